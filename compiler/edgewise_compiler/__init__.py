@@ -1,0 +1,1 @@
+"""Lowers a checkpoint to a bundle with Apache TVM."""

@@ -1,0 +1,1 @@
+"""Runs compiled bundles: from plans and pages to tokens."""

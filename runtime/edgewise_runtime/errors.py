@@ -1,0 +1,78 @@
+"""The one hierarchy of errors: what happened, the offending value, and what to do about it."""
+
+from __future__ import annotations
+
+
+class EdgewiseError(Exception):
+    """Base of every error edgewise raises on purpose.
+
+    Attributes:
+        code: a stable identifier a program can test, such as ``"bundle.checksum"``.
+        message: what happened, with the offending value.
+        remedy: what a person can do about it; may be empty where nothing can be done.
+    """
+
+    default_code = "edgewise"
+
+    def __init__(self, message: str, *, remedy: str = "", code: str | None = None) -> None:
+        self.code = code or self.default_code
+        self.message = message
+        self.remedy = remedy
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".rstrip() + f" [{self.code}]"
+
+
+class CheckpointError(EdgewiseError):
+    """A checkpoint folder, its config, its tensors or its tokenizer cannot be read."""
+
+    default_code = "checkpoint"
+
+
+class UnsupportedError(EdgewiseError):
+    """A well-formed request for something edgewise does not do (yet)."""
+
+    default_code = "unsupported"
+
+
+class CompileError(EdgewiseError):
+    """The compiler could not turn a model into a program."""
+
+    default_code = "compile"
+
+
+class PlanError(EdgewiseError):
+    """A plan is malformed or would touch memory outside its buffers."""
+
+    default_code = "plan"
+
+
+class BundleError(EdgewiseError):
+    """A bundle is malformed, incomplete or damaged."""
+
+    default_code = "bundle"
+
+
+class TrustError(EdgewiseError):
+    """Native code that this user did not compile, loaded without ``trust=True``."""
+
+    default_code = "trust"
+
+
+class DeviceError(EdgewiseError):
+    """A device cannot run the program, or failed while doing so."""
+
+    default_code = "device"
+
+
+class InputError(EdgewiseError):
+    """A prompt, parameter or option is out of range."""
+
+    default_code = "input"
+
+
+class StorageError(EdgewiseError):
+    """Reading or writing a file failed: no space, no permission, not there."""
+
+    default_code = "storage"

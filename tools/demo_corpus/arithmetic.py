@@ -1,0 +1,91 @@
+"""Sums and counting, with numbers to 20."""
+
+from __future__ import annotations
+
+from random import Random
+
+from .dialogue import Known, Turn, exchange
+
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen twenty"
+).split()
+
+_ADD = (
+    "[What is|What's|How much is|Calculate|Can you tell me|] {a} [+|plus] {b}?",
+    "[What is|What's|] {a}+{b}?",
+    "{a} + {b} =",
+    "[Add|Please add] {a} and {b}.",
+    "[What is|What's] the sum of {a} and {b}?",
+)
+_SUBTRACT = (
+    "[What is|What's|How much is|Calculate|Can you tell me|] {a} [-|minus] {b}?",
+    "[What is|What's|] {a}-{b}?",
+    "{a} - {b} =",
+    "[Subtract|Take|Take away] {b} from {a}.",
+)
+_FRUIT = ("apples", "pears", "coins", "books", "eggs", "stones", "cards", "balls", "cookies")
+_MORE = (
+    "I have {a} {fruit} and [get|buy|find] {b} more. How many [{fruit} |]do I have[ now|]?",
+    "There are {a} {fruit} [here|on the table]. I add {b}. How many are there?",
+)
+_FEWER = (
+    "I have {a} {fruit} and [give away|lose|eat|sell] {b}. How many [{fruit} |]are left?",
+    "There are {a} {fruit}. I take {b} away. How many are left?",
+)
+_COUNT = ("[Can you count|Count|Please count] [from {low} |]to {high}[, please|].",)
+_BIGGER = ("[Which is|What is|Which number is] [bigger|larger|greater], {a} or {b}?",)
+_SMALLER = ("[Which is|What is|Which number is] smaller, {a} or {b}?",)
+_NEXT = ("[What|Which] number [comes|is] after {a}?", "What comes [next|] after {a}?")
+_BEFORE = ("[What|Which] number [comes|is] before {a}?",)
+
+
+def sums(rng: Random, known: Known) -> list[Turn]:
+    """Ask a few sums in a row."""
+    del known
+    turns: list[Turn] = []
+    for _ in range(rng.randint(1, 4)):
+        turns += _one_sum(rng)
+    return turns
+
+
+def numbers(rng: Random, known: Known) -> list[Turn]:
+    """Count, compare, or step to a neighbour."""
+    del known
+    kind = rng.randrange(5)
+    low, high = sorted(rng.sample(range(21), 2))
+    first, second = rng.sample((str(low), str(high)), 2)
+    if kind == 0:
+        start = 1 if rng.random() < 0.7 else low
+        end = max(high, start + 1)
+        listed = ", ".join(str(number) for number in range(start, end + 1))
+        question = _COUNT if start != 1 else ("[Count|Can you count|Please count] to {high}.",)
+        return exchange(rng, question, ("{all}.",), low=str(start), high=str(end), all=listed)
+    if kind == 1:
+        return exchange(rng, _BIGGER, ("{c} is bigger[ than {d}|].",), a=first, b=second,
+                        c=str(high), d=str(low))
+    if kind == 2:
+        return exchange(rng, _SMALLER, ("{c} is smaller[ than {d}|].",), a=first, b=second,
+                        c=str(low), d=str(high))
+    if kind == 3:
+        return exchange(rng, _NEXT, ("{c} comes after {a}.",), a=str(low), c=str(low + 1))
+    return exchange(rng, _BEFORE, ("{c} comes before {a}.",), a=str(high), c=str(high - 1))
+
+
+def _one_sum(rng: Random) -> list[Turn]:
+    plus = rng.random() < 0.55
+    total = rng.randint(0, 20)
+    part = rng.randint(0, total)
+    a, b, result = (part, total - part, total) if plus else (total, part, total - part)
+    slots = {"a": str(a), "b": str(b), "c": str(result), "sign": "+" if plus else "-"}
+    if rng.random() < 0.12:
+        slots |= {"fruit": rng.choice(_FRUIT)}
+        answer = "{a} {sign} {b} = {c}, so [the answer is {c}|there are {c} {fruit}]."
+        return exchange(rng, _MORE if plus else _FEWER, (answer,), **slots)
+    if rng.random() < 0.1:
+        word = "plus" if plus else "minus"
+        slots |= {"x": _NUMBER_WORDS[a], "y": _NUMBER_WORDS[b], "z": _NUMBER_WORDS[result]}
+        question = ("[What is|How much is|What's] {x} " + word + " {y}?",)
+        return exchange(rng, question, ("{x} " + word + " {y} is {z}.",), **slots)
+    answers = ("{a} {sign} {b} = {c}.", "{a} {sign} {b} = {c}[.|, so the answer is {c}.]")
+    return exchange(rng, _ADD if plus else _SUBTRACT, answers, **slots)

@@ -1,0 +1,118 @@
+"""The words the topics draw on."""
+
+from __future__ import annotations
+
+from random import Random
+
+FIRST_NAMES = tuple(
+    """
+    Ada Alan Alex Alice Amir Amy Ana Anna Ben Bob Bruno Carla Carlos Chen Clara Dan Daniel David
+    Diego Ella Elena Emil Emily Emma Erik Eva Fatima Felix Finn Frank George Grace Hana Hannah Hugo
+    Ida Ines Ivan Jack James Jan Jane Jim Joe John Jonas Julia Karim Kate Kim Lara Laura Lena Leo
+    Liam Lily Lina Linda Lisa Louis Lucas Lucy Luis Maria Marco Mark Marta Mary Maya Max Mei Mia
+    Mike Mila Mina Mohamed Nadia Nina Noah Nora Oliver Olga Omar Oscar Otto Paul Pedro Peter Petra
+    Priya Rafael Ravi Rita Robert Rosa Ruth Sam Samir Sara Sarah Sofia Sven Tara Theo Thomas Tim
+    Tina Tom Vera Victor Wei Will Yara Yuki Zoe
+    """.split()
+)
+PET_NAMES = tuple(
+    """
+    Bella Biscuit Bubbles Buddy Charlie Coco Cookie Daisy Fluffy Ginger Happy Honey Lucky Luna
+    Maple Milo Mittens Moon Oreo Peanut Pepper Pickle Pip Pixel Poppy Rex Rocky Rusty Shadow
+    Smokey Snowball Socks Spot Sunny Tiger Toby Waffles Whiskers Ziggy
+    """.split()
+)
+COLOURS = tuple(
+    "blue red green yellow orange purple pink black white brown grey silver gold turquoise".split()
+)
+PETS = tuple("cat dog rabbit parrot hamster turtle horse goldfish mouse snake pony bird".split())
+CITIES = tuple(
+    """
+    Paris London Berlin Madrid Rome Lisbon Vienna Prague Oslo Stockholm Helsinki Dublin Athens
+    Warsaw Cairo Tokyo Kyoto Seoul Delhi Mumbai Sydney Toronto Boston Chicago Lima Nairobi Lagos
+    Istanbul Amsterdam Brussels Zurich Milan Porto Hamburg Munich
+    """.split()
+)
+FOODS = (
+    "pizza pasta rice soup bread cheese sushi salad pancakes noodles curry chocolate apples "
+    "bananas cake tacos dumplings potatoes strawberries porridge sandwiches cookies mangoes"
+).split()
+HOBBIES = (
+    "reading swimming running cooking painting gardening fishing dancing singing cycling hiking "
+    "drawing chess photography knitting climbing skating sailing football tennis writing baking"
+).split()
+JOBS = (
+    "teacher nurse doctor baker farmer pilot driver painter writer singer student engineer "
+    "gardener plumber carpenter scientist librarian cook programmer musician"
+).split()
+SEASONS = ("spring", "summer", "autumn", "winter")
+DRINKS = ("tea", "coffee", "water", "milk", "orange juice", "lemonade", "hot chocolate")
+
+STORY_HEROES = (
+    "fox cat dog rabbit bear owl mouse frog hedgehog squirrel turtle duck wolf lion elephant "
+    "penguin robot dragon girl boy king queen wizard pirate sailor farmer baker knight giant fairy"
+).split()
+STORY_HELPERS = (
+    "owl badger crow beaver goose deer otter robin donkey goat mole snail butterfly whale "
+    "grandmother shepherd fisherman clockmaker"
+).split()
+STORY_NAMES = tuple(
+    """
+    Pip Milo Luna Tilly Bruno Rufus Hazel Juniper Oskar Nell Fern Basil Clover Dot Ember Fable
+    Gus Holly Iris Jasper Kit Lark Moss Nico Olive Poppy Quill Rowan Sage Tess Una Violet Wren
+    Yara Zuzu Barnaby Cleo Daisy Ezra Flora
+    """.split()
+)
+STORY_PLACES = (
+    "a small village",
+    "a deep forest",
+    "a quiet valley",
+    "a green meadow",
+    "an old castle",
+    "a house by the sea",
+    "a little town",
+    "a garden",
+    "a cave in the hills",
+    "a tall tower",
+    "a snowy mountain",
+    "a busy harbour",
+    "an island",
+    "a farm near a river",
+)
+STORY_THINGS = (
+    "a golden key",
+    "a red kite",
+    "a silver bell",
+    "a lost map",
+    "a blue lantern",
+    "a magic seed",
+    "a warm coat",
+    "a wooden boat",
+    "a shiny coin",
+    "an old book",
+    "a glass marble",
+    "a little drum",
+    "a star",
+    "a feather",
+)
+STORY_MOODS = (
+    "small brave curious shy clever lonely cheerful sleepy kind grumpy young old lazy proud "
+    "gentle hungry"
+).split()
+
+_STARTS = "b c d f g h j k l m n p r s t v w z br cl dr fl gr kr st tr sh th".split()
+_MIDDLES = "a e i o u ai ee ia oo".split()
+_ENDS = ["", "", "", "n", "l", "r", "s", "x", "th", "m", "k"]
+
+
+def any_name(rng: Random) -> str:
+    """Return a first name; one in four is made up, so that a model learns to copy, not to list."""
+    if rng.random() < 0.75:
+        return rng.choice(FIRST_NAMES)
+    return made_up_word(rng).capitalize()
+
+
+def made_up_word(rng: Random) -> str:
+    """Return a word of two or three syllables that means nothing."""
+    syllables = (rng.choice(_STARTS) + rng.choice(_MIDDLES) for _ in range(rng.randint(1, 2)))
+    return "".join(syllables) + rng.choice(_STARTS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
