@@ -1,0 +1,67 @@
+# Every target sets itself up: a first `make demo` needs Python 3.11+, a C compiler and nothing else.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+DEMO   := dist/demo-q4
+NAMES  := runtime compiler sdk tools tests bench
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test test-full lint format bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo       compile the demo model for this CPU and chat with it"
+	@echo "make test       the quick suite (minutes)"
+	@echo "make test-full  every test at its full count, with the torch reference"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     let ruff rewrite the sources"
+	@echo "make bench      CPU benchmark; LLAMA=VENV adds llama.cpp, ARGS=... passes options"
+	@echo "make clean      remove what make made"
+
+$(VENV)/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "edgewise needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name another one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments."; \
+	  echo "On Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/ready.stamp: $(VENV)/python.stamp requirements/dev.lock pyproject.toml
+	@echo "Installing the locked packages (about 250 MB; once)"
+	@$(BIN)/python -m pip install --quiet --requirement requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
+	@echo "Installing the torch reference (once)"
+	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
+	@touch $@
+
+demo: $(VENV)/ready.stamp
+	@$(BIN)/python tools/demo.py --bundle $(DEMO)
+
+test: $(VENV)/ready.stamp
+	$(BIN)/python -m pytest
+
+test-full: $(VENV)/full.stamp
+	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
+
+lint: $(VENV)/ready.stamp
+	$(BIN)/ruff check $(NAMES)
+	$(BIN)/ruff format --check $(NAMES)
+	$(BIN)/mypy
+
+format: $(VENV)/ready.stamp
+	$(BIN)/ruff check --fix $(NAMES)
+	$(BIN)/ruff format $(NAMES)
+
+bench: $(VENV)/ready.stamp
+	$(BIN)/python bench/cpu.py $(if $(LLAMA),--llama $(LLAMA)) $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(NAMES) -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""Imports point one way: sdk -> runtime, compiler -> the runtime's file formats, sdk -> compiler late."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "edgewise_runtime": ROOT / "runtime/edgewise_runtime",
+    "edgewise_compiler": ROOT / "compiler/edgewise_compiler",
+    "edgewise": ROOT / "sdk/edgewise",
+}
+# What the compiler may share with the runtime: the formats both sides of a bundle agree on.
+SHARED = {
+    f"edgewise_runtime.{name}"
+    for name in ("bundle", "cost", "errors", "expr", "files", "plan", "trust")
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: which module, where, and whether it runs when the file is imported."""
+
+    module: str
+    where: str
+    late: bool
+
+
+def imports_of(package: str) -> list[Import]:
+    """Every import of a package's files; `from a import b` also counts as `a.b`."""
+    folder = FOLDERS[package]
+    found: list[Import] = []
+    for path in sorted(folder.rglob("*.py")):
+        inside = path.relative_to(folder).with_suffix("").parts
+        home = [package, *inside][:-1]
+        where = path.relative_to(ROOT).as_posix()
+        found += imports_in(ast.parse(path.read_text("utf-8")), home, where)
+    return found
+
+
+def imports_in(tree: ast.Module, home: list[str], where: str) -> Iterator[Import]:
+    late = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(outer)
+    } | {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.unparse(outer.test)
+        for node in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        line = f"{where}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield Import(name.name, line, id(node) in late)
+        elif isinstance(node, ast.ImportFrom):
+            base = home[: len(home) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield Import(module, line, id(node) in late)
+            for name in node.names:
+                yield Import(f"{module}.{name.name}", line, id(node) in late)
+
+
+def within(module: str, packages: set[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_package_has_files_to_check(package: str) -> None:
+    assert imports_of(package)
+
+
+def test_the_runtime_imports_neither_compiler_nor_sdk_nor_a_framework() -> None:
+    banned = {"edgewise_compiler", "edgewise", "tvm", "torch", "transformers"}
+    assert [i for i in imports_of("edgewise_runtime") if within(i.module, banned)] == []
+
+
+def test_the_compiler_shares_only_the_file_formats_with_the_runtime() -> None:
+    banned = {"edgewise", "torch", "transformers"}
+    used = imports_of("edgewise_compiler")
+    assert [i for i in used if within(i.module, banned)] == []
+    from_runtime = [i for i in used if within(i.module, {"edgewise_runtime"})]
+    assert [
+        i for i in from_runtime if i.module != "edgewise_runtime" and not within(i.module, SHARED)
+    ] == []
+
+
+def test_the_sdk_imports_the_compiler_only_where_something_is_compiled() -> None:
+    early = [i for i in imports_of("edgewise") if not i.late]
+    assert [i for i in early if within(i.module, {"edgewise_compiler", "tvm"})] == []
+    everywhere = imports_of("edgewise")
+    assert [i for i in everywhere if within(i.module, {"tvm", "torch", "transformers"})] == []
+
+
+def test_relative_and_late_imports_are_understood() -> None:
+    source = "from ..plan import read\nfrom . import files\ndef f():\n    import tvm.relax\n"
+    found = list(imports_in(ast.parse(source), ["edgewise_runtime", "devices"], "x.py"))
+    assert [(i.module, i.late) for i in found] == [
+        ("edgewise_runtime.plan", False),
+        ("edgewise_runtime.plan.read", False),
+        ("edgewise_runtime.devices", False),
+        ("edgewise_runtime.devices.files", False),
+        ("tvm.relax", True),
+    ]
+
+
+@pytest.mark.parametrize("package", ["edgewise_runtime", "edgewise"])
+def test_importing_what_runs_bundles_never_loads_the_compiler(package: str) -> None:
+    code = (
+        f"import sys, {package}\n"
+        "print([m for m in ('tvm', 'edgewise_compiler', 'torch') if m in sys.modules])"
+    )
+    path = ":".join(str(folder.parent) for folder in FOLDERS.values())
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
