@@ -20,14 +20,14 @@ class Value:
     """One tensor of a step.
 
     Attributes:
-        id: unique within its graph.
+        id: unique within a program: the graph's name and a number.
         rows: which step symbol counts its rows.
         width: elements per row.
         kind: ``"f32"``, or ``"a8"`` for activations quantized to int8 in groups of 32.
         name: set when the value lives in a buffer shared between plans (``x``, ``logits``).
     """
 
-    id: int
+    id: str
     rows: Rows
     width: int
     kind: Literal["f32", "a8"] = "f32"
@@ -92,7 +92,7 @@ class GraphBuilder:
 
     def _value(self, rows: Rows, width: int, name: str | None = None) -> Value:
         self._next += 1
-        return Value(self._next, rows, width, name=name)
+        return Value(f"{self.name}.{self._next}", rows, width, name=name)
 
     def _emit(
         self,

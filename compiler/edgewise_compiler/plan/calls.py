@@ -1,0 +1,69 @@
+"""A plan before memory: kernel calls over named buffers, parameters and temporaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from edgewise_runtime.expr import Expr
+from tvm.tirx import PrimFunc
+
+Role = Literal["param", "state", "input", "output", "scratch"]
+Access = Literal["read", "write", "readwrite"]
+
+ITEMSIZE = {
+    "int8": 1,
+    "uint8": 1,
+    "float16": 2,
+    "float32": 4,
+    "int32": 4,
+    "uint32": 4,
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor a kernel sees. ``shape`` may name load symbols; ``scratch`` tensors are temporaries."""
+
+    name: str
+    role: Role
+    dtype: str
+    shape: tuple[int | str, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of a temporary, whose shape has no symbols."""
+        return prod(int(extent) for extent in self.shape) * ITEMSIZE[self.dtype]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor in the place a kernel expects it, and what the kernel does with it."""
+
+    tensor: Tensor
+    access: Access
+
+
+@dataclass(frozen=True)
+class Call:
+    """One launch: a kernel, its arguments in order, and what it costs.
+
+    ``bytes`` and ``flops`` are expressions over the step symbols ``n``, ``b``, ``r`` and ``kv``
+    (tokens of history per sequence).
+    """
+
+    kernel: PrimFunc
+    arguments: tuple[Argument, ...]
+    label: str
+    bytes: Expr
+    flops: Expr
+
+
+@dataclass(frozen=True)
+class PlanCalls:
+    """All calls of one plan, in order; ``repeats`` marks a plan that may run k times in one burst."""
+
+    name: str
+    calls: tuple[Call, ...]
+    repeats: bool = False
