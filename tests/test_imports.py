@@ -1,4 +1,4 @@
-"""Imports point one way: sdk -> runtime, compiler -> the runtime's file formats, sdk -> compiler late."""
+"""Imports point one way: sdk to runtime, compiler to the file formats, sdk to compiler late."""
 
 from __future__ import annotations
 

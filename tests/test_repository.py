@@ -1,4 +1,4 @@
-"""What may lie in the repository: no machine's paths, no package index, nothing large, thin packages."""
+"""What lies in the repository: no machine's paths, no index hosts, nothing large, thin packages."""
 
 from __future__ import annotations
 
