@@ -1,0 +1,163 @@
+"""Typed reading of JSON that may be hostile: every field is checked before anything uses it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from edgewise_runtime.errors import EdgewiseError
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}")
+"""Names of buffers, symbols, kernels and plans: no separators, nothing a path could be made of."""
+
+ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
+"""Ids a person may choose: a bundle's name, a program's id, a layout's name."""
+
+HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+T = TypeVar("T")
+
+LIMIT = 2**53
+"""Exclusive bound of every integer read: what a JavaScript number holds exactly."""
+
+
+def shorten(value: object) -> str:
+    """The value as an error message quotes it: at most 80 characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        # An int of thousands of digits or an endlessly nested list has no printable form.
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {shorten(key)} appears twice")
+            seen.add(key)
+    return table
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def parse_json(data: bytes, where: str, error: type[EdgewiseError]) -> Any:
+    """Parse UTF-8 JSON, refusing duplicate keys, NaN and nesting the parser cannot hold.
+
+    Raises:
+        error: with the code ``<default_code>.json``, naming `where`.
+    """
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+        )
+    except (ValueError, RecursionError) as cause:
+        message = f"{where} is not valid JSON: {shorten(str(cause))}."
+        raise error(message, code=f"{error.default_code}.json") from cause
+
+
+class Fields:
+    """One JSON object being read: every getter checks, `done` refuses what nobody asked for.
+
+    Attributes:
+        where: what error messages call this object, such as ``plan 'decode', buffer 'x'``.
+        error: the class of error raised; codes are ``<its default code>.<what>``.
+    """
+
+    def __init__(self, value: object, where: str, error: type[EdgewiseError]) -> None:
+        self.where = where
+        self.error = error
+        self._asked: set[str] = set()
+        if not isinstance(value, dict):
+            raise self.fail("type", f"expected an object, found {shorten(value)}")
+        self._table: dict[str, Any] = value
+
+    def fail(self, what: str, message: str, remedy: str = "") -> EdgewiseError:
+        """The error to raise about this object."""
+        code = f"{self.error.default_code}.{what}"
+        return self.error(f"{self.where}: {message}.", remedy=remedy, code=code)
+
+    def has(self, key: str) -> bool:
+        return key in self._table
+
+    def get(self, key: str) -> Any:
+        """The raw value of a required key."""
+        self._asked.add(key)
+        if key not in self._table:
+            raise self.fail("missing", f"{key!r} is missing")
+        return self._table[key]
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        """An integer in ``low..high`` inclusive."""
+        value = self.get(key)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.fail("type", f"{key!r} must be an integer, found {shorten(value)}")
+        if not low <= value <= high:
+            raise self.fail("range", f"{key!r} must be in {low}..{high}, found {shorten(value)}")
+        return value
+
+    def text(self, key: str, pattern: re.Pattern[str] | None = None, *, most: int = 256) -> str:
+        """A string of at most `most` characters which `pattern`, if given, matches entirely."""
+        value = self.get(key)
+        if not isinstance(value, str) or len(value) > most:
+            raise self.fail("type", f"{key!r} must be a short string, found {shorten(value)}")
+        if pattern is not None and not pattern.fullmatch(value):
+            raise self.fail("name", f"{key!r} has characters it may not: {shorten(value)}")
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        """A string out of `allowed`."""
+        value = self.get(key)
+        if not isinstance(value, str) or value not in allowed:
+            options = ", ".join(allowed)
+            raise self.fail(key, f"{key!r} must be one of {options}, found {shorten(value)}")
+        return value
+
+    def items(self, key: str, *, most: int) -> list[Any]:
+        """A list of at most `most` items, each still unchecked."""
+        value = self.get(key)
+        if not isinstance(value, list) or len(value) > most:
+            raise self.fail("type", f"{key!r} must be a list of at most {most} items")
+        return value
+
+    def names(self, key: str, *, most: int, pattern: re.Pattern[str] = NAME) -> tuple[str, ...]:
+        """A list of distinct names."""
+        found: dict[str, None] = {}
+        for item in self.items(key, most=most):
+            if not isinstance(item, str) or not pattern.fullmatch(item):
+                raise self.fail("name", f"{key!r} holds something that is no name: {shorten(item)}")
+            if item in found:
+                raise self.fail("duplicate", f"{key!r} names {item!r} twice")
+            found[item] = None
+        return tuple(found)
+
+    def table(
+        self, key: str, *, most: int, pattern: re.Pattern[str] | None = NAME
+    ) -> dict[str, Any]:
+        """An object of at most `most` entries whose keys match `pattern`."""
+        value = self.get(key)
+        if not isinstance(value, dict) or len(value) > most:
+            raise self.fail("type", f"{key!r} must be an object of at most {most} entries")
+        for name in value:
+            if not isinstance(name, str) or (pattern is not None and not pattern.fullmatch(name)):
+                raise self.fail("name", f"{key!r} holds something that is no name: {shorten(name)}")
+        return value
+
+    def nullable(self, key: str, read: Callable[[], T]) -> T | None:
+        """None where the key holds null, otherwise what `read` returns."""
+        return None if self.get(key) is None else read()
+
+    def done(self) -> None:
+        """Refuse keys that no getter asked for."""
+        unknown = sorted(str(key) for key in self._table if key not in self._asked)
+        if unknown:
+            raise self.fail("unknown_field", f"unknown field {shorten(unknown[0])}")
