@@ -1,0 +1,1 @@
+"""Model families: configuration, parameters and forward pass of each."""

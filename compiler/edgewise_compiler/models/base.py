@@ -1,0 +1,113 @@
+"""What every model family describes: its configuration, its parameters and its forward pass.
+
+Canonical parameter names (``layers.3.qkv``) are the only names the rest of the compiler sees; the
+names of a checkpoint's tensors appear in the specs of this module and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise_compiler.graph import GraphBuilder, Value
+from edgewise_compiler.models.rope import RopeConfig
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The sizes and constants of one decoder-only model.
+
+    Attributes:
+        family: name of the :class:`Family` that read it.
+        hidden: width of the residual stream, a multiple of 32.
+        heads: query heads; a multiple of ``kv_heads``.
+        head_dim: elements per head, a multiple of 16.
+        intermediate: width of the MLP.
+        vocab: rows of the embedding table.
+        context: most positions the model was configured for, tokens.
+        tied: the head uses the embedding table.
+        qk_norm: queries and keys are RMS-normalized per head before the rotation.
+        attention_bias: the four attention projections have biases.
+        mlp_bias: the three MLP projections have biases.
+        sm_scale: factor on the attention scores before the softmax.
+        bos: id of the token that begins a text, if the model has one.
+        eos: ids that end a text, in order of preference; may be empty.
+    """
+
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    context: int
+    rms_eps: float
+    rope: RopeConfig
+    tied: bool
+    qk_norm: bool
+    attention_bias: bool
+    mlp_bias: bool
+    sm_scale: float
+    bos: int | None
+    eos: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LinearSpec:
+    """A packed linear ``y = x @ W.T + b``: checkpoint tensors stacked along the output rows.
+
+    Attributes:
+        name: canonical name.
+        sources: checkpoint tensors, each ``[rows[i], k]``, in stacking order.
+        rows: output rows of each source.
+        k: input columns.
+        biases: checkpoint tensors of shape ``[rows[i]]``, or None without biases.
+        interleave: two sources of equal height alternate by panels of 16 rows (gate and up).
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    rows: tuple[int, ...]
+    k: int
+    biases: tuple[str, ...] | None = None
+    interleave: bool = False
+
+
+@dataclass(frozen=True)
+class VectorSpec:
+    """A parameter of shape ``[size]`` that stays float32, such as a norm's weight."""
+
+    name: str
+    source: str
+    size: int
+
+
+ParamSpec = LinearSpec | VectorSpec
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model family: how to read its config, what it stores, what it computes.
+
+    Attributes:
+        architectures: values of ``architectures`` in config.json that mean this family.
+        model_types: values of ``model_type`` that do, for a config without ``architectures``.
+        read_config: a parsed config.json to :class:`ModelConfig`. Raises CheckpointError for values
+            of the wrong type or out of bounds, UnsupportedError for what is not implemented.
+        params: every parameter, in the order of execution.
+        embed: tokens to the residual stream ``[n, hidden]``.
+        layers: all layers on the residual stream.
+        head: the residual stream to logits ``[r, vocab]``.
+    """
+
+    name: str
+    architectures: tuple[str, ...]
+    model_types: tuple[str, ...]
+    read_config: Callable[[Mapping[str, Any]], ModelConfig]
+    params: Callable[[ModelConfig], tuple[ParamSpec, ...]]
+    embed: Callable[[GraphBuilder, ModelConfig], Value]
+    layers: Callable[[GraphBuilder, ModelConfig, Value], Value]
+    head: Callable[[GraphBuilder, ModelConfig, Value], Value]

@@ -1,0 +1,236 @@
+"""What Llama-shaped decoders share: pre-norm attention and a SwiGLU MLP around a residual stream.
+
+A family is this module plus its :class:`Traits`; a family that departs from the shape writes its
+own functions instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from edgewise_compiler.graph import GraphBuilder, Value
+from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, ParamSpec, VectorSpec
+from edgewise_compiler.models.fields import Fields, shown
+from edgewise_compiler.models.rope import MAX_CONTEXT, read_rope
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+MAX_WIDTH = 1 << 17
+MAX_VOCAB = 1 << 22
+MAX_LAYERS = 1 << 10
+MAX_HEADS = 1 << 10
+MAX_HEAD_DIM = 256
+MAX_EOS = 16
+"""A step's buffer of end tokens has this many entries."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How one Llama-shaped family differs from another.
+
+    Attributes:
+        head_dim: a head's width where config.json names none; None divides ``hidden`` by the heads.
+        qk_norm: queries and keys are normalized per head.
+        has_mlp_bias: config.json may ask for biases in the MLP.
+        bos, eos: token ids where config.json names none.
+    """
+
+    family: str
+    architectures: tuple[str, ...]
+    model_types: tuple[str, ...]
+    head_dim: int | None = None
+    qk_norm: bool = False
+    has_mlp_bias: bool = False
+    rms_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    bos: int | None = None
+    eos: tuple[int, ...] = ()
+
+
+def family(traits: Traits) -> Family:
+    """The family with these traits."""
+    return Family(
+        name=traits.family,
+        architectures=traits.architectures,
+        model_types=traits.model_types,
+        read_config=partial(read_config, traits),
+        params=lambda cfg: tuple(params(cfg)),
+        embed=embed,
+        layers=layers,
+        head=head,
+    )
+
+
+def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
+    """A parsed config.json as :class:`ModelConfig`; see :class:`Family` for the errors."""
+    fields = Fields(hf)
+    hidden = fields.integer("hidden_size", 1, MAX_WIDTH)
+    layer_count = fields.integer("num_hidden_layers", 1, MAX_LAYERS)
+    heads = fields.integer("num_attention_heads", 1, MAX_HEADS)
+    kv_heads = fields.integer("num_key_value_heads", 1, MAX_HEADS, heads)
+    head_dim = fields.integer("head_dim", 1, MAX_WIDTH, traits.head_dim or max(1, hidden // heads))
+    vocab = fields.integer("vocab_size", 1, MAX_VOCAB)
+    context = fields.integer("max_position_embeddings", 1, MAX_CONTEXT)
+    bos = fields.token_ids("bos_token_id", vocab, () if traits.bos is None else (traits.bos,))
+    eos = fields.token_ids("eos_token_id", vocab, traits.eos)
+    _check_shape(hidden, heads, kv_heads, head_dim)
+    _check_variant(fields, layer_count)
+    check_eos_count(eos)
+    return ModelConfig(
+        family=traits.family,
+        hidden=hidden,
+        layers=layer_count,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate=fields.integer("intermediate_size", 1, MAX_WIDTH * 8),
+        vocab=vocab,
+        context=context,
+        rms_eps=fields.number("rms_norm_eps", 0.0, 1.0, traits.rms_eps),
+        rope=read_rope(hf, context=context, theta=traits.rope_theta),
+        tied=fields.flag("tie_word_embeddings", False),
+        qk_norm=traits.qk_norm,
+        attention_bias=fields.flag("attention_bias", False),
+        mlp_bias=traits.has_mlp_bias and fields.flag("mlp_bias", False),
+        sm_scale=head_dim**-0.5,
+        bos=bos[0] if bos else None,
+        eos=eos,
+    )
+
+
+def check_eos_count(eos: tuple[int, ...]) -> None:
+    """Refuse more end tokens than a step can hold."""
+    if len(eos) > MAX_EOS:
+        raise UnsupportedError(
+            f"{len(eos)} end-of-text tokens; a program holds {MAX_EOS}.",
+            remedy="Shorten eos_token_id in config.json or generation_config.json.",
+            code="unsupported.eos",
+        )
+
+
+def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
+    if heads % kv_heads:
+        raise CheckpointError(
+            f"num_attention_heads {heads} is not a multiple of num_key_value_heads {kv_heads}.",
+            remedy="Correct config.json.",
+            code="checkpoint.config",
+        )
+    for name, value, step in (
+        ("hidden_size", hidden, 32),
+        ("head_dim", head_dim, 16),
+        ("num_attention_heads × head_dim", heads * head_dim, 32),
+    ):
+        if value % step:
+            raise UnsupportedError(
+                f"{name} is {value}; kernels need a multiple of {step}.",
+                remedy="Use a model whose widths are multiples of 32.",
+                code="unsupported.shape",
+            )
+    if head_dim > MAX_HEAD_DIM:
+        raise UnsupportedError(
+            f"head_dim is {head_dim}; kernels go up to {MAX_HEAD_DIM}.",
+            remedy="Use a model with smaller heads.",
+            code="unsupported.shape",
+        )
+
+
+def _check_variant(fields: Fields, layer_count: int) -> None:
+    """Refuse options that change what the model computes and are not implemented."""
+    activation = fields.text("hidden_act", "silu")
+    if activation != "silu":
+        raise UnsupportedError(
+            f"hidden_act {shown(activation)} is not implemented.",
+            remedy="Use a model with hidden_act 'silu'.",
+            code="unsupported.activation",
+        )
+    if fields.has("quantization_config"):
+        method = (fields.mapping("quantization_config") or {}).get("quant_method")
+        raise UnsupportedError(
+            f"The checkpoint is already quantized (quant_method {shown(method)}).",
+            remedy="Use the original float checkpoint; --quant quantizes it.",
+            code="unsupported.quantized",
+        )
+    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
+        if fields.integer(key, 0, 1 << 16, 0):
+            raise UnsupportedError(
+                f"{key} is {fields.values[key]}: mixtures of experts are not implemented.",
+                remedy="Use a dense model.",
+                code="unsupported.experts",
+            )
+    windowed = _windowed_layers(fields, layer_count)
+    if windowed:
+        raise UnsupportedError(
+            f"{windowed} of {layer_count} layers use something other than full attention "
+            f"(sliding_window {shown(fields.values.get('sliding_window'))}).",
+            remedy="Use a model whose layers all attend to the whole context.",
+            code="unsupported.attention",
+        )
+
+
+def _windowed_layers(fields: Fields, layer_count: int) -> int:
+    kinds = fields.values.get("layer_types")
+    if isinstance(kinds, list):
+        return sum(kind != "full_attention" for kind in kinds)
+    if not fields.has("sliding_window") or not fields.flag("use_sliding_window", True):
+        return 0
+    return max(0, layer_count - fields.integer("max_window_layers", 0, MAX_WIDTH, 0))
+
+
+def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
+    """Every parameter under the names that transformers gives Llama-shaped checkpoints."""
+    q, kv = cfg.heads * cfg.head_dim, cfg.kv_heads * cfg.head_dim
+    yield LinearSpec("embed", ("model.embed_tokens.weight",), (cfg.vocab,), cfg.hidden)
+    for i in range(cfg.layers):
+        ours, theirs = f"layers.{i}", f"model.layers.{i}"
+        attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
+        yield VectorSpec(f"{ours}.attn_norm", f"{theirs}.input_layernorm.weight", cfg.hidden)
+        stacked = {f"{attention}.{p}_proj": rows for p, rows in (("q", q), ("k", kv), ("v", kv))}
+        yield _linear(f"{ours}.qkv", stacked, cfg.hidden, cfg.attention_bias)
+        if cfg.qk_norm:
+            yield VectorSpec(f"{ours}.q_norm", f"{attention}.q_norm.weight", cfg.head_dim)
+            yield VectorSpec(f"{ours}.k_norm", f"{attention}.k_norm.weight", cfg.head_dim)
+        yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
+        norm = f"{theirs}.post_attention_layernorm.weight"
+        yield VectorSpec(f"{ours}.mlp_norm", norm, cfg.hidden)
+        stacked = {f"{mlp}.{p}_proj": cfg.intermediate for p in ("gate", "up")}
+        yield _linear(f"{ours}.gate_up", stacked, cfg.hidden, cfg.mlp_bias, interleave=True)
+        yield _linear(
+            f"{ours}.down", {f"{mlp}.down_proj": cfg.hidden}, cfg.intermediate, cfg.mlp_bias
+        )
+    yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
+    if not cfg.tied:
+        yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
+
+
+def _linear(
+    name: str, modules: Mapping[str, int], k: int, bias: bool, interleave: bool = False
+) -> LinearSpec:
+    """Checkpoint modules and their output rows, stacked."""
+    weights = tuple(f"{module}.weight" for module in modules)
+    biases = tuple(f"{module}.bias" for module in modules) if bias else None
+    return LinearSpec(name, weights, tuple(modules.values()), k, biases, interleave)
+
+
+def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
+    """Token embeddings, unscaled."""
+    return g.embed("embed")
+
+
+def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
+    """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``."""
+    for i in range(cfg.layers):
+        p = f"layers.{i}"
+        qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
+        norms = {"q_norm": f"{p}.q_norm", "k_norm": f"{p}.k_norm"} if cfg.qk_norm else {}
+        x = g.add(x, g.linear(g.attention(qkv, layer=i, **norms), f"{p}.o"))
+        gate_up = g.linear(g.rms_norm(x, f"{p}.mlp_norm", cfg.rms_eps), f"{p}.gate_up")
+        x = g.add(x, g.linear(g.swiglu(gate_up), f"{p}.down"))
+    return x
+
+
+def head(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
+    """Final norm and logits of the wanted rows only."""
+    h = g.rms_norm(g.gather_logit_rows(x), "norm", cfg.rms_eps)
+    return g.logits(h, "embed" if cfg.tied else "lm_head")

@@ -1,0 +1,41 @@
+"""The table of model families and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgewise_compiler.models.base import Family
+from edgewise_compiler.models.fields import shown
+from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+FAMILIES: tuple[Family, ...] = (LLAMA, QWEN3)
+
+
+def find_family(hf: Mapping[str, Any]) -> Family:
+    """The family of a parsed config.json, by ``architectures`` or, without it, ``model_type``.
+
+    Raises:
+        CheckpointError: neither key names anything.
+        UnsupportedError: a name that no family claims.
+    """
+    listed = hf.get("architectures")
+    if isinstance(listed, list) and listed and isinstance(listed[0], str):
+        name, by_name = listed[0], {a: f for f in FAMILIES for a in f.architectures}
+    elif isinstance(hf.get("model_type"), str):
+        name, by_name = hf["model_type"], {m: f for f in FAMILIES for m in f.model_types}
+    else:
+        raise CheckpointError(
+            "config.json names neither 'architectures' nor 'model_type'.",
+            remedy="Use a complete checkpoint folder as Hugging Face transformers saves it.",
+            code="checkpoint.config",
+        )
+    if name not in by_name:
+        raise UnsupportedError(
+            f"Models of architecture {shown(name)} are not implemented.",
+            remedy=f"Implemented: {', '.join(a for f in FAMILIES for a in f.architectures)}.",
+            code="unsupported.architecture",
+        )
+    return by_name[name]
