@@ -154,14 +154,14 @@ class CpuLowering:
 def _mul(*factors: Expr) -> Expr:
     out = factors[0]
     for factor in factors[1:]:
-        out = ["mul", out, factor]
+        out = ("mul", out, factor)
     return out
 
 
 def _add(*terms: Expr) -> Expr:
     out = terms[0]
     for term in terms[1:]:
-        out = ["add", out, term]
+        out = ("add", out, term)
     return out
 
 
@@ -320,7 +320,7 @@ def _attention(low: CpuLowering, node: Node, *, decode: bool) -> Call:
     kernel = attention_prefill(*shape, kv_dtype, cfg.sm_scale, isa=low.isa)
     arguments = (*read, *_to("write", *out), *_read(step))
     moved = _add(_mul(_add("n", _mul("b", "kv")), token_bytes), _mul("n", row_bytes))
-    flops = _mul("n", row_flops, _add("kv", ["ceildiv", "n", ["mul", 2, "b"]]))
+    flops = _mul("n", row_flops, _add("kv", ("ceildiv", "n", ("mul", 2, "b"))))
     return Call(kernel, arguments, node.label, moved, flops)
 
 

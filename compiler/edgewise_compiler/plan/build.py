@@ -1,0 +1,146 @@
+"""Kernel calls to a plan: constant offsets for temporaries, and the host function that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from edgewise_runtime import plan as p
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.expr import Expr
+from edgewise_runtime.plan_checks import check_shared, check_states_written
+from tvm.tirx import PrimFunc
+
+from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
+from edgewise_compiler.plan.host import HostArgument, HostBuffer, HostCall, host_function
+from edgewise_compiler.plan.memory import Lifetime, assign_storages
+
+
+@dataclass(frozen=True)
+class BuiltPlan:
+    """A plan, its generated host function and the kernels it calls by symbol."""
+
+    plan: p.Plan
+    host: PrimFunc
+    kernels: Mapping[str, PrimFunc]
+
+
+def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
+    """Plan memory for the temporaries of ``calls`` and write everything down.
+
+    Raises:
+        CompileError: two different kernels claim one symbol, or a temporary is read before a step
+            wrote it.
+        PlanError: the result fails a check of its own format.
+    """
+    storage_of, sizes = assign_storages(_lifetimes(calls))
+    scratch = [f"scratch.{i}" for i in range(len(sizes))]
+    place = {key: scratch[index] for key, index in storage_of.items()}
+
+    named: dict[str, Tensor] = {}
+    kernels: dict[str, p.Kernel] = {}
+    functions: dict[str, PrimFunc] = {}
+    steps: list[p.Step] = []
+    host_calls: list[HostCall] = []
+    for call in calls.calls:
+        symbol = str(call.kernel.attrs["global_symbol"])
+        if functions.setdefault(symbol, call.kernel) is not call.kernel:
+            raise CompileError(
+                f"Two different kernels are called {symbol!r}.",
+                remedy="A kernel factory must put every parameter into its symbol.",
+            )
+        kernels[symbol] = _kernel(symbol, call)
+        named |= {a.tensor.name: a.tensor for a in call.arguments if a.tensor.role != "scratch"}
+        steps.append(_step(symbol, call, place))
+        host_calls.append(HostCall(symbol, tuple(_host_argument(a.tensor, place) for a in call.arguments)))
+
+    buffers = [_buffer(tensor) for tensor in named.values()]
+    buffers += [
+        p.Buffer(name, "scratch", "uint8", (size,), size)
+        for name, size in zip(scratch, sizes, strict=True)
+    ]
+    symbol = f"plan_{calls.name}"
+    host = host_function(
+        symbol,
+        [HostBuffer(b.name, b.dtype, _host_shape(b)) for b in buffers],
+        host_calls,
+        stop_on_table=calls.repeats,
+    )
+    plan = p.Plan(
+        name=calls.name,
+        target="cpu",
+        symbols=symbols,
+        buffers=tuple(buffers),
+        kernels=kernels,
+        steps=tuple(steps),
+        host=p.Host(symbol, tuple(buffer.name for buffer in buffers)),
+        loop=p.Loop("table") if calls.repeats else None,
+    )
+    return BuiltPlan(plan, host, functions)
+
+
+def check_program(plans: Iterable[p.Plan]) -> None:
+    """What must hold between the plans of one program: shared buffers agree, all state is written."""
+    everything = tuple(plans)
+    check_shared(everything)
+    check_states_written(everything)
+
+
+def _lifetimes(calls: PlanCalls) -> list[Lifetime]:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    size: dict[str, int] = {}
+    for index, call in enumerate(calls.calls):
+        for argument in call.arguments:
+            tensor = argument.tensor
+            if tensor.role != "scratch":
+                continue
+            if tensor.name not in first and argument.access != "write":
+                raise CompileError(
+                    f"Plan {calls.name!r}, {call.label}: {tensor.name!r} is read before it is written."
+                )
+            first.setdefault(tensor.name, index)
+            last[tensor.name] = index
+            size[tensor.name] = tensor.bytes
+    return [Lifetime(name, size[name], first[name], last[name]) for name in first]
+
+
+def _kernel(symbol: str, call: Call) -> p.Kernel:
+    args = tuple(
+        p.KernelArg(f"{param.name}_{i}", a.tensor.dtype, a.tensor.shape, a.access)
+        for i, (param, a) in enumerate(zip(call.kernel.params, call.arguments, strict=True))
+    )
+    return p.Kernel(symbol, args, p.Cost(call.bytes, call.flops))
+
+
+def _step(symbol: str, call: Call, place: Mapping[str, str]) -> p.Step:
+    bound = [(place.get(a.tensor.name, a.tensor.name), a.access) for a in call.arguments]
+    return p.Step(
+        kernel=symbol,
+        bindings=tuple(p.Binding(name) for name, _ in bound),
+        reads=tuple(dict.fromkeys(name for name, access in bound if access != "write")),
+        writes=tuple(dict.fromkeys(name for name, access in bound if access != "read")),
+        label=call.label,
+    )
+
+
+def _host_argument(tensor: Tensor, place: Mapping[str, str]) -> HostArgument:
+    if tensor.role == "scratch":
+        return HostArgument(place[tensor.name], (tensor.dtype, tensor.shape))
+    return HostArgument(tensor.name)
+
+
+def _buffer(tensor: Tensor) -> p.Buffer:
+    size: Expr = 1
+    fixed = ITEMSIZE[tensor.dtype]
+    for extent in tensor.shape:
+        if isinstance(extent, int):
+            fixed *= extent
+        else:
+            size = extent if size == 1 else ("mul", size, extent)
+    total: Expr = fixed if size == 1 else ("mul", size, fixed)
+    return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total)
+
+
+def _host_shape(buffer: p.Buffer) -> tuple[int | str, ...]:
+    return tuple(extent for extent in buffer.shape if isinstance(extent, int | str))
