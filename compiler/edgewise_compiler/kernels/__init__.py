@@ -1,0 +1,1 @@
+"""Kernels as TIR functions, grouped by what they compute."""

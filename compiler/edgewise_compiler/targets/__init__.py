@@ -1,0 +1,1 @@
+"""What each target has: features, limits, code generation."""
