@@ -1,0 +1,1 @@
+"""What launches kernels: the `Device` protocol and one module per device."""

@@ -1,0 +1,132 @@
+"""The device protocol: how the engine runs plans, whatever launches the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from edgewise_runtime.bundle import Bundle, Progress
+from edgewise_runtime.manifest import Program
+from edgewise_runtime.plan import Plan
+
+Array = npt.NDArray[Any]
+
+
+class LoadedProgram(Protocol):
+    """A program bound to memory: its buffers exist and its plans can be run.
+
+    Calls are synchronous: `run` returns when the burst is done and buffers may be read. One thread
+    uses a loaded program at a time; the device sees to it that kernels of all programs run on one
+    thread. After `close`, everything raises `DeviceError` ``device.closed``.
+    """
+
+    @property
+    def bundle(self) -> Bundle: ...
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        """The program's plans by name."""
+        ...
+
+    def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
+        """Copy an array, flattened, into a buffer from an element offset on.
+
+        Raises:
+            DeviceError: ``device.buffer`` for an unknown buffer, one that may not be written
+                (parameters, scratch), another dtype, or elements past its end.
+        """
+        ...
+
+    def read(self, buffer: str, rows: slice | None = None) -> Array:
+        """A copy of a buffer, or of some of its rows, in the buffer's shape and dtype.
+
+        Raises:
+            DeviceError: ``device.buffer`` for an unknown buffer or scratch.
+        """
+        ...
+
+    def view(self, buffer: str) -> Array:
+        """The buffer's memory itself, where the device has it in this process (the CPU).
+
+        Raises:
+            DeviceError: ``device.buffer``, also on devices whose memory is elsewhere.
+        """
+        ...
+
+    def run(self, plan: str, k: int = 1) -> None:
+        """Run a plan, k times where it has a loop, and wait for it.
+
+        A KeyboardInterrupt waits for the burst to end, so that buffers are never half written.
+
+        Raises:
+            DeviceError: ``device.plan`` for an unknown plan or a k it does not allow,
+                ``device.kernel`` where a kernel refuses its arguments.
+        """
+        ...
+
+    def memory(self) -> dict[str, int]:
+        """Bytes per role: ``param``, ``state``, ``input``, ``output`` and ``scratch``."""
+        ...
+
+    def close(self) -> None:
+        """Release the memory. Closing twice is fine."""
+        ...
+
+    def __enter__(self) -> LoadedProgram: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Device(Protocol):
+    """Something that launches the kernels of one target."""
+
+    @property
+    def name(self) -> str:
+        """For people: which processor this is."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The target whose programs it runs."""
+        ...
+
+    def features(self) -> frozenset[str]:
+        """What programs may need: the machine's arch and its features by their names in bundles."""
+        ...
+
+    def load(
+        self,
+        bundle: Bundle,
+        program: Program | str | None = None,
+        *,
+        load_symbols: Mapping[str, int],
+        trust: bool = False,
+        progress: Progress | None = None,
+    ) -> LoadedProgram:
+        """Bind a program to memory.
+
+        Args:
+            bundle: the bundle it belongs to.
+            program: which one, or its id; None for the best that fits this device.
+            load_symbols: values of the load symbols, such as the number of pages.
+            trust: load native code even if this user did not compile it.
+            progress: hears about parameter files being hashed.
+
+        Raises:
+            DeviceError: ``device.no_program``, ``device.memory``, ``device.runtime``.
+            TrustError: native code that is not this user's.
+            BundleError: damaged files.
+            PlanError: load symbols out of range.
+        """
+        ...

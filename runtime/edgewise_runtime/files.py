@@ -1,0 +1,222 @@
+"""Files that appear whole or not at all, hashes of large ones, and the user's folders.
+
+Everything is written under a temporary name beside its target, flushed to the disk and renamed, so
+a reader never meets half a file and a failure leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgewise_runtime.errors import StorageError
+
+CHUNK = 1 << 20
+"""Bytes hashed at a time."""
+
+_CAUSES: dict[int, tuple[str, str]] = {
+    errno.ENOSPC: ("full", "Free some space on that disk or choose another folder."),
+    errno.EDQUOT: ("full", "Free some of your quota on that disk or choose another folder."),
+    errno.EACCES: ("permission", "Check who owns it, or choose a folder you may write to."),
+    errno.EPERM: ("permission", "Check who owns it, or choose a folder you may write to."),
+    errno.EROFS: ("permission", "The disk is mounted read-only: choose another folder."),
+    errno.ENOENT: ("missing", "Check the path."),
+    errno.ENOTDIR: ("missing", "Check the path: a part of it is a file."),
+    errno.EISDIR: ("type", "Check the path: it is a folder."),
+}
+
+
+def storage_error(cause: OSError, action: str, path: Path) -> StorageError:
+    """The error to raise where `action` on `path` failed with `cause`."""
+    what, remedy = _CAUSES.get(cause.errno or 0, ("io", ""))
+    reason = cause.strerror or str(cause)
+    return StorageError(
+        f"Could not {action} {path}: {reason}.", remedy=remedy, code=f"storage.{what}"
+    )
+
+
+@contextmanager
+def storage_errors(action: str, path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the block into a `StorageError` that says what to do.
+
+    Raises:
+        StorageError: ``storage.full``, ``.permission``, ``.missing``, ``.type`` or ``.io``.
+    """
+    try:
+        yield
+    except OSError as cause:
+        raise storage_error(cause, action, path) from cause
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, which makes a rename in it last; only POSIX can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Write a file atomically. `mode` is reduced by the umask, as for any new file.
+
+    Raises:
+        StorageError: see `storage_errors`; whatever stood at `path` still stands.
+    """
+    temporary = _temporary(path)
+    with storage_errors("write", path):
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            _sync_folder(path.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
+    """Write JSON as UTF-8 with a final newline, atomically. NaN and infinities are refused."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(value, indent=indent, separators=separators, allow_nan=False)
+    write_bytes(path, (text + "\n").encode())
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Read a regular file of at most `most` bytes.
+
+    Raises:
+        StorageError: ``storage.size`` for a larger one, else see `storage_errors`.
+    """
+    with storage_errors("read", path):
+        if not path.is_file():
+            cause = errno.EISDIR if path.is_dir() else errno.ENOENT
+            raise OSError(cause, os.strerror(cause))
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    if len(data) > most:
+        raise StorageError(f"{path} is larger than {most} bytes.", code="storage.size")
+    return data
+
+
+@contextmanager
+def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Build a whole folder that appears at `path` when the block ends, or never.
+
+    The block fills a temporary folder beside `path`. On any exception, KeyboardInterrupt included,
+    that folder is removed and `path` is as it was. With `replace`, a folder already at `path` is
+    moved away first and removed last.
+
+    Raises:
+        StorageError: ``storage.exists`` where `path` exists and `replace` is false.
+    """
+    if not replace:
+        _refuse_existing(path)
+    temporary = _temporary(path)
+    with storage_errors("create", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    try:
+        yield temporary
+        with storage_errors("write", path):
+            _sync_tree(temporary)
+            _put_in_place(temporary, path, replace=replace)
+            _sync_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise StorageError(
+            f"{path} exists.",
+            remedy="Remove it, choose another name, or ask to replace it.",
+            code="storage.exists",
+        )
+
+
+def _sync_tree(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            # Windows flushes only what is open for writing.
+            with (Path(root) / name).open("rb" if os.name == "posix" else "r+b") as file:
+                os.fsync(file.fileno())
+        _sync_folder(Path(root))
+
+
+def _put_in_place(built: Path, path: Path, *, replace: bool) -> None:
+    if not replace or not os.path.lexists(path):
+        # Renaming onto an empty folder succeeds on POSIX, so look once more.
+        _refuse_existing(path)
+        built.rename(path)
+        return
+    old = _temporary(path)
+    path.rename(old)
+    try:
+        built.rename(path)
+    except BaseException:
+        old.rename(path)
+        raise
+    if old.is_dir() and not old.is_symlink():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.unlink()
+
+
+def sha256_bytes(data: bytes) -> str:
+    """SHA-256 as 64 lower-case hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file, read in pieces; `progress` hears how many bytes each piece had."""
+    digest = hashlib.sha256()
+    piece = memoryview(bytearray(CHUNK))
+    with storage_errors("read", path), path.open("rb", buffering=0) as file:
+        while count := file.readinto(piece):
+            digest.update(piece[:count])
+            if progress is not None:
+                progress(count)
+    return digest.hexdigest()
+
+
+def _user_folder(variable: str, fallback: str) -> Path:
+    chosen = os.environ.get(variable, "")
+    # The XDG rules say that a relative path is to be ignored.
+    if chosen and Path(chosen).is_absolute():
+        return Path(chosen) / "edgewise"
+    try:
+        home = Path.home()
+    except RuntimeError as cause:
+        raise StorageError(
+            "This user has no home folder.", remedy=f"Set {variable}.", code="storage.missing"
+        ) from cause
+    return home / fallback / "edgewise"
+
+
+def data_folder() -> Path:
+    """Where this user's edgewise data lives: ``$XDG_DATA_HOME`` or ``~/.local/share``."""
+    return _user_folder("XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder() -> Path:
+    """Where what can be rebuilt lives: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    return _user_folder("XDG_CACHE_HOME", ".cache")

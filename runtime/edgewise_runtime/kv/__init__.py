@@ -1,0 +1,1 @@
+"""KV memory in pages: which page belongs to whom."""
