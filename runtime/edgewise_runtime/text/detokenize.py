@@ -1,0 +1,247 @@
+"""Text of a growing list of token ids: linear time, whole characters, equal to decoding at once.
+
+A tokenizer.json states its decoder as a chain of steps over token strings. Each step here is
+the same rewriting done one token at a time: it returns what is certain and keeps back what later
+tokens may still change, so that the pieces joined are exactly the decoder's text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from tokenizers import Tokenizer as Backend
+
+from edgewise_runtime.errors import InputError, UnsupportedError
+
+_Rewrite = Callable[[str], str]
+
+
+class Step(Protocol):
+    """One step of a decoder; `fused` tells that its output is one token in several pieces."""
+
+    fused: bool
+
+    def push(self, token: str) -> list[str]:
+        """Take one token (or one piece of a fused one); return what has become certain."""
+
+    def finish(self) -> list[str]:
+        """Return what was kept back; no token follows."""
+
+
+class Detokenizer:
+    """Turns ids into text pieces that end on whole characters.
+
+    The pieces of every `push` and of one `finish`, joined, equal the tokenizer's `decode` of all
+    ids. Bytes that never become a character are written as U+FFFD, as `decode` does.
+    """
+
+    def __init__(self, backend: Backend, skipped: frozenset[str] = frozenset()) -> None:
+        self._backend = backend
+        self._skipped = skipped
+        self._steps = _steps(backend)
+
+    def push(self, ids: Iterable[int]) -> str:
+        """Return the text that `ids` complete; may be empty."""
+        tokens = [token for i in ids if (token := self._token(i)) is not None]
+        for step in self._steps:
+            tokens = [piece for token in tokens for piece in step.push(token)]
+        return "".join(tokens)
+
+    def finish(self) -> str:
+        """Return the text that was still kept back, once no id follows."""
+        tokens: list[str] = []
+        for step in self._steps:
+            tokens = [piece for token in tokens for piece in step.push(token)] + step.finish()
+        return "".join(tokens)
+
+    def _token(self, token_id: int) -> str | None:
+        if not 0 <= token_id < 1 << 32:
+            raise InputError(f"{token_id!r} is not a token id.", code="input.token")
+        token = self._backend.id_to_token(token_id)
+        return None if token in self._skipped else token
+
+
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_REST = [b for b in range(256) if b not in _PRINTABLE]
+_BYTE_OF = {chr(b): b for b in _PRINTABLE} | {chr(256 + i): b for i, b in enumerate(_REST)}
+"""GPT-2's alphabet of bytes: printable ones stand for themselves, the rest from U+0100 on."""
+
+
+class _ByteLevel:
+    fused = True
+
+    def __init__(self) -> None:
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: str) -> list[str]:
+        try:
+            raw = bytes([_BYTE_OF[c] for c in token])
+        except KeyError:  # an added token, spelled as it is
+            raw = token.encode()
+        return [self._utf8.decode(raw)]
+
+    def finish(self) -> list[str]:
+        return [self._utf8.decode(b"", final=True)]
+
+
+class _ByteFallback:
+    """``<0xE5>`` tokens to bytes. A run that is not UTF-8 becomes one U+FFFD a byte, so a run
+    is only certain when it ends."""
+
+    fused = False
+    _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
+
+    def __init__(self) -> None:
+        self._run = bytearray()
+
+    def push(self, token: str) -> list[str]:
+        byte = self._BYTE.fullmatch(token)
+        if byte:
+            self._run.append(int(byte[1], 16))
+            return []
+        return [*self.finish(), token]
+
+    def finish(self) -> list[str]:
+        run = bytes(self._run)
+        self._run.clear()
+        try:
+            return [run.decode()] if run else []
+        except UnicodeDecodeError:
+            return ["\ufffd"] * len(run)
+
+
+class _Map:
+    """A step that rewrites every token alone; the first one may be special."""
+
+    def __init__(self, rest: _Rewrite, first: _Rewrite, fused: bool) -> None:
+        self.fused = fused
+        self._next, self._rest = first, rest
+
+    def push(self, token: str) -> list[str]:
+        rewritten = self._next(token)
+        self._next = self._rest
+        return [rewritten]
+
+    def finish(self) -> list[str]:
+        return []
+
+
+class _Strip:
+    """Takes up to `start` leading and `stop` trailing `content` off one fused token."""
+
+    fused = True
+
+    def __init__(self, content: str, start: int, stop: int) -> None:
+        self._content, self._start, self._stop = content, start, stop
+        self._held = 0
+
+    def push(self, token: str) -> list[str]:
+        if not token:
+            return []
+        while self._start and token.startswith(self._content):
+            token, self._start = token[1:], self._start - 1
+        if not token:
+            return []
+        self._start = 0
+        text = self._content * self._held + token
+        self._held = min(self._stop, len(text) - len(text.rstrip(self._content)))
+        return [text[: len(text) - self._held]]
+
+    def finish(self) -> list[str]:
+        return []
+
+
+def _replace(spec: dict[str, Any], fused: bool) -> Step:
+    pattern = spec["pattern"].get("String")
+    if not pattern or (fused and len(pattern) > 1):
+        raise _unsupported(spec)
+    content = str(spec["content"])
+
+    def rewrite(token: str) -> str:
+        return token.replace(pattern, content)
+
+    return _Map(rewrite, rewrite, fused)
+
+
+def _metaspace(spec: dict[str, Any], fused: bool) -> Step:
+    if fused:
+        raise _unsupported(spec)
+    mark = str(spec["replacement"])
+    drops = spec.get("prepend_scheme", "always") != "never" and spec.get("add_prefix_space", True)
+
+    def rewrite(token: str) -> str:
+        return token.replace(mark, " ")
+
+    def rewrite_first(token: str) -> str:
+        return token.replace(mark, "" if drops else " ")
+
+    return _Map(rewrite, rewrite_first, fused=False)
+
+
+def _strip(spec: dict[str, Any], fused: bool) -> Step:
+    content, start, stop = str(spec["content"]), int(spec["start"]), int(spec["stop"])
+    if fused:
+        return _Strip(content, start, stop)
+
+    def rewrite(token: str) -> str:
+        stripper = _Strip(content, start, stop)
+        return "".join(stripper.push(token))
+
+    return _Map(rewrite, rewrite, fused=False)
+
+
+def _fuse(spec: dict[str, Any], fused: bool) -> Step:
+    return _Map(str, str, fused=True)
+
+
+def _byte_level(spec: dict[str, Any], fused: bool) -> Step:
+    if fused:
+        raise _unsupported(spec)
+    return _ByteLevel()
+
+
+def _byte_fallback(spec: dict[str, Any], fused: bool) -> Step:
+    if fused:
+        raise _unsupported(spec)
+    return _ByteFallback()
+
+
+_STEPS: dict[str, Callable[[dict[str, Any], bool], Step]] = {
+    "ByteFallback": _byte_fallback,
+    "ByteLevel": _byte_level,
+    "Fuse": _fuse,
+    "Metaspace": _metaspace,
+    "Replace": _replace,
+    "Strip": _strip,
+}
+
+
+def _steps(backend: Backend) -> list[Step]:
+    decoder = backend.decoder
+    if decoder is None:  # the tokenizers package then joins tokens with spaces
+        return [_Map(" {}".format, str, fused=False)]
+    steps: list[Step] = []
+    for spec in _flat(json.loads(decoder.__getstate__())):
+        if spec["type"] not in _STEPS:
+            raise _unsupported(spec)
+        fused = any(step.fused for step in steps)
+        steps.append(_STEPS[spec["type"]](spec, fused))
+    return steps
+
+
+def _flat(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    if spec["type"] != "Sequence":
+        return [spec]
+    return [step for part in spec["decoders"] for step in _flat(part)]
+
+
+def _unsupported(spec: dict[str, Any]) -> UnsupportedError:
+    return UnsupportedError(
+        f"The tokenizer's decoder step {spec!r} cannot be streamed.",
+        remedy="Byte-level and SentencePiece-style decoders can (Llama, Qwen, Mistral, Gemma).",
+        code="unsupported.decoder",
+    )

@@ -1,0 +1,176 @@
+"""Token ids of text, by the rules of a checkpoint's own tokenizer.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
+
+from edgewise_runtime.errors import CheckpointError, InputError
+from edgewise_runtime.text.detokenize import Detokenizer
+from edgewise_runtime.text.files import read_object, read_text
+
+_MAX_TOKENIZER_BYTES = 256 << 20
+_NAMED_TOKENS = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
+_TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+class Tokenizer:
+    """The tokenizer of one checkpoint or bundle folder; safe to use from several threads.
+
+    tokenizer.json decides everything about ids. From tokenizer_config.json (and an older
+    checkpoint's special_tokens_map.json) come the tokens those files add to it and the names
+    templates know them by; `add_bos_token` there changes nothing, as in transformers, because
+    tokenizer.json's own post-processor already says whether a beginning token is added.
+    """
+
+    def __init__(self, backend: Backend, special_tokens: dict[str, str] | None = None) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self._special = frozenset(
+            token.content for token in backend.get_added_tokens_decoder().values() if token.special
+        )
+        self.special_tokens: dict[str, str] = dict(special_tokens or {})
+        """Name to text of the named special tokens, such as ``{"bos_token": "<s>"}``."""
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Tokenizer:
+        """Load the tokenizer of a folder in Hugging Face layout.
+
+        Raises CheckpointError when tokenizer.json is missing or cannot be understood.
+        """
+        path = folder / "tokenizer.json"
+        text = read_text(path, limit=_MAX_TOKENIZER_BYTES)
+        if text is None:
+            raise CheckpointError(
+                f"There is no tokenizer.json in {folder}.",
+                remedy="Save the checkpoint's fast tokenizer into this folder "
+                "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
+                code="checkpoint.tokenizer",
+            )
+        try:
+            backend = Backend.from_str(text)
+        except Exception as error:  # the tokenizers package raises bare Exception
+            raise CheckpointError(
+                f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
+            ) from error
+        config = read_object(folder / "tokenizer_config.json")
+        if "added_tokens_decoder" not in config:
+            config = {**config, **read_object(folder / "special_tokens_map.json")}
+        try:
+            return cls(backend, _register(backend, config))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"{folder / 'tokenizer_config.json'} describes its special tokens in a way that "
+                f"cannot be read: {error}.",
+                code="checkpoint.tokenizer",
+            ) from error
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids, added tokens included."""
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return the ids of `text`; special tokens written out in it become their ids.
+
+        `add_special_tokens` lets the post-processor add what it adds (a beginning token, say);
+        pass False for text that comes from a chat template, which writes its own.
+        """
+        try:
+            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        except (TypeError, UnicodeError) as error:
+            shown = repr(text)
+            raise InputError(
+                f"Cannot tokenize {shown[:80]}: it is not text that UTF-8 can hold.",
+                remedy="Pass a str without lone surrogates.",
+                code="input.text",
+            ) from error
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of `ids`; ids outside the vocabulary have none."""
+        return str(
+            self._backend.decode(
+                [_checked(i) for i in ids], skip_special_tokens=skip_special_tokens
+            )
+        )
+
+    def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
+        """Return a detokenizer that yields the same text as `decode`, id by id."""
+        skipped = self._special if skip_special_tokens else frozenset[str]()
+        return Detokenizer(self._backend, skipped)
+
+    def id_of(self, token: str) -> int | None:
+        """Return the id of one exact token, or None."""
+        return self._backend.token_to_id(token)
+
+    def token_of(self, token_id: int) -> str | None:
+        """Return the token of one id as the vocabulary spells it, or None."""
+        return self._backend.id_to_token(_checked(token_id))
+
+
+def _checked(token_id: int) -> int:
+    if not 0 <= token_id < 1 << 32:
+        raise InputError(
+            f"{token_id!r} is not a token id: ids are whole numbers from 0.", code="input.token"
+        )
+    return int(token_id)
+
+
+def _register(backend: Backend, config: dict[str, Any]) -> dict[str, str]:
+    """Add the tokens `config` names to the backend; return its named special tokens.
+
+    Follows what transformers 5 does when it loads a fast tokenizer (PreTrainedTokenizerFast):
+    `added_tokens_decoder` in the order of ids, then the named and the extra special tokens. A
+    token that the vocabulary has keeps its id; a new one goes to the end.
+    """
+    named: dict[str, Any] = {name: config[name] for name in _NAMED_TOKENS if config.get(name)}
+    named |= {
+        name: value
+        for name, value in config.items()
+        if name.endswith("_token") and name not in named and isinstance(value, str | dict) and value
+    }
+    extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+    if isinstance(extra, dict):
+        named |= extra
+        extra = []
+    declared = {
+        int(token_id): _added(token)
+        for token_id, token in (config.get("added_tokens_decoder") or {}).items()
+    }
+    known = {token.content: token for token in declared.values()}
+    specials = [
+        known.get(_content(value)) or _added(value, special=True) for value in named.values()
+    ]
+    specials += [known.get(_content(value)) or _added(value, special=True) for value in extra]
+    backend.add_tokens([token for _, token in sorted(declared.items(), key=lambda item: item[0])])
+    backend.add_special_tokens(specials)
+    return {name: _content(value) for name, value in named.items()}
+
+
+def _content(value: str | dict[str, Any]) -> str:
+    content = value if isinstance(value, str) else value["content"]
+    if not isinstance(content, str):
+        raise TypeError(f"{content!r} is not a token")
+    return content
+
+
+def _added(value: str | dict[str, Any], *, special: bool = False) -> AddedToken:
+    if isinstance(value, str):
+        return AddedToken(value, special=special, normalized=not special)
+    flags = {name: bool(value[name]) for name in _TOKEN_FLAGS if name in value}
+    if special:
+        flags["special"] = True
+    return AddedToken(_content(value), **flags)
