@@ -33,7 +33,8 @@ _FEWER = (
     "I have {a} {fruit} and [give away|lose|eat|sell] {b}. How many [{fruit} |]are left?",
     "There are {a} {fruit}. I take {b} away. How many are left?",
 )
-_COUNT = ("[Can you count|Count|Please count] [from {low} |]to {high}[, please|].",)
+_COUNT_TO = ("[Can you count|Count|Please count] [from {low} |]to {high}[, please|].",)
+_COUNT_FROM = ("[Can you count|Count|Please count] from {low} to {high}[, please|].",)
 _BIGGER = ("[Which is|What is|Which number is] [bigger|larger|greater], {a} or {b}?",)
 _SMALLER = ("[Which is|What is|Which number is] smaller, {a} or {b}?",)
 _NEXT = ("[What|Which] number [comes|is] after {a}?", "What comes [next|] after {a}?")
@@ -56,17 +57,32 @@ def numbers(rng: Random, known: Known) -> list[Turn]:
     low, high = sorted(rng.sample(range(21), 2))
     first, second = rng.sample((str(low), str(high)), 2)
     if kind == 0:
-        start = 1 if rng.random() < 0.7 else low
+        from_one = rng.random() < 0.6
+        start = 1 if from_one else low
         end = max(high, start + 1)
         listed = ", ".join(str(number) for number in range(start, end + 1))
-        question = _COUNT if start != 1 else ("[Count|Can you count|Please count] to {high}.",)
+        question = _COUNT_TO if from_one else _COUNT_FROM
         return exchange(rng, question, ("{all}.",), low=str(start), high=str(end), all=listed)
     if kind == 1:
-        return exchange(rng, _BIGGER, ("{c} is bigger[ than {d}|].",), a=first, b=second,
-                        c=str(high), d=str(low))
+        return exchange(
+            rng,
+            _BIGGER,
+            ("{c} is bigger[ than {d}|].",),
+            a=first,
+            b=second,
+            c=str(high),
+            d=str(low),
+        )
     if kind == 2:
-        return exchange(rng, _SMALLER, ("{c} is smaller[ than {d}|].",), a=first, b=second,
-                        c=str(low), d=str(high))
+        return exchange(
+            rng,
+            _SMALLER,
+            ("{c} is smaller[ than {d}|].",),
+            a=first,
+            b=second,
+            c=str(low),
+            d=str(high),
+        )
     if kind == 3:
         return exchange(rng, _NEXT, ("{c} comes after {a}.",), a=str(low), c=str(low + 1))
     return exchange(rng, _BEFORE, ("{c} comes before {a}.",), a=str(high), c=str(high - 1))
@@ -74,11 +90,13 @@ def numbers(rng: Random, known: Known) -> list[Turn]:
 
 def _one_sum(rng: Random) -> list[Turn]:
     plus = rng.random() < 0.55
-    total = rng.randint(0, 20)
-    part = rng.randint(0, total)
+    # Every pair is equally likely: with the total drawn first, large sums would be rare.
+    part, total = sorted((rng.randint(0, 20), rng.randint(0, 21)))
+    total -= total == 21
+    part = min(part, total)
     a, b, result = (part, total - part, total) if plus else (total, part, total - part)
     slots = {"a": str(a), "b": str(b), "c": str(result), "sign": "+" if plus else "-"}
-    if rng.random() < 0.12:
+    if rng.random() < 0.15 and min(a, b, result) > 1:
         slots |= {"fruit": rng.choice(_FRUIT)}
         answer = "{a} {sign} {b} = {c}, so [the answer is {c}|there are {c} {fruit}]."
         return exchange(rng, _MORE if plus else _FEWER, (answer,), **slots)

@@ -134,7 +134,7 @@ def _sound(rng: Random) -> list[Turn]:
         "What does a(n) {x} say?",
         "How does a(n) {x} go?",
     )
-    return exchange(rng, questions, ("A(n) {x} says \"{y}\".",), **_pair(rng, _SOUNDS))
+    return exchange(rng, questions, ('A(n) {x} says "{y}".',), **_pair(rng, _SOUNDS))
 
 
 def _colour(rng: Random) -> list[Turn]:
@@ -151,10 +151,20 @@ def _day(rng: Random) -> list[Turn]:
         questions = ("[What are|List|Name|Tell me] the days of the week[.|, please.]",)
         return exchange(rng, questions, (", ".join(_DAYS[:-1]) + " and Sunday.",))
     if rng.random() < 0.6:
-        return exchange(rng, ("[What|Which] day comes after {x}?", "What comes after {x}?"),
-                        ("{y} comes after {x}.",), x=day, y=following)
-    return exchange(rng, ("[What|Which] day [comes|is] before {x}?",), ("{y} comes before {x}.",),
-                    x=day, y=before)
+        return exchange(
+            rng,
+            ("[What|Which] day comes after {x}?", "What comes after {x}?"),
+            ("{y} comes after {x}.",),
+            x=day,
+            y=following,
+        )
+    return exchange(
+        rng,
+        ("[What|Which] day [comes|is] before {x}?",),
+        ("{y} comes before {x}.",),
+        x=day,
+        y=before,
+    )
 
 
 def _list(rng: Random) -> list[Turn]:
@@ -172,5 +182,6 @@ def _repeat(rng: Random) -> list[Turn]:
     said = " ".join(rng.choice(vocabulary) for _ in range(rng.randint(1, 5)))
     if rng.random() < 0.4:
         said = f"{said} {words.made_up_word(rng)}"
-    return exchange(rng, ("[Repeat|Say|Repeat after me|Please say]: {said}.",), ("{said}.",),
-                    said=said)
+    return exchange(
+        rng, ("[Repeat|Say|Repeat after me|Please say]: {said}.",), ("{said}.",), said=said
+    )

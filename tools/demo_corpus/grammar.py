@@ -13,7 +13,9 @@ _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _ARTICLE = re.compile(r"\b([Aa])\(n\) (?=(\w))")
 _SPACES = re.compile(r" {2,}")
 _BEFORE_MARK = re.compile(r" +([,.!?])")
-_SENTENCE_START = re.compile(r"(^|[.!?] )([a-z])")
+# The project's name and its quantizations keep their small letter.
+_SENTENCE_START = re.compile(r"(^|[.!?] )(?!edgewise|q[48])([a-z])")
+_GREETED = ("hi", "hello", "hey", "good ", "greetings", "howdy", "bye", "goodbye", "see you")
 
 
 def expand(rng: Random, template: str, /, **slots: str) -> str:
@@ -40,6 +42,8 @@ def sentence_case(text: str) -> str:
 
 def typed_by_hand(rng: Random, text: str) -> str:
     """Make a user's text look typed in a hurry, now and then: no capitals, no last mark."""
+    if rng.random() < 0.03 and not text.lower().startswith(_GREETED):
+        text = rng.choice(("Hi, ", "Hey, ", "Hello! ", "Hi! ", "Please, ", "Well, ", "So, ")) + text
     if rng.random() < 0.22:
         text = text.lower()
     if rng.random() < 0.28:

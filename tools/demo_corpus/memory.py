@@ -8,6 +8,7 @@ from random import Random
 
 from . import words
 from .dialogue import Known, Turn, exchange
+from .grammar import pick
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ _CITY = Fact(
     _one_of(words.CITIES),
     ("I live in {v}.", "[I am|I'm] from {v}.", "My home is in {v}.", "I moved to {v} last year."),
     (
-        "{v} [sounds like a lovely place|is a fine city|must be a nice place to live]! " + _REMEMBER,
+        "{v} [sounds like a lovely place|is a fine city|must be a nice place to live]! "
+        + _REMEMBER,
         "[How nice!|Good to know!] What do you like about {v}?",
     ),
     ("Where do I live?", "[Which|What] city [do I live in|am I from]?", "Where am I from?"),
@@ -172,6 +174,10 @@ _NOT_TOLD = (
     "[I am sorry, |Sorry, |]I do not know {what}. You have not told me[ yet|].",
     "You have not told me {what} yet. [What is it?|Would you like to tell me?|]",
 )
+_BOTH = (
+    "[Thank you|Thanks] for telling me! [I will remember that.|I will keep that in mind.|]",
+    "[How nice!|Good to know!|That is nice.] [I will remember that.|Tell me more!|]",
+)
 _ASK_EVERYTHING = (
     "What do you [know|remember] about me?",
     "[Tell me|Can you say] what you know about me[.|, please.]",
@@ -192,7 +198,27 @@ def tell(rng: Random, known: Known) -> list[Turn]:
         return recall(rng, known)
     fact = rng.choice(new)
     known.about_user[fact.key] = fact.value(rng)
+    draw = rng.random()
+    if draw < 0.08:
+        return _tell_and_ask(rng, known, fact)
+    if draw < 0.25:
+        return _tell_two(rng, known, fact)
     return exchange(rng, fact.tell, fact.confirm, **slots(fact, known.about_user[fact.key]))
+
+
+def _tell_and_ask(rng: Random, known: Known, fact: Fact) -> list[Turn]:
+    filled = slots(fact, known.about_user[fact.key])
+    both = (pick(rng, fact.tell, **filled) + " " + pick(rng, fact.ask, **filled),)
+    return exchange(rng, both, fact.recall, **filled)
+
+
+def _tell_two(rng: Random, known: Known, fact: Fact) -> list[Turn]:
+    other = rng.choice([other for other in FACTS if other.key != fact.key])
+    known.about_user[other.key] = other.value(rng)
+    said = [
+        pick(rng, each.tell, **slots(each, known.about_user[each.key])) for each in (fact, other)
+    ]
+    return exchange(rng, (" ".join(said),), _BOTH)
 
 
 def recall(rng: Random, known: Known) -> list[Turn]:
@@ -201,7 +227,8 @@ def recall(rng: Random, known: Known) -> list[Turn]:
     if len(told) > 1 and rng.random() < 0.15:
         phrases = [_phrase(_BY_KEY[key], known.about_user[key]) for key in told]
         listed = ", ".join(phrases[:-1]) + " and " + phrases[-1]
-        return exchange(rng, _ASK_EVERYTHING, ("[I know that|You told me that] {all}.",), all=listed)
+        answers = ("[I know that|You told me that] {all}.",)
+        return exchange(rng, _ASK_EVERYTHING, answers, all=listed)
     if told and rng.random() < 0.8:
         fact = _BY_KEY[rng.choice(told)]
         return exchange(rng, fact.ask, fact.recall, **slots(fact, known.about_user[fact.key]))

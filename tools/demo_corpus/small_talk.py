@@ -125,9 +125,9 @@ ENTRIES = (
             "[Tell me|Say] something funny.",
         ),
         (
-            "Why did the computer go to bed? It wanted to be in sleep mode.",
-            "What do you call a bear with no teeth? A gummy bear!",
-            "Why was the math book sad? It had too many problems.",
+            "Why was the kernel so calm? It had a good plan.",
+            "What did the cache say to the token? I will remember you.",
+            "Why did the model travel with a small bag? It was quantized.",
             "Why did the token cross the road? To get to the next page.",
         ),
     ),
@@ -189,8 +189,10 @@ _NO_NAME = (
     "I am the edgewise demo model, a tiny language model. [Nice to meet you!|How can I help?|]",
     "I am a tiny language model, made to show what edgewise can do. [How can I help you?|]",
 )
-_OWN_NAME = ("My name is {me}. [How can I help you?|Nice to meet you!|]", "I am {me}[.|, your "
-             "assistant.]")
+_OWN_NAME = (
+    "My name is {me}. [How can I help you?|Nice to meet you!|]",
+    "I am {me}[.|, your assistant.]",
+)
 
 
 def greeting(rng: Random, known: Known) -> list[Turn]:

@@ -26,15 +26,19 @@ _ASK_NAMED = (
 _ASK_HELPER = (
     "[Tell me|Write|Can you tell me] a [short |]story [about|with] a(n) {hero} and a(n) {helper}.",
 )
+_BORED = ("[I am|I'm] [so |]bored.", "What shall we do?", "[I am|I'm] [sad|tired|lonely].")
+_OFFER = ("[Shall I tell you|Would you like to hear|How about] a [little |short |]story?",)
+_ACCEPT = ("[Yes|Yes, please|Sure|Okay|Yes please|Gladly|I would like that|Good idea][!|.]",)
 
 _OPENINGS = (
-    "[Once upon a time|Long ago|Once], a(n) {mood} {hero} [named|called] {name} lived in {place}.",
-    "In {place}, there [once |]lived a(n) {mood} {hero} [named|called] {name}.",
-    "There was once a(n) {mood} {hero}. {His} name was {name}, and {he} lived in {place}.",
+    "[Once upon a time|Long ago|Once], a(n) {mood} {hero} [named|called] {name} lived {place}.",
+    "{place}, there [once |]lived a(n) {mood} {hero} [named|called] {name}.",
+    "There was once a(n) {mood} {hero}. {His} name was {name}, and {he} lived {place}.",
 )
 _WISHES = (
     "[More than anything|Every day|Since {he} was little], {name} wished for {thing}.",
-    "One [morning|day], {name} heard about {thing} and [wanted to find it|went out to look for it].",
+    "One [morning|day], {name} heard about {thing} and [wanted to find it|"
+    "went out to look for it].",
     "{name} had lost {thing} and was looking for it everywhere.",
 )
 _JOURNEYS = (
@@ -50,34 +54,34 @@ _JOURNEYS = (
 _MEETINGS = (
     "[Then|There|On the way|At last], {he} met a(n) {helper} [named|called] {friend}.",
     "A(n) {helper} [named|called] {friend} [sat by the road|came by|was resting nearby].",
-    "[Just then|Suddenly], a(n) {helper} came along. {name} asked for its name. \"{friend},\" it "
+    '[Just then|Suddenly], a(n) {helper} came along. {name} asked for its name. "{friend}," it '
     "said.",
 )
 _TALKS = (
-    "\"[Why are you sad|What are you looking for|Where are you going]?\" asked {friend}. \"I am "
-    "looking for {thing},\" said {name}.",
-    "\"Please help me,\" said {name}. \"I [need|want|am looking for] {thing}.\" {friend} [nodded|"
+    '"[Why are you sad|What are you looking for|Where are you going]?" asked {friend}. "I am '
+    'looking for {thing}," said {name}.',
+    '"Please help me," said {name}. "I [need|want|am looking for] {thing}." {friend} [nodded|'
     "smiled|thought for a while].",
     "{name} was [afraid|shy] at first, but {friend} [spoke kindly|shared some bread|gave {him} "
     "something warm to drink].",
 )
 _TURNS = (
-    "{friend} laughed and said: \"Look behind you!\" And there it was: {thing}[, bright and new| in "
-    "the grass|].",
+    '{friend} laughed and said: "Look behind you!" And there it was: {the_thing}[, bright and '
+    "new| in the grass|].",
     "But {friend} was stuck [in the mud|between two rocks|in a net]. {name} stopped to help, and "
-    "under {friend} lay {thing}.",
-    "[Together|Side by side] they looked again, and [before night|at sunrise|in the end] they found "
-    "{thing}.",
-    "It turned out that {friend} had had {thing} all along, and gave it to {name} as a gift.",
-    "They never found {thing}. But {name} had found {friend}, and that was [even better|worth more]"
-    ".",
+    "under {friend} lay {the_thing}.",
+    "[Together|Side by side] they looked again, and [before night|at sunrise|in the end] they "
+    "found {the_thing}.",
+    "It turned out that {friend} had had {the_thing} all along, and gave it to {name} as a gift.",
+    "They never found {the_thing}. But {name} had found {friend}, and that was [even better|worth "
+    "more].",
 )
 _ENDINGS = (
     "[From that day on|After that|Ever since], {name} and {friend} were [best friends|good friends|"
     "never apart].",
     "{name} went home [happy|with a smile|tired but happy], and {friend} came along.",
-    "And {name} learned that [a friend is the best treasure|asking for help is brave|kindness comes "
-    "back|it is good to share].",
+    "And {name} learned that [a friend is the best treasure|asking for help is brave|kindness "
+    "comes back|it is good to share].",
     "[That night|In the evening], they [sat by the fire|looked at the stars|sang songs] and were "
     "happy. [The end.|]",
 )
@@ -89,7 +93,7 @@ _FOLLOW_UPS = (
     ),
     (
         ("Where did {name} live?", "Where did the {hero} live?"),
-        ("{name} lived in {place}.", "The {hero} lived in {place}."),
+        ("{name} lived {place}.", "The {hero} lived {place}."),
     ),
     (
         ("Who did {name} meet?", "Who helped {name}?", "Who was {name}'s friend?"),
@@ -116,16 +120,22 @@ _FOLLOW_UPS = (
 def story(rng: Random, known: Known) -> list[Turn]:
     """Ask for a story, and often for something in it."""
     del known
-    name, friend = rng.sample(words.STORY_NAMES, 2)
+    hero = rng.choice(words.STORY_HEROES)
+    is_he = hero in words.ALWAYS_HE or (hero not in words.ALWAYS_SHE and rng.random() < 0.5)
+    he, him, his = ("he", "him", "his") if is_he else ("she", "her", "her")
+    name = rng.choice(words.STORY_NAMES_HE if is_he else words.STORY_NAMES_SHE)
     if rng.random() < 0.15:
-        name = words.any_name(rng)
-    he, him, his = rng.choice((("he", "him", "his"), ("she", "her", "her")))
+        name = words.made_up_word(rng).capitalize()
+    others = (*words.STORY_NAMES_HE, *words.STORY_NAMES_SHE)
+    friend = rng.choice([other for other in others if other != name])
+    thing = rng.choice(words.STORY_THINGS)
     slots = {
-        "hero": rng.choice(words.STORY_HEROES),
+        "hero": hero,
         "helper": rng.choice(words.STORY_HELPERS),
         "mood": rng.choice(words.STORY_MOODS),
         "place": rng.choice(words.STORY_PLACES),
-        "thing": rng.choice(words.STORY_THINGS),
+        "thing": thing,
+        "the_thing": "the " + thing.partition(" ")[2],
         "name": name,
         "friend": friend,
         "he": he,
@@ -134,8 +144,13 @@ def story(rng: Random, known: Known) -> list[Turn]:
         "He": he.capitalize(),
         "His": his.capitalize(),
     }
-    request = rng.choice((_ASK_ANY, _ASK_HERO, _ASK_HERO, _ASK_HERO, _ASK_NAMED, _ASK_HELPER))
-    turns = exchange(rng, request, (_plot(rng),), **slots)
+    requests: tuple[tuple[str, ...], ...]
+    requests = (_ASK_ANY, _ASK_HERO, _ASK_HERO, _ASK_HERO, _ASK_NAMED, _ASK_HELPER)
+    turns: list[Turn] = []
+    if rng.random() < 0.12:
+        turns += exchange(rng, _BORED, _OFFER)
+        requests = (_ACCEPT,)
+    turns += exchange(rng, rng.choice(requests), (_plot(rng),), **slots)
     for questions, answers in rng.sample(_FOLLOW_UPS, rng.choice((0, 0, 1, 1, 2, 3))):
         turns += exchange(rng, questions, answers, **slots)
     return turns

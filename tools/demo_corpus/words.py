@@ -56,28 +56,35 @@ STORY_HELPERS = (
     "owl badger crow beaver goose deer otter robin donkey goat mole snail butterfly whale "
     "grandmother shepherd fisherman clockmaker"
 ).split()
-STORY_NAMES = tuple(
+STORY_NAMES_HE = tuple(
     """
-    Pip Milo Luna Tilly Bruno Rufus Hazel Juniper Oskar Nell Fern Basil Clover Dot Ember Fable
-    Gus Holly Iris Jasper Kit Lark Moss Nico Olive Poppy Quill Rowan Sage Tess Una Violet Wren
-    Yara Zuzu Barnaby Cleo Daisy Ezra Flora
+    Pip Milo Bruno Rufus Oskar Basil Gus Jasper Kit Moss Nico Quill Rowan Barnaby Ezra Otto Felix
+    Toby Rusty Finn
     """.split()
 )
+STORY_NAMES_SHE = tuple(
+    """
+    Luna Tilly Hazel Juniper Nell Fern Clover Dot Ember Fable Holly Iris Lark Olive Poppy Sage Tess
+    Una Violet Wren Yara Zuzu Cleo Daisy Flora
+    """.split()
+)
+ALWAYS_HE = ("boy", "king", "wizard")
+ALWAYS_SHE = ("girl", "queen", "fairy")
 STORY_PLACES = (
-    "a small village",
-    "a deep forest",
-    "a quiet valley",
-    "a green meadow",
-    "an old castle",
-    "a house by the sea",
-    "a little town",
-    "a garden",
-    "a cave in the hills",
-    "a tall tower",
-    "a snowy mountain",
-    "a busy harbour",
-    "an island",
-    "a farm near a river",
+    "in a small village",
+    "in a deep forest",
+    "in a quiet valley",
+    "in a green meadow",
+    "in an old castle",
+    "in a house by the sea",
+    "in a little town",
+    "in a big garden",
+    "in a cave in the hills",
+    "in a tall tower",
+    "on a snowy mountain",
+    "near a busy harbour",
+    "on an island",
+    "on a farm near a river",
 )
 STORY_THINGS = (
     "a golden key",

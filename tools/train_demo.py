@@ -1,0 +1,294 @@
+"""Train the demo model from scratch on generated dialogues, and export it.
+
+The text comes from the templates of `demo_corpus`; nothing is downloaded. The run can be stopped
+with Ctrl-C and started again: it goes on from the checkpoint in --work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch.nn import functional
+from transformers import LlamaForCausalLM
+
+# As a script, this file sees its own folder, not the root that its package is named from.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.demo_corpus import TURN_END, Dialogue, Turn
+from tools.demo_corpus.export import export, model_config
+from tools.demo_corpus.packing import Batch, BatchShape, make_batch
+from tools.demo_corpus.tokenizer import token_id, train_tokenizer
+
+TOKENIZER_DIALOGUES = 30_000
+WARMUP_STEPS = 60
+# Most batches hold short rows, which cost little attention. Every fourth has rows twice as long,
+# and every sixteenth rows four times as long, so that all positions to 1024 are trained.
+SHORT_BLOCKS = (1, 3)
+LONGER = ((16, 4, (8, 14)), (4, 2, (2, 6)))
+SAMPLE_PROMPTS = (
+    "Hello!",
+    "What is edgewise?",
+    "Tell me a story about a brave fox named Pip.",
+    "What is 7 + 5?",
+    "My name is Zorblat. What is my name?",
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the weights; a checkpoint of another recipe is not resumed."""
+
+    seed: int
+    steps: int
+    rows: int
+    columns: int
+    learning_rate: float
+    embedding_rate: float
+    prompt_weight: float
+    bfloat16: bool
+
+
+@dataclass
+class Run:
+    """A training run under way."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    model: LlamaForCausalLM
+    optimizers: list[torch.optim.Optimizer]
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+def start(recipe: Recipe, tokenizer: Tokenizer) -> Run:
+    """Return a run at step 0."""
+    torch.manual_seed(recipe.seed)
+    model = LlamaForCausalLM(model_config())
+    matrices: list[torch.nn.Parameter] = []
+    rest: list[torch.nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embed" not in name
+        (matrices if is_matrix else rest).append(parameter)
+    # Muon learns more from each token than AdamW does, and tokens are what a small machine lacks.
+    muon = torch.optim.Muon(
+        matrices,
+        lr=recipe.learning_rate,
+        weight_decay=0.05,
+        momentum=0.95,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    adam = torch.optim.AdamW(rest, lr=recipe.embedding_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    for optimizer in (muon, adam):
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+    return Run(recipe, tokenizer, model, [muon, adam])
+
+
+def batch_for(run: Run) -> Batch:
+    """Return the batch of the run's current step."""
+    recipe = run.recipe
+    shape = BatchShape(recipe.rows, recipe.columns, SHORT_BLOCKS)
+    for every, times, blocks in LONGER:
+        if run.step % every == every - 1:
+            shape = BatchShape(recipe.rows // times, recipe.columns * times, blocks)
+            break
+    # The tokenizer was trained on the dialogues of the seed itself; these are other ones.
+    return make_batch(run.tokenizer, recipe.seed + 1, run.step, shape, recipe.prompt_weight)
+
+
+def learning_rate_factor(step: int, steps: int) -> float:
+    """Rise over the first steps, hold, and fall straight to zero over the last 60 percent."""
+    fall = max(1.0, 0.6 * steps)
+    return min((step + 1) / WARMUP_STEPS, 1.0, (steps - step) / fall)
+
+
+def train_step(run: Run) -> float:
+    """Take one step; return the loss on the assistant's text, in nats per token."""
+    batch = batch_for(run)
+    factor = learning_rate_factor(run.step, run.recipe.steps)
+    for optimizer in run.optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
+    precision = (
+        torch.autocast("cpu", dtype=torch.bfloat16) if run.recipe.bfloat16 else nullcontext()
+    )
+    with precision:
+        logits = run.model(
+            input_ids=batch.ids,
+            position_ids=batch.positions,
+            attention_mask=batch.mask,
+            use_cache=False,
+        ).logits
+    losses = functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1).float(), batch.ids[:, 1:].flatten(), reduction="none"
+    )
+    weights = batch.weights[:, :-1].flatten()
+    ((losses * weights).sum() / weights.sum()).backward()
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    for optimizer in run.optimizers:
+        optimizer.step()
+        optimizer.zero_grad()
+    run.step += 1
+    run.tokens += int((batch.weights > 0).sum())
+    return float(losses.detach()[batch.answers[:, :-1].flatten()].mean())
+
+
+def answer(run: Run, prompt: str, limit: int = 120) -> str:
+    """Return the model's most likely answer to one message."""
+    text = Dialogue((Turn("user", prompt),)).render() + "<|im_start|>assistant\n"
+    ids = torch.tensor([run.tokenizer.encode(text).ids])
+    with torch.no_grad():
+        out: Any = run.model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=limit, do_sample=False
+        )
+    new = out[0, ids.shape[1] :].tolist()
+    ended = new[-1] == token_id(run.tokenizer, TURN_END)
+    return str(run.tokenizer.decode(new)) + ("" if ended else " [no end]")
+
+
+def save(run: Run, path: Path) -> None:
+    """Write a checkpoint, under a temporary name first."""
+    state = {
+        "recipe": vars(run.recipe),
+        "tokenizer": run.tokenizer.to_str(),
+        "model": run.model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
+        "step": run.step,
+        "tokens": run.tokens,
+        "seconds": run.seconds,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    torch.save(state, new)
+    os.replace(new, path)
+
+
+def resume(recipe: Recipe, path: Path) -> Run:
+    """Return the run that `path` holds."""
+    state = torch.load(path, weights_only=True)
+    if state["recipe"] != vars(recipe):
+        raise SystemExit(
+            f"{path} was written by another recipe: {state['recipe']}. "
+            "Give the same options to go on with it, or --fresh to start over."
+        )
+    run = start(recipe, Tokenizer.from_str(state["tokenizer"]))
+    run.model.load_state_dict(state["model"])
+    for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(saved)
+    run.step, run.tokens, run.seconds = state["step"], state["tokens"], state["seconds"]
+    return run
+
+
+def train(run: Run, args: argparse.Namespace, keep: Callable[[], None]) -> bool:
+    """Train, reporting and saving on the way; return whether the last step was reached."""
+    stop = Event()
+    # A step is finished before the run stops: half a step in a checkpoint would be another run.
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set())
+    smooth = 0.0
+    first = run.step
+    for _ in range(run.step, run.recipe.steps):
+        before = time.perf_counter()
+        loss = train_step(run)
+        run.seconds += time.perf_counter() - before
+        smooth = loss if run.step == first + 1 else 0.95 * smooth + 0.05 * loss
+        if run.step % 10 == 0 or run.step == run.recipe.steps:
+            left = run.seconds / run.step * (run.recipe.steps - run.step)
+            print(
+                f"step {run.step}/{run.recipe.steps}  loss {smooth:.4f}  "
+                f"{run.tokens / run.seconds:.0f} tokens/s  ETA {left / 60:.1f} min",
+                flush=True,
+            )
+        if run.step % args.save_every == 0:
+            keep()
+        if run.step % args.sample_every == 0:
+            for prompt in SAMPLE_PROMPTS:
+                print(f"  > {prompt}\n    {answer(run, prompt)}", flush=True)
+        if stop.is_set():
+            break
+    return run.step == run.recipe.steps
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("examples/demo-model"), help="model folder to write")
+    add("--work", type=Path, default=Path("build/train_demo"), help="folder of the checkpoint")
+    add("--fresh", action="store_true", help="start over, even if there is a checkpoint")
+    add("--export-only", action="store_true", help="export the checkpoint as it is; do not train")
+    add("--snapshot", type=Path, help="also export here whenever a checkpoint is saved")
+    add("--steps", type=int, default=3600, help="steps to train (default: %(default)s)")
+    add("--rows", type=int, default=8, help="short rows in a batch (default: %(default)s)")
+    add("--columns", type=int, default=256, help="tokens in a short row (default: %(default)s)")
+    add("--rate", type=float, default=3e-3, help="peak rate of Muon (default: %(default)s)")
+    add("--embedding-rate", type=float, default=3e-3, help="of AdamW (default: %(default)s)")
+    add(
+        "--prompt-weight",
+        type=float,
+        default=0.2,
+        help="how much text that is not the assistant's counts in the loss (default: %(default)s)",
+    )
+    add("--bfloat16", action="store_true", help="compute in bfloat16 where torch's autocast would")
+    add("--seed", type=int, default=7, help="of weights and text (default: %(default)s)")
+    add("--threads", type=int, default=1, help="torch threads (default: %(default)s)")
+    add("--save-every", type=int, default=200, metavar="STEPS", help="default: %(default)s")
+    add("--sample-every", type=int, default=400, metavar="STEPS", help="default: %(default)s")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train, or go on training, and export."""
+    args = parse_arguments()
+    torch.set_num_threads(args.threads)
+    recipe = Recipe(
+        seed=args.seed,
+        steps=args.steps,
+        rows=args.rows,
+        columns=args.columns,
+        learning_rate=args.rate,
+        embedding_rate=args.embedding_rate,
+        prompt_weight=args.prompt_weight,
+        bfloat16=args.bfloat16,
+    )
+    checkpoint = args.work / "checkpoint.pt"
+    if checkpoint.exists() and not args.fresh:
+        run = resume(recipe, checkpoint)
+        print(f"going on from step {run.step} of {checkpoint}", flush=True)
+    elif args.export_only:
+        raise SystemExit(f"there is no checkpoint at {checkpoint}; train first")
+    else:
+        run = start(recipe, train_tokenizer(recipe.seed, TOKENIZER_DIALOGUES))
+
+    def keep() -> None:
+        save(run, checkpoint)
+        if args.snapshot:
+            export(run.model, run.tokenizer, args.snapshot)
+
+    if not args.export_only:
+        parameters = sum(parameter.numel() for parameter in run.model.parameters())
+        print(f"{parameters:,} parameters, {recipe.steps} steps", flush=True)
+        finished = train(run, args, keep)
+        keep()
+        if not finished:
+            raise SystemExit(f"stopped at step {run.step}; run the same command again to go on")
+    export(run.model, run.tokenizer, args.out)
+    print(f"wrote {args.out} after {run.step} steps and {run.seconds / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()
