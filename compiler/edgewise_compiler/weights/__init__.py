@@ -1,0 +1,1 @@
+"""Readers of checkpoint weights: one file per format, one interface."""

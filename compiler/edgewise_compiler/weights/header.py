@@ -1,0 +1,145 @@
+"""The header of a safetensors file, validated before anything is allocated from it.
+
+Format: 8 bytes little-endian header size, a JSON object of ``{name: {dtype, shape,
+data_offsets}}``, then the data (https://huggingface.co/docs/safetensors). The `safetensors` package
+maps the whole file and has no bfloat16 in NumPy, so the header is read here, as strictly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from edgewise_compiler.models.fields import shown
+from edgewise_runtime.errors import CheckpointError, StorageError
+
+MAX_HEADER = 16 << 20
+"""Bytes; the header of a 1000-layer model takes about 2 MiB."""
+
+MAX_DIMS = 8
+MAX_EXTENT = 1 << 40
+
+BITS = {
+    "F64": 64, "I64": 64, "U64": 64, "C64": 64,
+    "F32": 32, "I32": 32, "U32": 32,
+    "F16": 16, "BF16": 16, "I16": 16, "U16": 16,
+    "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "I8": 8, "U8": 8, "BOOL": 8,
+    "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
+}  # fmt: skip
+"""Bits per element of every dtype of the format, whether or not weights may have it."""
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """Where one tensor lies: ``bytes`` bytes at absolute ``offset`` of its file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    bytes: int
+
+
+def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
+    """Every tensor of a safetensors file, in the order of its data.
+
+    Args:
+        file: the open file, positioned at its start.
+        size: the file's size, bytes.
+        path: for messages.
+
+    Raises:
+        CheckpointError: anything the format does not allow, including data that is missing, left
+            over, overlapping or not as large as its shape says.
+    """
+    if size < 10:
+        raise damaged(path, f"it has {size} bytes, fewer than the smallest header")
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(MAX_HEADER, size - 8):
+        raise damaged(path, f"its header claims {length} bytes of {size}")
+    raw = file.read(length)
+    if len(raw) != length:
+        raise damaged(path, f"its header ends after {len(raw)} of {length} bytes")
+    header = parse_json(raw, path)
+    if not isinstance(header, dict):
+        raise damaged(path, f"its header is {shown(header)} instead of an object")
+    header.pop("__metadata__", None)
+    start = 8 + length
+    entries = {name: _entry(name, value, start, path) for name, value in header.items()}
+    entries = dict(sorted(entries.items(), key=lambda item: (item[1].offset, item[1].bytes)))
+    end = start
+    for name, entry in entries.items():
+        if entry.offset != end:
+            kind = "overlaps" if entry.offset < end else "leaves a gap after"
+            raise damaged(path, f"{shown(name)} {kind} the tensor before it")
+        end += entry.bytes
+    if end != size:
+        raise damaged(path, f"its tensors end at byte {end} and the file at {size}")
+    return entries
+
+
+def parse_json(raw: bytes, path: Path) -> Any:
+    """``raw`` as JSON in UTF-8; a key that occurs twice in an object is an error."""
+    try:
+        return json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"its JSON cannot be parsed ({shown(str(error))})") from error
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError inside the block into StorageError naming ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            remedy="Check that the file is there, readable and on a healthy disk.",
+        ) from error
+
+
+def damaged(path: Path, why: str) -> CheckpointError:
+    """The error for a weight file that is not what it should be."""
+    return CheckpointError(
+        f"{path.name} is damaged: {why}.",
+        remedy="Download the checkpoint again.",
+        code="checkpoint.weights",
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return unique
+
+
+def _entry(name: str, value: object, start: int, path: Path) -> TensorEntry:
+    if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
+        raise damaged(path, f"{shown(name)} is described by {shown(value)}")
+    dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in BITS:
+        raise damaged(path, f"{shown(name)} has dtype {shown(dtype)}")
+    if not _naturals(shape) or len(shape) > MAX_DIMS:
+        raise damaged(path, f"{shown(name)} has shape {shown(shape)}")
+    if not _naturals(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise damaged(path, f"{shown(name)} has data_offsets {shown(offsets)}")
+    begin, end = offsets
+    if prod(shape) * BITS[dtype] != (end - begin) * 8:
+        raise damaged(
+            path, f"{shown(name)} of shape {shape} and dtype {dtype} has {end - begin} bytes"
+        )
+    return TensorEntry(dtype, tuple(shape), start + begin, end - begin)
+
+
+def _naturals(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= MAX_EXTENT
+        for item in value
+    )

@@ -1,0 +1,212 @@
+"""Hugging Face safetensors: one ``model.safetensors``, or shards beside an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise_compiler.models.fields import shown
+from edgewise_compiler.weights.header import (
+    TensorEntry,
+    damaged,
+    parse_json,
+    read_header,
+    storage_errors,
+)
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+MAX_INDEX = 64 << 20
+MAX_SHARDS = 4096
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+def _from_bf16(raw: Bytes) -> Floats:
+    """bfloat16 is the upper half of a float32."""
+    return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
+
+
+_FLOATS: dict[str, Callable[[Bytes], Floats]] = {
+    "F32": lambda raw: raw.view("<f4"),
+    "F16": lambda raw: raw.view("<f2").astype(np.float32),
+    "BF16": _from_bf16,
+}
+"""How each dtype that a weight may have becomes float32, without loss."""
+
+
+class SafetensorsReader:
+    """The tensors of a checkpoint folder; implements :class:`~.base.WeightReader`.
+
+    Rows are read with plain file reads: unlike a mapping, a file that is truncated meanwhile is an
+    error and not a signal, and the memory in use is the block that was asked for.
+
+    Raises:
+        CheckpointError: no weights in the folder, or a file or index that is malformed.
+        UnsupportedError: weights in another format only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files: dict[Path, FileIO] = {}
+        self._tensors: dict[str, tuple[FileIO, Path, TensorEntry]] = {}
+        try:
+            if (folder / SINGLE).is_file():
+                self._add(folder / SINGLE)
+            elif (folder / INDEX).is_file():
+                self._add_shards(folder)
+            else:
+                raise _no_weights(folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._find(name)[2].shape
+
+    def dtype(self, name: str) -> str:
+        return self._find(name)[2].dtype
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
+        file, path, entry = self._find(name)
+        if entry.dtype not in _FLOATS:
+            raise UnsupportedError(
+                f"{shown(name)} in {path.name} is stored as {entry.dtype}.",
+                remedy=f"Use a checkpoint in one of {', '.join(_FLOATS)}.",
+                code="unsupported.dtype",
+            )
+        if not entry.shape or not entry.bytes:
+            raise CheckpointError(
+                f"{shown(name)} in {path.name} has shape {list(entry.shape)}: no rows to read.",
+                remedy="Use a checkpoint that fits its config.json.",
+                code="checkpoint.weights",
+            )
+        rows = entry.shape[0]
+        stop = rows if stop is None else stop
+        if not 0 <= start <= stop <= rows:
+            raise CheckpointError(
+                f"rows {start}..{stop} of {shown(name)} were asked for; it has {rows}.",
+                code="checkpoint.weights",
+            )
+        row_bytes = entry.bytes // rows
+        raw = np.empty((stop - start) * row_bytes, np.uint8)
+        with storage_errors(path):
+            file.seek(entry.offset + start * row_bytes)
+            _fill(file, raw, path)
+        values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
+        _check_finite(name, values, start)
+        return values
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._tensors.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _find(self, name: str) -> tuple[FileIO, Path, TensorEntry]:
+        if name not in self._tensors:
+            raise CheckpointError(
+                f"The checkpoint has no tensor {shown(name)}.",
+                remedy="Use a checkpoint that fits its config.json.",
+                code="checkpoint.weights",
+            )
+        return self._tensors[name]
+
+    def _add(self, path: Path) -> set[str]:
+        with storage_errors(path):
+            file = self._files[path] = path.open("rb", buffering=0)
+            entries = read_header(file, path.stat().st_size, path)
+        for name, entry in entries.items():
+            if name in self._tensors:
+                other = self._tensors[name][1].name
+                raise damaged(path, f"{shown(name)} is also in {other}")
+            self._tensors[name] = (file, path, entry)
+        return set(entries)
+
+    def _add_shards(self, folder: Path) -> None:
+        index = folder / INDEX
+        with storage_errors(index):
+            if index.stat().st_size > MAX_INDEX:
+                raise damaged(index, f"it has more than {MAX_INDEX} bytes")
+            content = parse_json(index.read_bytes(), index)
+        expected = _shards(content, index)
+        for shard, names in expected.items():
+            path = folder / shard
+            if not path.is_file():
+                raise damaged(index, f"it lists {shown(shard)}, which is not in the folder")
+            found = self._add(path)
+            if found != names:
+                name = min(found ^ names)
+                fault = "lacks" if name in names else "also holds"
+                raise damaged(path, f"it {fault} {shown(name)}, unlike {INDEX} says")
+
+
+def _shards(content: Any, index: Path) -> dict[str, set[str]]:
+    """Tensor names by shard, from a parsed index."""
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise damaged(index, "it has no weight_map")
+    shards: dict[str, set[str]] = {}
+    for name, shard in weight_map.items():
+        plain = isinstance(shard, str) and shard.endswith(".safetensors")
+        if not plain or any(part in shard for part in ("/", "\\", ":", "\0")):
+            raise damaged(index, f"{shown(name)} is in {shown(shard)}, which is no file name")
+        shards.setdefault(shard, set()).add(name)
+    if len(shards) > MAX_SHARDS:
+        raise damaged(index, f"it lists {len(shards)} shards")
+    return shards
+
+
+def _fill(file: FileIO, raw: Bytes, path: Path) -> None:
+    done = 0
+    while done < raw.size:
+        # An unbuffered read may return less than it was asked for.
+        count = file.readinto(raw[done:].data)
+        if not count:
+            raise damaged(path, "it ends in the middle of a tensor")
+        done += count
+
+
+def _check_finite(name: str, values: Floats, start: int) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    index = np.unravel_index(int(np.argmin(finite)), values.shape)
+    value = values[index]
+    where = [int(index[0]) + start, *(int(i) for i in index[1:])]
+    raise CheckpointError(
+        f"{shown(name)} holds {value} at index {where}.",
+        remedy="The checkpoint is damaged or its training diverged: use another one.",
+        code="checkpoint.weights",
+    )
+
+
+def _no_weights(folder: Path) -> CheckpointError | UnsupportedError:
+    for pattern in ("*.safetensors", "*.gguf", "pytorch_model*.bin", "*.pth", "*.pt"):
+        found = sorted(folder.glob(pattern))
+        if found:
+            return UnsupportedError(
+                f"{folder} has {shown(found[0].name)} but no {SINGLE} and no {INDEX}.",
+                remedy="Save the model with transformers' save_pretrained and compile that folder.",
+                code="unsupported.weights",
+            )
+    return CheckpointError(
+        f"{folder} has no weights: neither {SINGLE} nor {INDEX}.",
+        remedy="Download the whole checkpoint, weights included.",
+        code="checkpoint.weights",
+    )
