@@ -1,0 +1,188 @@
+"""Random-weight checkpoints of real shapes: speed depends on sizes, never on the values.
+
+Written in the layout of Hugging Face: ``config.json``, ``model.safetensors`` (float16), and a
+byte-level BPE tokenizer as large as the model's vocabulary, so that loading costs what it costs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from tokenizers.pre_tokenizers import ByteLevel
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CHUNK = 1 << 22  # random numbers drawn at once, elements
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a Qwen3-like decoder with tied embeddings."""
+
+    name: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    context: int = 40960
+    theta: float = 1e6
+    eps: float = 1e-6
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("qwen3-0.6b", 1024, 28, 16, 8, 128, 3072, 151936),
+        Shape("tiny", 128, 2, 4, 2, 32, 256, 1024),
+    )
+}
+
+
+def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every tensor's checkpoint name and shape, in the order of execution."""
+    width, queries, keys = (
+        shape.hidden,
+        shape.heads * shape.head_dim,
+        shape.kv_heads * shape.head_dim,
+    )
+    yield "model.embed_tokens.weight", (shape.vocab, width)
+    for layer in range(shape.layers):
+        of_layer = {
+            "input_layernorm": (width,),
+            "self_attn.q_proj": (queries, width),
+            "self_attn.k_proj": (keys, width),
+            "self_attn.v_proj": (keys, width),
+            "self_attn.q_norm": (shape.head_dim,),
+            "self_attn.k_norm": (shape.head_dim,),
+            "self_attn.o_proj": (width, queries),
+            "post_attention_layernorm": (width,),
+            "mlp.gate_proj": (shape.intermediate, width),
+            "mlp.up_proj": (shape.intermediate, width),
+            "mlp.down_proj": (width, shape.intermediate),
+        }
+        for name, size in of_layer.items():
+            yield f"model.layers.{layer}.{name}.weight", size
+    yield "model.norm.weight", (width,)
+
+
+def vocabulary(size: int) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tokens in id order and BPE merges: bytes, then pairs, then triples, then the special ones."""
+    alphabet = sorted(ByteLevel.alphabet())
+    tokens = list(alphabet)
+    merges: list[tuple[str, str]] = []
+    for first in tokens:  # grows while it is read: pairs begin with a byte, triples with a pair
+        for second in alphabet:
+            if len(tokens) == size - len(SPECIAL):
+                return [*tokens, *SPECIAL], merges
+            tokens.append(first + second)
+            merges.append((first, second))
+    raise ValueError(f"a vocabulary of {size} tokens is more than this scheme can name")
+
+
+def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> None:
+    """Writes ``folder``; config.json comes last, so a folder that has one is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens, merges = vocabulary(shape.vocab)
+    _write_json(folder / "tokenizer.json", _tokenizer(tokens, merges))
+    _write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "Qwen2Tokenizer",
+            "chat_template": CHAT_TEMPLATE,
+            "eos_token": SPECIAL[2],
+            "pad_token": SPECIAL[0],
+            "model_max_length": shape.context,
+        },
+    )
+    _write_weights(folder / "model.safetensors", shape, seed)
+    _write_json(folder / "config.json", _config(shape))
+
+
+def _config(shape: Shape) -> dict[str, object]:
+    return {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocab,
+        "max_position_embeddings": shape.context,
+        "rope_theta": shape.theta,
+        "rope_scaling": None,
+        "rms_norm_eps": shape.eps,
+        "tie_word_embeddings": True,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "torch_dtype": "float16",
+        "bos_token_id": shape.vocab - 3,
+        "eos_token_id": shape.vocab - 1,
+    }
+
+
+def _tokenizer(tokens: list[str], merges: list[tuple[str, str]]) -> dict[str, object]:
+    ordinary = len(tokens) - len(SPECIAL)
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            {
+                "id": ordinary + i,
+                "content": content,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+            for i, content in enumerate(SPECIAL)
+        ],
+        "pre_tokenizer": {**byte_level, "trim_offsets": True},
+        "decoder": {**byte_level, "trim_offsets": True},
+        "model": {
+            "type": "BPE",
+            "vocab": {token: i for i, token in enumerate(tokens[:ordinary])},
+            "merges": [list(pair) for pair in merges],
+        },
+    }
+
+
+def _write_weights(path: Path, shape: Shape, seed: int) -> None:
+    """Norms are one, matrices N(0, 0.02): float16, tensor after tensor, a chunk at a time."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, size in tensors(shape):
+        begin, end = end, end + 2 * prod(size)
+        header[name] = {"dtype": "F16", "shape": list(size), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    rng = np.random.default_rng(seed)
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        for _, size in tensors(shape):
+            if len(size) == 1:
+                out.write(np.ones(size, np.float16).tobytes())
+                continue
+            for start in range(0, prod(size), CHUNK):
+                values = rng.standard_normal(min(CHUNK, prod(size) - start), np.float32)
+                out.write((values * np.float32(0.02)).astype(np.float16).tobytes())
+    partial.replace(path)
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False), "utf-8")

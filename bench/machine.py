@@ -1,0 +1,78 @@
+"""What a result was measured on, and waiting until nothing else is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+FLAGS = (
+    "avx2",
+    "fma",
+    "f16c",
+    "avx_vnni",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512_vnni",
+    "avx512_bf16",
+    "amx_tile",
+    "amx_int8",
+    "amx_bf16",
+    "asimddp",
+    "i8mm",
+)
+IDLE_SHARE = 0.85
+
+
+def describe(threads: int) -> dict[str, object]:
+    """The machine as a dictionary that goes beside every result."""
+    return {
+        "cpu": cpu_field("model name") or platform.processor(),
+        "cpus": os.cpu_count(),
+        "flags": [flag for flag in FLAGS if flag in cpu_field("flags").split()],
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "threads": threads,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": list(os.getloadavg()),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("edgewise", "apache-tvm", "numpy")},
+        },
+    }
+
+
+def cpu_field(name: str) -> str:
+    """The first processor's field of /proc/cpuinfo, or nothing where there is none."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def wait_until_idle(seconds: float) -> float:
+    """Waits up to ``seconds`` for a quiet half second; the share of CPU time idle in it."""
+    end = time.monotonic() + seconds
+    while True:
+        idle = idle_share()
+        if idle >= IDLE_SHARE or time.monotonic() >= end:
+            return idle
+
+
+def idle_share(seconds: float = 0.5) -> float:
+    """The share of all processors' time that is idle over the next ``seconds``."""
+    before = _ticks()
+    time.sleep(seconds)
+    after = _ticks()
+    return (after[0] - before[0]) / max(1, after[1] - before[1])
+
+
+def _ticks() -> tuple[int, int]:
+    """Idle and total ticks since boot: columns 4 and 5 are idle and waiting for a disk."""
+    first = Path("/proc/stat").read_text().split("\n", 1)[0]
+    ticks = [int(value) for value in first.split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)

@@ -1,0 +1,140 @@
+"""llama.cpp behind the benchmark's protocol, through llama-cpp-python's low-level API.
+
+    llamacpp.py MODEL.gguf --threads 2 [--cold]
+    llamacpp.py --quantize F16.gguf Q4_0.gguf
+
+Runs in the virtual environment of the peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import llama_cpp
+
+from protocol import cold, serve, token_at
+
+UBATCH = 512  # llama.cpp's default: most tokens computed at once
+CAPACITY = {1: 2304}  # tokens a sequence may grow to, by the number of sequences
+CAPACITY_OF_MANY = 512
+
+
+class Row(NamedTuple):
+    token: int
+    position: int
+    sequence: int
+    logits: bool
+
+
+class LlamaCpp:
+    """One model, and a context for every number of sequences that was asked for."""
+
+    def __init__(self, path: str, threads: int) -> None:
+        params = llama_cpp.llama_model_default_params()
+        params.n_gpu_layers = 0
+        self._threads = threads
+        self._model = llama_cpp.llama_model_load_from_file(path.encode(), params)
+        if not self._model:
+            raise SystemExit(f"llama.cpp cannot load {path}")
+        vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._tokens: int = llama_cpp.llama_vocab_n_tokens(vocab)
+        self._greedy = llama_cpp.llama_sampler_init_greedy()
+        self._contexts: dict[int, Any] = {}
+        self._filled: dict[int, int] = {}  # tokens that every sequence of a context begins with
+        self._batch = 0
+
+    def prefill(self, tokens: int) -> None:
+        self._clear(1)
+        self._fill(1, 0, tokens)
+
+    def prepare(self, batch: int, context: int) -> None:
+        if self._filled.get(batch) != context:
+            self._clear(batch)
+            for sequence in range(batch):
+                self._fill(batch, sequence, context)
+        self._batch, self._filled[batch] = batch, context
+        memory, last = llama_cpp.llama_get_memory(self._context(batch)), context - 1
+        for sequence in range(batch):
+            llama_cpp.llama_memory_seq_rm(memory, sequence, last, -1)
+        self._run(batch, [Row(self._token(last, s), last, s, True) for s in range(batch)])
+
+    def decode(self, steps: int) -> None:
+        batch, sample = self._batch, llama_cpp.llama_sampler_sample
+        context, start = self._context(batch), self._filled[batch]
+        for position in range(start, start + steps):
+            tokens = [sample(self._greedy, context, row) for row in range(batch)]
+            self._run(batch, [Row(t, position, s, True) for s, t in enumerate(tokens)])
+
+    def _token(self, position: int, sequence: int) -> int:
+        return token_at(position, sequence, self._tokens)
+
+    def _clear(self, batch: int) -> None:
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context(batch)), True)
+        self._filled[batch] = 0
+
+    def _context(self, batch: int) -> Any:
+        if batch not in self._contexts:
+            params = llama_cpp.llama_context_default_params()
+            params.n_ctx = batch * CAPACITY.get(batch, CAPACITY_OF_MANY)
+            params.n_batch, params.n_ubatch, params.n_seq_max = 2048, UBATCH, batch
+            params.n_threads = params.n_threads_batch = self._threads
+            if hasattr(params, "kv_unified"):
+                params.kv_unified = False
+            self._contexts[batch] = llama_cpp.llama_init_from_model(self._model, params)
+        return self._contexts[batch]
+
+    def _fill(self, batch: int, sequence: int, tokens: int) -> None:
+        rows = [Row(self._token(i, sequence), i, sequence, i == tokens - 1) for i in range(tokens)]
+        for start in range(0, tokens, UBATCH):
+            self._run(batch, rows[start : start + UBATCH])
+
+    def _run(self, sequences: int, rows: Sequence[Row]) -> None:
+        batch = llama_cpp.llama_batch_init(len(rows), 0, 1)
+        batch.n_tokens = len(rows)
+        for i, row in enumerate(rows):
+            batch.token[i], batch.pos[i], batch.logits[i] = row.token, row.position, row.logits
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, row.sequence
+        handle = self._context(sequences)
+        code = llama_cpp.llama_decode(handle, batch)
+        llama_cpp.llama_synchronize(handle)
+        llama_cpp.llama_batch_free(batch)
+        if code:
+            raise SystemExit(f"llama_decode returned {code}")
+
+
+def quantize(source: str, target: str) -> None:
+    """llama.cpp's own Q4_0: what people download, the tied embedding kept at 6 bits."""
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0
+    code = llama_cpp.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(params))
+    if code:
+        raise SystemExit(f"llama_model_quantize returned {code}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("target", nargs="?")
+    parser.add_argument("--quantize", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cold", action="store_true")
+    args = parser.parse_args()
+    llama_cpp.llama_backend_init()
+    if args.quantize:
+        quantize(args.model, args.target)
+    elif args.cold:
+        cold(lambda: LlamaCpp(args.model, args.threads), prompt=128, context=2048)
+    else:
+        about = {
+            "engine": "llama.cpp",
+            "version": f"llama-cpp-python {llama_cpp.__version__}",
+            "program": llama_cpp.llama_print_system_info().decode().strip(),
+        }
+        serve(LlamaCpp(args.model, args.threads), args.threads, about)
+
+
+if __name__ == "__main__":
+    main()
