@@ -16,7 +16,9 @@ def fuse_swiglu(graph: Graph) -> Graph:
         producer = graph.producer(node.inputs[0])
         if producer is None or producer.op != "linear" or len(graph.uses(producer.output)) != 1:
             continue
-        fused[producer.output.id] = replace(producer.with_attrs(epilogue="swiglu"), output=node.output)
+        fused[producer.output.id] = replace(
+            producer.with_attrs(epilogue="swiglu"), output=node.output
+        )
     replaced = {node.output.id for node in fused.values()}
     return graph.with_nodes(
         fused.get(node.output.id, node)

@@ -43,7 +43,9 @@ def quantize_activations(graph: Graph) -> Graph:
         if node.op == "linear":
             value = node.inputs[0]
             if value.id not in absorbed and value.id not in done:
-                nodes.append(Node("quantize", (value,), to_a8[value.id], label=f"{node.label}.quantize"))
+                nodes.append(
+                    Node("quantize", (value,), to_a8[value.id], label=f"{node.label}.quantize")
+                )
                 done.add(value.id)
             node = replace(node, inputs=(to_a8[value.id], *node.inputs[1:]))
         if node.output.id in absorbed:

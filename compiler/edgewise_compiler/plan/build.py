@@ -52,7 +52,9 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
         kernels[symbol] = _kernel(symbol, call)
         named |= {a.tensor.name: a.tensor for a in call.arguments if a.tensor.role != "scratch"}
         steps.append(_step(symbol, call, place))
-        host_calls.append(HostCall(symbol, tuple(_host_argument(a.tensor, place) for a in call.arguments)))
+        host_calls.append(
+            HostCall(symbol, tuple(_host_argument(a.tensor, place) for a in call.arguments))
+        )
 
     buffers = [_buffer(tensor) for tensor in named.values()]
     buffers += [

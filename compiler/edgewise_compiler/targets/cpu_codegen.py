@@ -46,7 +46,10 @@ def build_library(functions: Sequence[PrimFunc], isa: Isa, path: Path) -> None:
         with tvm.transform.PassContext(opt_level=3):
             built = tvm.compile(module, target=isa.target())
         built.export_library(
-            str(path), fcompile=create_shared, cc=linker, options=["-shared", "-fPIC", "-Wl,-Bsymbolic"]
+            str(path),
+            fcompile=create_shared,
+            cc=linker,
+            options=["-shared", "-fPIC", "-Wl,-Bsymbolic"],
         )
     except Exception as error:
         raise CompileError(
