@@ -9,6 +9,23 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_runtime.cpuid import cpu_features
+
+from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
+from edgewise_compiler.graph import Graph, GraphBuilder
+from edgewise_compiler.layout import layout_specs, linear_widths, pack_layout, param_tensors
+from edgewise_compiler.models.base import Family, ModelConfig
+from edgewise_compiler.passes import (
+    fuse_gather,
+    fuse_residual,
+    fuse_swiglu,
+    quantize_activations,
+)
+from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program
+from edgewise_compiler.quantize import ArraySpec, Scheme, find_scheme
+from edgewise_compiler.targets import cpu as cpu_target
+from edgewise_compiler.targets.cpu_codegen import build_library
+from edgewise_compiler.targets.cpu_isa import ISAS, Isa, isa_named
 from edgewise_runtime import plan as p
 from edgewise_runtime import trust
 from edgewise_runtime.bundle import (
@@ -23,25 +40,8 @@ from edgewise_runtime.bundle import (
     weights_id,
     write_manifest,
 )
-from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, StorageError, UnsupportedError
 from edgewise_runtime.files import new_folder, sha256_file, storage_errors, write_json
-
-from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
-from edgewise_compiler.graph import Graph, GraphBuilder
-from edgewise_compiler.layout import layout_specs, linear_widths, pack_layout, param_tensors
-from edgewise_compiler.models.base import Family, ModelConfig
-from edgewise_compiler.passes import (
-    fuse_gather,
-    fuse_residual,
-    fuse_swiglu,
-    quantize_activations,
-)
-from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program
-from edgewise_compiler.quantize import ArraySpec, Scheme, find_scheme
-from edgewise_compiler.targets import cpu
-from edgewise_compiler.targets.cpu_codegen import build_library
-from edgewise_compiler.targets.cpu_isa import ISAS, Isa, isa_named
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, and how much of how much of it is done."""
@@ -65,7 +65,7 @@ class Options:
     """What a caller asked for, checked."""
 
     scheme: Scheme
-    bounds: cpu.Bounds
+    bounds: cpu_target.Bounds
     isas: tuple[Isa, ...]
     debug_dump: Path | None
 
@@ -79,7 +79,7 @@ def compile_model(
     context: int | None = None,
     max_batch: int = 8,
     prefill_chunk: int = 512,
-    cpu_path: str = "native",
+    cpu: str = "native",
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -93,7 +93,7 @@ def compile_model(
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
         prefill_chunk: most prompt tokens of one step.
-        cpu_path: ``native`` (the best path this machine runs), ``all``, or one path by name.
+        cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
         debug_dump: also write graphs, kernels and plans there, as text.
         progress: told about phases as they go.
 
@@ -120,7 +120,7 @@ def compile_model(
             context,
             max_batch,
             prefill_chunk,
-            cpu_path,
+            cpu,
             debug_dump,
         )
         cfg, family, scheme = checkpoint.model, checkpoint.family, options.scheme
@@ -141,13 +141,13 @@ def compile_model(
                 lambda done, total: tell("Packing weights", done, total),
             )
             # 3. The model as semantic graphs, fused for what the program computes in.
-            arithmetic = cpu.ARITHMETICS[scheme.arithmetic]
+            arithmetic = cpu_target.ARITHMETICS[scheme.arithmetic]
             graphs = build_graphs(family, cfg, specs, quantized=arithmetic.weight_bits is not None)
             # 4. For each instruction set: kernels, plans, host functions, machine code.
             programs = []
             for index, isa in enumerate(options.isas):
                 tell("Compiling kernels", index, len(options.isas))
-                low = cpu.CpuLowering(
+                low = cpu_target.CpuLowering(
                     cfg, options.bounds, arithmetic, isa.name, param_tensors(specs)
                 )
                 built = build_program(low, graphs)
@@ -192,7 +192,9 @@ def build_graphs(
     return graphs
 
 
-def build_program(low: cpu.CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:
+def build_program(
+    low: cpu_target.CpuLowering, graphs: Mapping[str, Graph]
+) -> tuple[BuiltPlan, ...]:
     """All plans of one program, checked against each other."""
     bounds = low.bounds
     symbols = (
@@ -201,7 +203,7 @@ def build_program(low: cpu.CpuLowering, graphs: Mapping[str, Graph]) -> tuple[Bu
         p.Symbol("b", "step", 1, bounds.batch),
         p.Symbol("r", "step", 1, bounds.batch),
     )
-    built = tuple(build_plan(calls, symbols) for calls in cpu.plans(low, graphs))
+    built = tuple(build_plan(calls, symbols) for calls in cpu_target.plans(low, graphs))
     check_program(item.plan for item in built)
     return built
 
@@ -213,7 +215,7 @@ def _options(
     context: int | None,
     max_batch: int,
     prefill_chunk: int,
-    cpu_path: str,
+    cpu: str,
     debug_dump: str | Path | None,
 ) -> Options:
     for target in targets:
@@ -231,8 +233,8 @@ def _options(
     rows = max(min(prefill_chunk, context), max_batch)
     return Options(
         scheme=find_scheme(quant),
-        bounds=cpu.Bounds(rows=rows, batch=max_batch, context=context),
-        isas=_isas(cpu_path),
+        bounds=cpu_target.Bounds(rows=rows, batch=max_batch, context=context),
+        isas=_isas(cpu),
         debug_dump=Path(debug_dump) if debug_dump is not None else None,
     )
 
@@ -269,7 +271,7 @@ def _check_destination(destination: Path) -> None:
 
 
 def _write_program(
-    folder: Path, low: cpu.CpuLowering, built: Sequence[BuiltPlan], isa: Isa
+    folder: Path, low: cpu_target.CpuLowering, built: Sequence[BuiltPlan], isa: Isa
 ) -> Program:
     program_id = f"cpu-{low.arithmetic.name}-{isa.name}"
     home = f"programs/{program_id}"
@@ -313,7 +315,7 @@ def _manifest(
 ) -> BundleManifest:
     cfg, bounds = checkpoint.model, options.bounds
     files = describe_files(folder)
-    arithmetic = cpu.ARITHMETICS[options.scheme.arithmetic]
+    arithmetic = cpu_target.ARITHMETICS[options.scheme.arithmetic]
     return BundleManifest(
         name=name,
         model=ModelInfo(
@@ -340,7 +342,7 @@ def _manifest(
                 layers=tuple(range(cfg.layers)),
                 window=None,
                 dtype=arithmetic.kv_dtype,
-                page_tokens=cpu.PAGE,
+                page_tokens=cpu_target.PAGE,
                 kv_heads=cfg.kv_heads,
                 head_dim=cfg.head_dim,
                 buffers=tuple(f"kv.{i}" for i in range(cfg.layers)),
@@ -355,7 +357,7 @@ def _manifest(
 def _dump(
     options: Options,
     graphs: Mapping[str, Graph],
-    low: cpu.CpuLowering,
+    low: cpu_target.CpuLowering,
     built: Sequence[BuiltPlan],
 ) -> None:
     """Graphs, kernels and plans as text, for whoever debugs the compiler."""

@@ -1,7 +1,7 @@
 """The model as a graph of semantic operations: what a family writes and passes rewrite.
 
-Values have a row domain instead of a dynamic shape: ``"n"`` for the token rows of a step and ``"r"``
-for the rows whose logits are wanted. A family never sees batches, pages, dtypes or quantization.
+Values have a row domain instead of a dynamic shape: ``"n"`` for the token rows of a step and
+``"r"`` for the rows whose logits are wanted. A family never sees batches, pages, dtypes or quantization.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in execution order. Values are written once, except in place by ``linear`` with a residual."""
+    """Nodes in execution order. Only a ``linear`` with a residual writes a buffer a second time."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -102,7 +102,9 @@ class GraphBuilder:
         params: tuple[str, ...] = (),
         **attrs: Any,
     ) -> Value:
-        self._nodes.append(Node(op, inputs, output, params, attrs, label=params[0] if params else op))
+        self._nodes.append(
+            Node(op, inputs, output, params, attrs, label=params[0] if params else op)
+        )
         return output
 
     def hidden(self) -> Value:
@@ -122,7 +124,7 @@ class GraphBuilder:
         return self._emit("linear", (x,), self._value(x.rows, self._width(param)), (param,))
 
     def add(self, residual: Value, y: Value) -> Value:
-        """``residual + y``; a named residual keeps its name, so the sum lands in the same buffer."""
+        """``residual + y``; a named residual keeps its name, so the sum stays in its buffer."""
         if residual.width > y.width:
             raise CompileError(f"add: {y.width} columns onto {residual.width} in {self.name!r}.")
         output = self._value(residual.rows, residual.width, name=residual.name)
@@ -135,7 +137,7 @@ class GraphBuilder:
     def attention(
         self, qkv: Value, *, layer: int, q_norm: str | None = None, k_norm: str | None = None
     ) -> Value:
-        """Rotate, append K and V to the pages of ``layer``, attend causally: ``[n, heads * dim]``."""
+        """Rotate, append K and V to the pages of ``layer``, attend: ``[n, heads * head_dim]``."""
         if (q_norm is None) != (k_norm is None):
             raise CompileError(f"layer {layer}: q_norm and k_norm come together.")
         norms = () if q_norm is None or k_norm is None else (q_norm, k_norm)

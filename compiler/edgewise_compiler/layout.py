@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from edgewise_runtime.bundle import TensorEntry
-
 from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
 from edgewise_compiler.plan.calls import Tensor
@@ -14,6 +12,7 @@ from edgewise_compiler.quantize import ArraySpec, Scheme
 from edgewise_compiler.quantize.linear import linear_arrays, pack_linear, read_vector
 from edgewise_compiler.shards import open_shards
 from edgewise_compiler.weights.base import WeightReader
+from edgewise_runtime.bundle import TensorEntry
 
 ROPE = "rope"
 

@@ -1,7 +1,7 @@
 """Parameter files: safetensors shards that are laid out first, filled through memory maps after.
 
-Everything about the files is known before any weight is read, so packing streams: a tensor's rows go
-straight to their place, and memory stays bounded whatever the size of the model.
+Everything about the files is known before any weight is read, so packing streams: a tensor's rows
+go straight to their place, and memory stays bounded whatever the size of the model.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from edgewise_runtime.bundle import TensorEntry
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.files import storage_errors
 from numpy.typing import NDArray
 
 from edgewise_compiler.quantize import ArraySpec
+from edgewise_runtime.bundle import TensorEntry
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.files import storage_errors
 
 SHARD_BYTES = 32 << 20
 ALIGN = 64  # bytes: the widest vector load, and TVM's assumption about every tensor

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgewise_runtime import plan as p
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.expr import Expr
-from edgewise_runtime.plan_checks import check_shared, check_states_written
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
 from edgewise_compiler.plan.host import HostArgument, HostBuffer, HostCall, host_function
 from edgewise_compiler.plan.memory import Lifetime, assign_storages
+from edgewise_runtime import plan as p
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.expr import Expr
+from edgewise_runtime.plan_checks import check_shared, check_states_written
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
 
 
 def check_program(plans: Iterable[p.Plan]) -> None:
-    """What must hold between the plans of one program: shared buffers agree, all state is written."""
+    """What must hold between a program's plans: they agree on what they share, all state is written."""
     everything = tuple(plans)
     check_shared(everything)
     check_states_written(everything)
@@ -99,7 +99,7 @@ def _lifetimes(calls: PlanCalls) -> list[Lifetime]:
                 continue
             if tensor.name not in first and argument.access != "write":
                 raise CompileError(
-                    f"Plan {calls.name!r}, {call.label}: {tensor.name!r} is read before it is written."
+                    f"Plan {calls.name!r}, {call.label}: {tensor.name!r} is read before any write."
                 )
             first.setdefault(tensor.name, index)
             last[tensor.name] = index

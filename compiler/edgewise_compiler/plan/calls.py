@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from edgewise_runtime.expr import Expr
 from tvm.tirx import PrimFunc
+
+from edgewise_runtime.expr import Expr
 
 Role = Literal["param", "state", "input", "output", "scratch"]
 Access = Literal["read", "write", "readwrite"]
@@ -24,7 +25,7 @@ ITEMSIZE = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor a kernel sees. ``shape`` may name load symbols; ``scratch`` tensors are temporaries."""
+    """One tensor a kernel sees; ``shape`` may name load symbols. Temporaries have role ``scratch``."""
 
     name: str
     role: Role
@@ -62,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True)
 class PlanCalls:
-    """All calls of one plan, in order; ``repeats`` marks a plan that may run k times in one burst."""
+    """All calls of one plan, in order; one that ``repeats`` may run k times in one burst."""
 
     name: str
     calls: tuple[Call, ...]

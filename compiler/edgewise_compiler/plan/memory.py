@@ -10,7 +10,7 @@ ALIGN = 256  # bytes; WebGPU's default minimum storage offset, and more than any
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A temporary that must hold its ``bytes`` from step ``first`` to step ``last``, both included."""
+    """A temporary that holds its ``bytes`` from step ``first`` to step ``last``, both included."""
 
     key: str
     bytes: int
@@ -22,8 +22,8 @@ def assign_storages(lifetimes: Sequence[Lifetime]) -> tuple[dict[str, int], list
     """Give each temporary a storage of its own for its lifetime.
 
     Greedy in order of first use: the smallest free storage that fits, else the largest free one,
-    grown, else a new one. Two temporaries alive in the same step never share a storage, so a kernel's
-    outputs never overlap its inputs and a storage is never bound twice in one step.
+    grown, else a new one. Two temporaries alive in the same step never share a storage, so a
+    kernel's outputs never overlap its inputs and a storage is never bound twice in one step.
 
     Returns:
         The storage index of each key, and the size in bytes of each storage.

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.expr import Expr
-
 from edgewise_compiler.graph import Graph, Node, Value
 from edgewise_compiler.kernels.attention.decode import attention_decode
 from edgewise_compiler.kernels.attention.prefill import attention_prefill
@@ -22,6 +19,8 @@ from edgewise_compiler.kernels.sampling.record import record
 from edgewise_compiler.kernels.sampling.sample import sample
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Call, PlanCalls, Tensor
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.expr import Expr
 
 PAGE = 16  # tokens in a KV page
 TABLE_HEADER = 8  # int32 fields in front of the page ids of a table row

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tvm
-from edgewise_runtime.errors import CompileError
 from tvm.support.cc import create_shared
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.targets.cpu_isa import Isa
+from edgewise_runtime.errors import CompileError
 
 COMPILERS = ("cc", "gcc", "clang")
 

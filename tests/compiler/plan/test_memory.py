@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from edgewise_compiler.plan.memory import ALIGN, Lifetime, assign_storages
 from hypothesis import given
 from hypothesis import strategies as st
+
+from edgewise_compiler.plan.memory import ALIGN, Lifetime, assign_storages
 
 
 @st.composite
 def lifetimes(draw: st.DrawFn) -> list[Lifetime]:
     spans = draw(
-        st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.integers(1, 5000)), max_size=30)
+        st.lists(
+            st.tuples(st.integers(0, 20), st.integers(0, 6), st.integers(1, 5000)), max_size=30
+        )
     )
     return [Lifetime(f"t{i}", size, first, first + n) for i, (first, n, size) in enumerate(spans)]
 
