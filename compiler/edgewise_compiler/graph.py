@@ -1,7 +1,8 @@
 """The model as a graph of semantic operations: what a family writes and passes rewrite.
 
 Values have a row domain instead of a dynamic shape: ``"n"`` for the token rows of a step and
-``"r"`` for the rows whose logits are wanted. A family never sees batches, pages, dtypes or quantization.
+``"r"`` for the rows whose logits are wanted. A family never sees batches, pages, dtypes or
+quantization.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
 
 
 def check_program(plans: Iterable[p.Plan]) -> None:
-    """What must hold between a program's plans: they agree on what they share, all state is written."""
+    """Check a program's plans together: they agree on what they share, and all state is written."""
     everything = tuple(plans)
     check_shared(everything)
     check_states_written(everything)

@@ -25,7 +25,7 @@ ITEMSIZE = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor a kernel sees; ``shape`` may name load symbols. Temporaries have role ``scratch``."""
+    """One tensor a kernel sees; ``shape`` may name load symbols. ``scratch`` is a temporary."""
 
     name: str
     role: Role

@@ -24,7 +24,7 @@ class HostBuffer:
 
 @dataclass(frozen=True)
 class HostArgument:
-    """One argument of a kernel call: a whole buffer, or a typed view of raw scratch at ``offset``."""
+    """One argument of a kernel call: a whole buffer, or a typed view of scratch at ``offset``."""
 
     buffer: str
     view: tuple[str, tuple[int | str, ...]] | None = None
