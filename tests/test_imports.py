@@ -17,10 +17,23 @@ FOLDERS = {
     "edgewise_compiler": ROOT / "compiler/edgewise_compiler",
     "edgewise": ROOT / "sdk/edgewise",
 }
-# What the compiler may share with the runtime: the formats both sides of a bundle agree on.
+# What the compiler may share with the runtime: the formats that both sides of a bundle agree on,
+# how files are written and signed, and what this machine's processor is.
 SHARED = {
     f"edgewise_runtime.{name}"
-    for name in ("bundle", "cost", "errors", "expr", "files", "plan", "trust")
+    for name in (
+        "bundle",
+        "cost",
+        "cpuid",
+        "dtypes",
+        "errors",
+        "expr",
+        "files",
+        "manifest",
+        "plan",
+        "plan_checks",
+        "trust",
+    )
 }
 
 
