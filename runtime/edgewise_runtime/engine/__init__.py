@@ -1,0 +1,1 @@
+"""Sequences in, tokens out: sampling parameters, stops, batches and the generation loop."""

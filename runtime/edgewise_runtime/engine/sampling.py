@@ -1,0 +1,192 @@
+"""What a caller may ask of one generation, every value checked where it enters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from edgewise_runtime.errors import BundleError, InputError
+
+MAX_BIASES = 320
+MAX_STOPS = 64
+MAX_STOP_CHARACTERS = 1000
+GREEDY_BELOW = 1e-4
+"""Temperatures below this choose the likeliest token: dividing by them would overflow."""
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 100.0),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (0.01, 100.0),
+    "presence_penalty": (-100.0, 100.0),
+    "frequency_penalty": (-100.0, 100.0),
+}
+_WHOLE: dict[str, tuple[int, int]] = {
+    "max_tokens": (1, (1 << 31) - 1),
+    "top_k": (0, (1 << 31) - 1),
+    "seed": (0, (1 << 64) - 1),
+}
+_MAX_BIAS = 1e4
+_CONFIG_NAMES = {
+    "max_new_tokens": "max_tokens",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+}
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How the next token is chosen and when to end.
+
+    Applied in this order: penalties, logit bias, temperature, top-k, top-p, min-p, draw.
+
+    Attributes:
+        max_tokens: tokens to generate at most; fewer where the context ends first.
+        temperature: 0 chooses the likeliest token (and makes the filters below moot).
+        top_k: keep the k likeliest tokens; 0 keeps all.
+        top_p: keep the likeliest tokens that together reach this probability; 1 keeps all.
+        min_p: keep tokens with at least this fraction of the likeliest one's probability.
+        repetition_penalty: divide the positive and multiply the negative logits of tokens seen.
+        presence_penalty: subtract from the logits of tokens seen.
+        frequency_penalty: subtract, times how often the token was seen.
+        logit_bias: token id to what is added to its logit.
+        seed: of the random numbers; the same seed and request give the same text. None: any.
+        stop: end before the first of these strings, which is not part of the text.
+        stop_token_ids: end at the first of these ids, besides the model's own end tokens.
+        ignore_eos: go on past the model's end tokens.
+    """
+
+    max_tokens: int = 256
+    temperature: float = 0.7
+    top_k: int = 0
+    top_p: float = 0.95
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _RANGES.items():
+            _check_number(name, getattr(self, name), low, high)
+        for name, bounds in _WHOLE.items():
+            if name != "seed" or self.seed is not None:
+                _check_whole(name, getattr(self, name), *bounds)
+        if self.top_p == 0:
+            raise _error("top_p", self.top_p, "above 0 and at most 1")
+        if not isinstance(self.ignore_eos, bool):
+            raise _error("ignore_eos", self.ignore_eos, "True or False")
+        self._check_biases()
+        self._check_stops()
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always chosen."""
+        return self.temperature < GREEDY_BELOW
+
+    @property
+    def penalized(self) -> bool:
+        """Whether tokens seen before count."""
+        return (
+            self.repetition_penalty != 1
+            or self.presence_penalty != 0
+            or self.frequency_penalty != 0
+        )
+
+    def _check_biases(self) -> None:
+        if not isinstance(self.logit_bias, Mapping):
+            raise _error("logit_bias", self.logit_bias, "a dict from token id to number")
+        if len(self.logit_bias) > MAX_BIASES:
+            raise _error("len(logit_bias)", len(self.logit_bias), f"at most {MAX_BIASES}")
+        for token, bias in self.logit_bias.items():
+            _check_whole("logit_bias's token id", token, 0, (1 << 31) - 1)
+            _check_number(f"logit_bias[{token}]", bias, -_MAX_BIAS, _MAX_BIAS)
+
+    def _check_stops(self) -> None:
+        if len(self.stop) > MAX_STOPS:
+            raise _error("len(stop)", len(self.stop), f"at most {MAX_STOPS}")
+        for stop in self.stop:
+            if not isinstance(stop, str) or not 0 < len(stop) <= MAX_STOP_CHARACTERS:
+                raise _error("stop", stop, f"text of 1 to {MAX_STOP_CHARACTERS} characters")
+        if len(self.stop_token_ids) > MAX_STOPS:
+            raise _error("len(stop_token_ids)", len(self.stop_token_ids), f"at most {MAX_STOPS}")
+        for token in self.stop_token_ids:
+            _check_whole("stop_token_ids", token, 0, (1 << 31) - 1)
+
+
+_NAMES = {item.name for item in fields(SamplingParams)}
+
+
+def sampling_params(defaults: Mapping[str, Any] | None = None, /, **given: Any) -> SamplingParams:
+    """Return the parameters of one call: `given` ones that are not None, then `defaults`.
+
+    A single string is accepted for `stop`, and any iterable for the lists.
+
+    Raises InputError for an unknown name or a value out of range.
+    """
+    unknown = sorted(given.keys() - _NAMES)
+    if unknown:
+        raise InputError(
+            f"There is no sampling parameter {unknown[0]!r}.",
+            remedy=f"There are {', '.join(sorted(_NAMES))}.",
+            code="input.sampling",
+        )
+    values = dict(defaults or {}) | {k: v for k, v in given.items() if v is not None}
+    if isinstance(values.get("stop"), str):
+        values["stop"] = (values["stop"],)
+    for name in ("stop", "stop_token_ids"):
+        if name in values:
+            if not isinstance(values[name], Iterable):
+                raise _error(name, values[name], "a list")
+            values[name] = tuple(values[name])
+    return SamplingParams(**values)
+
+
+def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults that a generation_config.json sets, by our names.
+
+    `do_sample: false` means greedy, as in transformers; a file that does not say samples. What the
+    file leaves out keeps the defaults of `SamplingParams`.
+
+    Raises BundleError when a value in the file is out of range.
+    """
+    names = {name: name for name in ("temperature", "top_k", "top_p", "min_p")}
+    names |= {"repetition_penalty": "repetition_penalty", "max_new_tokens": "max_tokens"}
+    found = {
+        ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None
+    }
+    if config.get("do_sample") is False:
+        found["temperature"] = 0.0
+    try:
+        sampling_params(found)
+    except InputError as error:
+        raise BundleError(
+            f"The model's generation_config.json cannot be used: {error.message}",
+            remedy="Correct the value in the checkpoint and compile it again.",
+            code="bundle.generation_config",
+        ) from error
+    return found
+
+
+def _check_number(name: str, value: object, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise _error(name, value, f"a number from {low:g} to {high:g}")
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _error(name, value, f"a whole number from {low} to {high}")
+
+
+def _error(name: str, value: object, wanted: str) -> InputError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return InputError(f"{name} is {shown}; it must be {wanted}.", code="input.sampling")
