@@ -11,13 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.models.fields import shown
-from edgewise_compiler.weights.header import (
-    TensorEntry,
-    damaged,
-    parse_json,
-    read_header,
-    storage_errors,
-)
+from edgewise_compiler.weights.files import damaged, parse_json, storage_errors
+from edgewise_compiler.weights.header import TensorEntry, read_header
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
 SINGLE = "model.safetensors"

@@ -1,0 +1,274 @@
+"""Opens a checkpoint folder in Hugging Face layout and checks everything that can be checked early.
+
+What is read here came from the network. Nothing is executed, sizes are bounded, and a folder that
+opens is one whose parameters, shapes and token ids fit together; only the values of the weights are
+still unseen (they are checked as they are read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, VectorSpec
+from edgewise_compiler.models.decoder import check_eos_count
+from edgewise_compiler.models.families import find_family
+from edgewise_compiler.models.fields import Fields, shown
+from edgewise_compiler.quantize.linear import check_linear, check_shape
+from edgewise_compiler.weights.base import WeightReader
+from edgewise_compiler.weights.files import parse_json, storage_errors
+from edgewise_compiler.weights.safetensors import SafetensorsReader
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+MAX_BYTES = {
+    "config.json": 4 << 20,
+    "generation_config.json": 4 << 20,
+    "tokenizer.json": 256 << 20,
+    "tokenizer_config.json": 16 << 20,
+    "chat_template.jinja": 4 << 20,
+}
+"""Files that are read whole, and how large each may be."""
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+"""What a bundle carries along when the checkpoint has it."""
+
+IGNORED_SUFFIXES = (".rotary_emb.inv_freq", ".masked_bias", ".attn.bias")
+"""Buffers that old checkpoints stored beside their weights; they are computed anew."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """An open checkpoint; a context manager that closes the weight files.
+
+    Attributes:
+        config: config.json as parsed.
+        model: config.json as understood, with the end tokens of generation_config.json added.
+        files: those of :data:`TOKENIZER_FILES` that are in the folder.
+        tokens: one more than the tokenizer's largest id.
+        chat_template: Jinja source from chat_template.jinja or tokenizer_config.json; of several
+            named templates the one called ``default``. None for a base model.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    family: Family
+    model: ModelConfig
+    weights: WeightReader
+    files: tuple[Path, ...]
+    tokens: int
+    chat_template: str | None
+
+    def close(self) -> None:
+        """Close the weight files."""
+        self.weights.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Open the checkpoint folder at ``path``.
+
+    Raises:
+        CheckpointError: not a folder, a file that is missing or malformed, or files that do not fit
+            together: a missing, extra or mis-shaped tensor, a token id beyond the vocabulary.
+        UnsupportedError: an architecture, option or file format that is not implemented.
+        StorageError: a file that cannot be read.
+    """
+    folder = _folder(Path(path))
+    config = _read_object(folder / "config.json")
+    family = find_family(config)
+    model = family.read_config(config)
+    model = replace(model, eos=_all_eos(folder, model))
+    tokens = _count_tokens(folder, model.vocab)
+    template = _chat_template(folder)
+    weights = SafetensorsReader(folder)
+    try:
+        model = replace(model, tied=model.tied and not _has_own_head(weights))
+        check_tensors(family, model, weights)
+    except BaseException:
+        weights.close()
+        raise
+    files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
+    return Checkpoint(folder, config, family, model, weights, files, tokens, template)
+
+
+def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> None:
+    """Raise CheckpointError unless ``weights`` has what the family needs, in shape, and no more."""
+    unused = set(weights.names())
+    for spec in family.params(model):
+        match spec:
+            case LinearSpec():
+                check_linear(spec, weights)
+                unused -= {*spec.sources, *(spec.biases or ())}
+            case VectorSpec():
+                check_shape(weights, spec.source, (spec.size,))
+                unused.discard(spec.source)
+    if model.tied:
+        unused.discard("lm_head.weight")
+    left = sorted(name for name in unused if not name.endswith(IGNORED_SUFFIXES))
+    if left:
+        raise CheckpointError(
+            f"The checkpoint has {len(left)} tensors that {family.name} does not use, "
+            f"such as {shown(left[0])}.",
+            remedy="Check 'architectures' and the bias options in config.json.",
+            code="checkpoint.weights",
+        )
+
+
+def _folder(path: Path) -> Path:
+    if path.is_file() and path.suffix == ".gguf":
+        raise UnsupportedError(
+            f"{path} is a GGUF file.",
+            remedy="Give the folder of the original checkpoint in safetensors format.",
+            code="unsupported.weights",
+        )
+    if not path.is_dir():
+        raise CheckpointError(
+            f"{path} is not a folder." if path.exists() else f"There is no folder {path}.",
+            remedy="Give a checkpoint folder with config.json, tokenizer.json and safetensors.",
+            code="checkpoint.folder",
+        )
+    return path
+
+
+def _read(path: Path) -> bytes:
+    limit = MAX_BYTES[path.name]
+    with storage_errors(path):
+        size = path.stat().st_size
+        if size > limit:
+            raise CheckpointError(
+                f"{path.name} has {size} bytes; at most {limit} are read.",
+                remedy="Download the checkpoint again.",
+                code="checkpoint.file",
+            )
+        return path.read_bytes()
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path.parent} has no {path.name}.",
+            remedy="Give a complete checkpoint folder as Hugging Face transformers saves it.",
+            code="checkpoint.folder",
+        )
+    content = parse_json(_read(path), path)
+    if not isinstance(content, dict):
+        raise CheckpointError(
+            f"{path.name} holds {shown(content)} instead of an object.",
+            remedy="Download the checkpoint again.",
+            code="checkpoint.file",
+        )
+    return content
+
+
+def _all_eos(folder: Path, model: ModelConfig) -> tuple[int, ...]:
+    """End tokens of config.json, then those that only generation_config.json has."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return model.eos
+    more = Fields(_read_object(path), path.name).token_ids("eos_token_id", model.vocab)
+    eos = tuple(dict.fromkeys(model.eos + more))
+    check_eos_count(eos)
+    return eos
+
+
+def _count_tokens(folder: Path, vocab: int) -> int:
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder} has no tokenizer.json.",
+            remedy="Save the tokenizer with transformers' AutoTokenizer(...).save_pretrained; "
+            "tokenizer.model and vocab.txt alone are not read.",
+            code="checkpoint.tokenizer",
+        )
+    raw = _read(path)
+    try:
+        ids = Tokenizer.from_buffer(raw).get_vocab(with_added_tokens=True).values()
+    except BaseException as error:
+        # A panic of the Rust library arrives as a BaseException that is not an Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise CheckpointError(
+            f"tokenizer.json cannot be parsed: {shown(str(error), 200)}.",
+            remedy="Download it again, or save it with a current version of transformers.",
+            code="checkpoint.tokenizer",
+        ) from error
+    count = max(ids, default=-1) + 1
+    if not 0 < count <= vocab:
+        raise CheckpointError(
+            f"tokenizer.json has ids up to {count - 1}, config.json a vocabulary of {vocab}.",
+            remedy="Use the tokenizer of this checkpoint, or resize the model's embeddings to it.",
+            code="checkpoint.tokenizer",
+        )
+    return count
+
+
+def _chat_template(folder: Path) -> str | None:
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        try:
+            return _read(path).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _bad_template(path.name, "bytes that are not UTF-8") from error
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return None
+    found = _read_object(path).get("chat_template")
+    if found is None or isinstance(found, str):
+        return found
+    if not isinstance(found, list):
+        raise _bad_template(path.name, shown(found))
+    named: dict[str, str] = {}
+    for item in found:
+        name, source = (item.get(k) if isinstance(item, dict) else None for k in _NAMED)
+        if not isinstance(name, str) or not isinstance(source, str):
+            raise _bad_template(path.name, shown(item))
+        named[name] = source
+    return named.get("default", next(iter(named.values())) if len(named) == 1 else None)
+
+
+_NAMED = ("name", "template")
+
+
+def _bad_template(file: str, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"The chat template in {file} is {what}.",
+        remedy="It should be a string, or a list of objects with 'name' and 'template'.",
+        code="checkpoint.tokenizer",
+    )
+
+
+def _has_own_head(weights: WeightReader) -> bool:
+    """Whether a checkpoint that says its head is tied stores a different one, which then counts.
+
+    transformers decides the same way: some tools save the tied head a second time, others forget to
+    change ``tie_word_embeddings`` after training a head.
+    """
+    head, embed = "lm_head.weight", "model.embed_tokens.weight"
+    if head not in weights.names() or embed not in weights.names():
+        return False
+    shape = weights.shape(head)
+    if shape != weights.shape(embed) or len(shape) != 2:
+        return True
+    step = max(1, (1 << 20) // max(1, shape[1]))
+    return not all(
+        np.array_equal(
+            weights.read(head, start, min(start + step, shape[0])),
+            weights.read(embed, start, min(start + step, shape[0])),
+        )
+        for start in range(0, shape[0], step)
+    )
