@@ -1,0 +1,1 @@
+"""Paged attention: one query token per sequence (decode) or chunks of a prompt (prefill)."""
