@@ -154,6 +154,7 @@ class Driver:
     def _read(self) -> dict[str, Any]:
         line = self._child.stdout.readline() if self._child.stdout is not None else ""
         if not line:
+            self.close()
             raise RuntimeError(f"{self._command.script.name}: {tail(self._log)}")
         answer: dict[str, Any] = json.loads(line)
         return answer
