@@ -1,0 +1,145 @@
+"""The one thread of the process that calls CPU kernels.
+
+TVM keeps a pool of worker threads for every thread that ever launches a parallel kernel, so all
+launches go through one. A caller waits for its call; Ctrl-C waits for the burst that runs, so that
+state is never half written.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from edgewise_runtime.errors import DeviceError
+
+PATIENCE = 0.05
+"""Seconds between looks at a job after Ctrl-C: long enough to cost nothing."""
+
+
+class _Job:
+    """A call handed over: whoever takes `claim` first, worker or interrupted caller, decides."""
+
+    __slots__ = ("args", "claim", "done", "error", "finished", "function", "result")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.function = function
+        self.args = args
+        self.claim = threading.Lock()
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.finished = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self.function(*self.args)
+        except BaseException as error:
+            # Whatever it is, it belongs to the caller, and this thread must live on.
+            self.error = error
+        self.finished = True
+        self.done.release()
+
+
+class KernelThread:
+    """Runs calls one after another on a thread of its own.
+
+    Args:
+        configure: called on the new thread with the number of worker threads wanted.
+    """
+
+    def __init__(self, configure: Callable[[int], None]) -> None:
+        self._configure = configure
+        self._change = threading.Lock()
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self.threads = 0
+        atexit.register(self.stop)
+
+    def start(self, threads: int) -> None:
+        """Make sure the thread runs with this many workers, replacing one with another number.
+
+        Calls in flight finish first. Nothing happens when the number is right already. A process
+        forked from one that had a thread gets its own.
+        """
+        with self._change:
+            here = self._pid == os.getpid()
+            if self._thread is not None and self.threads == threads and here:
+                return
+            self._end()
+            self._pid = os.getpid()
+            self._queue = SimpleQueue()
+            self._thread = threading.Thread(
+                target=_work, args=(self._queue,), name="edgewise-kernels", daemon=True
+            )
+            self._thread.start()
+            self.threads = threads
+            self.call(self._configure, threads)
+
+    def stop(self) -> None:
+        """End the thread once its calls are done; `start` may start another."""
+        with self._change:
+            self._end()
+
+    def _end(self) -> None:
+        if self._thread is not None and self._pid == os.getpid():
+            self._queue.put(None)
+            self._thread.join()
+        self._thread = None
+        self.threads = 0
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function on the thread and return or raise what it does.
+
+        An exception in the waiting caller, such as KeyboardInterrupt, is raised as soon as the
+        call is done, or at once if it has not begun, in which case it never will.
+
+        Raises:
+            DeviceError: ``device.fork`` in a process forked from the one that loaded the kernels,
+                ``device.stopped`` before `start`.
+        """
+        thread = self._thread
+        if self._pid != os.getpid():
+            raise DeviceError(
+                "This process was forked from the one that loaded the program, and kernel threads "
+                "do not survive a fork.",
+                remedy="Load the program after forking, or start processes with 'spawn'.",
+                code="device.fork",
+            )
+        if thread is None:
+            raise DeviceError("The kernel thread is not running.", code="device.stopped")
+        if thread.ident == threading.get_ident():
+            return function(*args)
+        job = _Job(function, args)
+        try:
+            self._queue.put(job)
+            job.done.acquire()
+        except BaseException:
+            if not job.claim.acquire(blocking=False):
+                _wait(job)
+            raise
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+
+def _wait(job: _Job) -> None:
+    """Wait until a job is finished, whatever signals arrive."""
+    while not job.finished:
+        try:
+            job.done.acquire(timeout=PATIENCE)
+        except KeyboardInterrupt:
+            continue
+
+
+def _work(queue: SimpleQueue[_Job | None]) -> None:
+    while (job := queue.get()) is not None:
+        if job.claim.acquire(blocking=False):
+            job.run()
+        # Until the next call arrives, this would keep the last one's arguments alive.
+        del job

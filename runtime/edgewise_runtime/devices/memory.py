@@ -1,0 +1,70 @@
+"""Memory for buffers on the CPU: zeroed by the system on first touch, or mapped from files."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise_runtime.devices.base import Array
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import storage_errors
+
+GIB = 1 << 30
+
+
+def zeros(size: int) -> Array:
+    """Fresh zeroed memory: uint8 [size], page-aligned. Pages never touched cost nothing.
+
+    Raises:
+        DeviceError: ``device.memory`` where the system refuses.
+    """
+    try:
+        if sys.platform == "win32":
+            memory = mmap.mmap(-1, size)
+        else:
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError, OverflowError) as cause:
+        raise DeviceError(
+            f"The system refused {size} bytes ({size / GIB:.2f} GiB) of memory: {cause}.",
+            remedy="Ask for a smaller context or batch, or raise the process's memory limit.",
+            code="device.memory",
+        ) from cause
+    return np.frombuffer(memory, dtype=np.uint8)
+
+
+def map_file(path: Path, size: int) -> Array:
+    """A file of this size mapped read-only: uint8 [size], page-aligned, not writeable.
+
+    The array keeps the mapping alive. Writing to the memory behind it ends the process.
+
+    Raises:
+        StorageError: where the file cannot be read.
+        DeviceError: ``device.file`` where its size is another by now.
+    """
+    with storage_errors("map", path), path.open("rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if len(memory) != size:
+        message = f"{path} has {len(memory)} bytes, and had {size} when the bundle was opened."
+        raise DeviceError(message, remedy="Open the bundle again.", code="device.file")
+    if hasattr(memory, "madvise"):
+        memory.madvise(mmap.MADV_WILLNEED)
+    return np.frombuffer(memory, dtype=np.uint8)
+
+
+def exportable(array: Array) -> Array:
+    """The same memory as an array that DLPack accepts, which refuses read-only arrays.
+
+    For kernels only, which never write to parameters: the pages stay read-only.
+    """
+    if array.flags.writeable:
+        return array
+    # ctypes arrays are made anew per size; the attribute keeps the mapping alive with it.
+    window: Any = (ctypes.c_uint8 * array.nbytes).from_address(array.ctypes.data)
+    window.owner = array
+    alias: Array = np.frombuffer(window, dtype=array.dtype).reshape(array.shape)
+    return alias
