@@ -9,31 +9,17 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-FLAGS = (
-    "avx2",
-    "fma",
-    "f16c",
-    "avx_vnni",
-    "avx512f",
-    "avx512bw",
-    "avx512vl",
-    "avx512_vnni",
-    "avx512_bf16",
-    "amx_tile",
-    "amx_int8",
-    "amx_bf16",
-    "asimddp",
-    "i8mm",
-)
+from edgewise_runtime.cpuid import cpu_features, cpu_name
+
 IDLE_SHARE = 0.85
 
 
 def describe(threads: int) -> dict[str, object]:
     """The machine as a dictionary that goes beside every result."""
     return {
-        "cpu": cpu_field("model name") or platform.processor(),
+        "cpu": cpu_name(),
         "cpus": os.cpu_count(),
-        "flags": [flag for flag in FLAGS if flag in cpu_field("flags").split()],
+        "features": sorted(cpu_features()),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": threads,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -43,15 +29,6 @@ def describe(threads: int) -> dict[str, object]:
             **{name: version(name) for name in ("edgewise", "apache-tvm", "numpy")},
         },
     }
-
-
-def cpu_field(name: str) -> str:
-    """The first processor's field of /proc/cpuinfo, or nothing where there is none."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip()
-    return ""
 
 
 def wait_until_idle(seconds: float) -> float:
