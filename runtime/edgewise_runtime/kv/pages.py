@@ -50,12 +50,15 @@ class PagePool:
         """How many own the page; 0 for a free one."""
         return self._owners[self._known(page)]
 
-    def allocate(self, k: int) -> list[int] | None:
-        """Take k pages, each with one owner, or None, taking nothing, if fewer are free."""
-        if k < 0:
-            raise InputError(f"Cannot allocate {k} pages.", code="input.pages")
-        if k > len(self._free):
-            return None
+    def allocate(self, k: int) -> list[int]:
+        """Take k pages, each with one owner. Look at `free` before.
+
+        Raises:
+            InputError: ``input.pages`` where fewer are free; nothing is taken.
+        """
+        if not 0 <= k <= len(self._free):
+            message = f"Cannot allocate {k} pages: {len(self._free)} are free."
+            raise InputError(message, code="input.pages")
         cut = len(self._free) - k
         taken = self._free[cut:][::-1]
         del self._free[cut:]
@@ -153,10 +156,9 @@ class PageTable:
             most = self._most * self._page_tokens
             message = f"A sequence holds at most {most} tokens, not {tokens}."
             raise InputError(message, code="input.pages")
-        taken = self._pool.allocate(needed)
-        if taken is None:
+        if needed > self._pool.free:
             return False
-        self.pages += taken
+        self.pages += self._pool.allocate(needed)
         return True
 
     def adopt(self, pages: Sequence[int]) -> None:
