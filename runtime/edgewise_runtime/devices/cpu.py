@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +14,7 @@ from edgewise_runtime.bundle import Bundle, Progress, choose_program
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
 from edgewise_runtime.devices import memory, tvm_library
 from edgewise_runtime.devices.base import Array
+from edgewise_runtime.devices.cpu_trace import TracedStep, trace_plan
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
@@ -151,6 +152,8 @@ class CpuProgram:
         self._memory = count_bytes(plans, sizes)
         self._roles = {b.name: b.role for plan in plans.values() for b in plan.buffers}
         raw = _allocate(bundle, program, self._roles, sizes)
+        self._raw = raw
+        self._library = library
         self._arrays = {
             buffer.name: _shaped(raw[buffer.name], buffer, load)
             for plan in plans.values()
@@ -203,6 +206,19 @@ class CpuProgram:
             message = f"Plan {plan!r} failed: {shorten(str(cause))}."
             raise DeviceError(message, code="device.kernel") from cause
 
+    def trace(self, plan: str) -> Iterator[TracedStep]:
+        """Run a plan once, one kernel at a time, and yield what each wrote.
+
+        For debugging: between two kernels nothing else may run the program.
+
+        Raises:
+            DeviceError: as `run` does.
+        """
+        self._open()
+        if plan not in self.plans:
+            raise DeviceError(f"There is no plan {shorten(plan)}.", code="device.plan")
+        yield from trace_plan(self.plans[plan], self._library, self._raw, self._arrays, _kernels)
+
     def memory(self) -> dict[str, int]:
         self._open()
         return dict(self._memory)
@@ -211,6 +227,7 @@ class CpuProgram:
         self._closed = True
         self._arrays = {}
         self._calls = {}
+        self._raw = {}
 
     def __enter__(self) -> CpuProgram:
         self._open()

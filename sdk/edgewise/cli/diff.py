@@ -1,0 +1,121 @@
+"""`edgewise diff A B`: the first kernel at which two programs depart."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from edgewise.diff import (
+    DECADES,
+    Outputs,
+    Report,
+    default_tolerance,
+    report,
+    run_program,
+    run_transformers,
+)
+from edgewise_runtime.bundle import Bundle, choose_program
+from edgewise_runtime.cpuid import cpu_arch, cpu_features
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.text import Tokenizer
+
+TEXT = "The quick brown fox jumps over the lazy dog. 1 + 2 = 3, and so on: naïve, 東京, 🙂."
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the comparison: a program of a bundle, or a checkpoint run by transformers."""
+
+    name: str
+    path: Path
+    program: str | None
+    arithmetic: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    form = "BUNDLE, BUNDLE:PROGRAM or a checkpoint folder (run by transformers)"
+    parser.add_argument("a", metavar="A", help=form)
+    parser.add_argument("b", metavar="B", help=f"the reference: {form}")
+    parser.add_argument("--text", default=TEXT, help="what both read (default: a short sample)")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="largest difference of a kernel's output, relative to the reference's RMS, that counts"
+        " as the same (default: 0 for one arithmetic, 0.001 between floats, 0.5 with quantization)",
+    )
+    parser.add_argument("--all", action="store_true", help="list every kernel, not only the first")
+    parser.add_argument("--trust", action="store_true", help="run native code of others")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison; 0 when nothing departs, 1 when something does."""
+    sides = [_side(args.a), _side(args.b)]
+    bundles = [side for side in sides if side.program is not None]
+    if not bundles:
+        raise InputError(
+            "Both sides are checkpoints: there is no program to compare.",
+            remedy="Compile one first: edgewise compile PATH.",
+            code="input.diff",
+        )
+    tokenizer = Tokenizer.from_folder(bundles[0].path)
+    opened = [Bundle.open(side.path) for side in bundles]
+    tokens = tokenizer.encode(args.text)[: min(b.model.prefill_chunk for b in opened)]
+    rows = min(len(tokens), *(b.model.max_batch for b in opened))
+    outputs = [_outputs(side, tokens, rows, trust=args.trust) for side in sides]
+    tolerance = args.tolerance
+    if tolerance is None:
+        tolerance = default_tolerance({side.arithmetic for side in sides})
+    names = (sides[0].name, sides[1].name)
+    result = report(names, outputs[0], outputs[1], len(tokens), tolerance)
+    _print(Console(), result, everything=args.all)
+    return 0 if result.first is None else 1
+
+
+def _side(text: str) -> Side:
+    path = Path(text)
+    if (path / "config.json").is_file() and not (path / "bundle.json").is_file():
+        return Side("transformers", path, None, "transformers")
+    program_id: str | None = None
+    if not path.exists() and ":" in text:
+        folder, program_id = text.rsplit(":", 1)
+        path = Path(folder)
+    bundle = Bundle.open(path)
+    if program_id is None:
+        program_id = choose_program(bundle, cpu_features() | {cpu_arch()}).id
+    arithmetic = bundle.manifest.program(program_id).arithmetic
+    return Side(f"{bundle.name}:{program_id}", path, program_id, arithmetic)
+
+
+def _outputs(side: Side, tokens: Sequence[int], rows: int, *, trust: bool) -> Outputs:
+    if side.program is None:
+        return run_transformers(side.path, tokens, rows=rows)
+    return run_program(Bundle.open(side.path), side.program, tokens, rows=rows, trust=trust)
+
+
+def _print(console: Console, result: Report, *, everything: bool) -> None:
+    console.print(
+        f"{result.names[0]} against {result.names[1]}: {result.tokens} tokens, "
+        f"{len(result.differences)} kernels compared, tolerance {result.tolerance:g}"
+    )
+    shown = result.differences if everything else [d for d in [result.first] if d is not None]
+    if shown:
+        table = Table(
+            "kernel", "max error", "relative", "equal", *(f"<1e{n}" for n in DECADES), "≥"
+        )
+        for d in shown:
+            counts = (str(count) if count else "·" for count in d.histogram)
+            table.add_row(d.label, f"{d.max_abs:.3g}", f"{d.relative:.3g}", *counts)
+        console.print(table)
+    if result.first is None:
+        console.print(f"No kernel departs. Same best token on {result.top1:.0%} of the logit rows.")
+    else:
+        console.print(
+            f"First departure: [bold]{result.first.label}[/bold]. "
+            f"Same best token on {result.top1:.0%} of the logit rows."
+        )

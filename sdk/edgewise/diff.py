@@ -1,0 +1,254 @@
+"""Two programs side by side on the same tokens: which kernel departs first, and by how much.
+
+Both run one teacher-forced prefill; every kernel's output is compared under the label it has in
+both plans. A reference may also be the checkpoint itself, run by transformers in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.engine.batch import Batch
+from edgewise_runtime.engine.memory import pages_for
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sequence import Request, Sequence
+from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.text import Tokenizer
+
+Floats = npt.NDArray[np.float32]
+Outputs = dict[str, Floats]
+
+DECADES = tuple(range(-8, 2))
+"""Powers of ten at which the histogram of errors, relative to the reference's RMS, is cut."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one kernel's output differs from the reference's.
+
+    Attributes:
+        label: plan and step, such as ``prefill/layers.3.qkv``.
+        max_abs: largest absolute difference.
+        rms: root mean square of the reference.
+        histogram: elements by decade of error over ``rms``: equal, below 1e-8, below 1e-7, … and
+            from 10 on.
+    """
+
+    label: str
+    max_abs: float
+    rms: float
+    histogram: tuple[int, ...]
+
+    @property
+    def relative(self) -> float:
+        """``max_abs`` over ``rms``; infinite where the reference is all zero and this is not."""
+        if self.max_abs == 0:
+            return 0.0
+        return self.max_abs / self.rms if self.rms else float("inf")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every kernel compared, in the order of execution.
+
+    Attributes:
+        names: the program and its reference.
+        tokens: how many tokens both ran.
+        tolerance: largest ``relative`` that still counts as the same.
+        first: the first difference beyond it, None if there is none.
+        top1: share of compared logit rows whose largest logit is the same token.
+    """
+
+    names: tuple[str, str]
+    tokens: int
+    tolerance: float
+    differences: tuple[Difference, ...]
+    top1: float
+
+    @property
+    def first(self) -> Difference | None:
+        """Where the two depart."""
+        return next((d for d in self.differences if not d.relative <= self.tolerance), None)
+
+
+def compare(label: str, value: Floats, reference: Floats) -> Difference:
+    """Compare two outputs of equal rows; columns beyond the narrower one are padding."""
+    width = min(value.shape[-1], reference.shape[-1])
+    a = value[..., :width].astype(np.float64)
+    b = reference[..., :width].astype(np.float64)
+    error = np.abs(a - b)
+    rms = float(np.sqrt(np.mean(b * b)))
+    edges = [0.0, *(10.0**power for power in DECADES), np.inf]
+    relative = error / rms if rms else np.where(error > 0, np.inf, 0.0)
+    unequal = relative[error > 0]
+    # The last bin of numpy.histogram is closed, so infinity and NaN are counted by hand.
+    finite = np.histogram(unequal[np.isfinite(unequal)], bins=[*edges[:-1], np.finfo(float).max])[0]
+    counts = [int(error.size - unequal.size), *(int(count) for count in finite)]
+    counts[-1] += int(unequal.size - np.isfinite(unequal).sum())
+    largest = float(error.max()) if np.isfinite(error).all() else float("inf")
+    return Difference(label, largest, rms, tuple(counts))
+
+
+def report(
+    names: tuple[str, str], value: Outputs, reference: Outputs, tokens: int, tolerance: float
+) -> Report:
+    """Compare every output that both sides have under one label."""
+    shared = [label for label in value if label in reference]
+    if not shared:
+        raise InputError(
+            f"{names[0]} and {names[1]} have no kernel output in common.",
+            remedy="Compare programs of the same model.",
+            code="input.diff",
+        )
+    differences = tuple(compare(label, value[label], reference[label]) for label in shared)
+    best = [side["logits"].argmax(-1) for side in (value, reference)]
+    return Report(names, tokens, tolerance, differences, float(np.mean(best[0] == best[1])))
+
+
+def run_program(
+    bundle: Bundle, program_id: str, tokens: Rows[int], *, rows: int, trust: bool = False
+) -> Outputs:
+    """Prefill ``tokens`` kernel by kernel on the CPU, then the logits of the last ``rows``.
+
+    Returns:
+        Outputs by label: float32 ``[tokens, width]``, quantized activations multiplied out, and
+        ``logits`` of the last rows.
+    """
+    model = bundle.model
+    if not 1 <= len(tokens) <= model.prefill_chunk:
+        raise InputError(
+            f"{len(tokens)} tokens; a comparison takes 1 to {model.prefill_chunk}, one chunk.",
+            remedy="Pass a shorter text.",
+            code="input.diff",
+        )
+    outputs: Outputs = {}
+    symbols = {"pages": pages_for(model.context)}
+    with CpuDevice().load(bundle, program_id, load_symbols=symbols, trust=trust) as program:
+        count = len(tokens)
+        request = Request(tuple(tokens), SamplingParams(max_tokens=1))
+        sequence = Sequence(request, Tokenizer.from_folder(bundle.path), (), model.context)
+        sequence.pages = list(range(pages_for(count)))
+        batch = Batch(program)
+        batch.prefill(sequence, 0, count)
+        for plan, live in (("embed", count), ("prefill", count), ("logits", rows)):
+            if plan == "logits":
+                batch.logit_rows(count - rows, rows)
+            for step in program.trace(plan):
+                label = f"{plan}/{step.label}"
+                if (output := _as_floats(step.outputs)) is not None:
+                    outputs[label] = output[:live]
+        outputs["logits"] = program.read("logits")[:rows, : model.vocab]
+    return outputs
+
+
+def _as_floats(outputs: Rows[npt.NDArray[Any]]) -> Floats | None:
+    """A kernel's output as float32 rows; int8 data with its scales is multiplied out."""
+    data = next((o for o in outputs if o.dtype == np.int8), None)
+    if data is not None:
+        scales = next(o for o in outputs if o.dtype == np.float32)
+        return (data.astype(np.float32).reshape(*scales.shape, -1) * scales[..., None]).reshape(
+            data.shape
+        )
+    return next((o for o in outputs if o.dtype == np.float32 and o.ndim == 2), None)
+
+
+def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outputs:
+    """The same outputs from transformers, in float32 on the CPU.
+
+    Raises:
+        UnsupportedError: transformers or torch is not installed.
+    """
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM
+    except ImportError as error:
+        raise UnsupportedError(
+            f"Comparing with transformers needs the package {error.name!r}.",
+            remedy="Install edgewise[parity].",
+            code="unsupported.transformers",
+        ) from error
+    model = AutoModelForCausalLM.from_pretrained(
+        checkpoint, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    outputs: Outputs = {}
+    handles = [
+        module.register_forward_hook(_hook(outputs, label, pick))
+        for label, module, pick in _taps(model)
+    ]
+    try:
+        with torch.no_grad():
+            logits = model(torch.tensor([list(tokens)])).logits[0]
+    finally:
+        for handle in handles:
+            handle.remove()
+    outputs["logits"] = logits[-rows:].numpy()
+    for label in [label for label in outputs if label.startswith("logits/")]:
+        outputs[label] = outputs[label][-rows:]
+    return _join_qkv(outputs)
+
+
+Pick = Callable[[tuple[Any, ...], Any], Any]
+
+
+def _output(inputs: tuple[Any, ...], output: Any) -> Any:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _input(inputs: tuple[Any, ...], output: Any) -> Any:
+    return inputs[0]
+
+
+def _taps(model: Any) -> Iterator[tuple[str, Any, Pick]]:
+    """Where our kernels' outputs appear in a Llama-shaped model of transformers."""
+    yield "embed/embed", model.model.embed_tokens, _output
+    for i, layer in enumerate(model.model.layers):
+        p = f"prefill/layers.{i}"
+        yield f"{p}.attn_norm", layer.input_layernorm, _output
+        for part in ("q", "k", "v"):
+            yield f"{p}.qkv.{part}", getattr(layer.self_attn, f"{part}_proj"), _output
+        yield f"{p}.attention", layer.self_attn.o_proj, _input
+        yield f"{p}.o", layer.post_attention_layernorm, _input
+        yield f"{p}.mlp_norm", layer.post_attention_layernorm, _output
+        yield f"{p}.gate_up", layer.mlp.down_proj, _input
+        yield f"{p}.down", layer, _output
+    yield "logits/norm", model.model.norm, _output
+
+
+def _hook(outputs: Outputs, label: str, pick: Pick) -> Callable[[Any, tuple[Any, ...], Any], None]:
+    def hook(module: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        value = pick(inputs, output).detach().float()
+        outputs[label] = value.reshape(-1, value.shape[-1]).numpy().copy()
+
+    return hook
+
+
+def _join_qkv(outputs: Outputs) -> Outputs:
+    """Ours is one packed linear where transformers has three."""
+    joined: dict[str, list[Floats]] = {}
+    for label, value in outputs.items():
+        base = label.rsplit(".qkv.", 1)[0] + ".qkv" if ".qkv." in label else label
+        joined.setdefault(base, []).append(value)
+    return {
+        label: np.concatenate(values, axis=-1) if len(values) > 1 else values[0]
+        for label, values in joined.items()
+    }
+
+
+def default_tolerance(arithmetics: Set[str]) -> float:
+    """How much two sides may differ per kernel: bits, rounding, or quantization.
+
+    Programs of the same arithmetic and class of kernels are bit-equal. Float against float differs
+    by the order of sums. With quantized activations a kernel's output is off by parts in a hundred.
+    """
+    if len(arithmetics) == 1:
+        return 0.0
+    return 1e-3 if arithmetics <= {"f32", "transformers"} else 0.5
