@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from edgewise_runtime.cpuid import cpu_features
+from tvm.tirx import PrimFunc
 
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.graph import Graph, GraphBuilder
@@ -40,7 +40,8 @@ from edgewise_runtime.bundle import (
     weights_id,
     write_manifest,
 )
-from edgewise_runtime.errors import InputError, StorageError, UnsupportedError
+from edgewise_runtime.cpuid import cpu_features
+from edgewise_runtime.errors import CompileError, InputError, StorageError, UnsupportedError
 from edgewise_runtime.files import new_folder, sha256_file, storage_errors, write_json
 
 Progress = Callable[[str, int, int], None]
@@ -277,7 +278,11 @@ def _write_program(
     home = f"programs/{program_id}"
     library = f"{home}/kernels.so"
     (folder / home / "plans").mkdir(parents=True)
-    functions = {symbol: f for item in built for symbol, f in item.kernels.items()}
+    functions: dict[str, PrimFunc] = {}
+    for item in built:
+        for symbol, function in item.kernels.items():
+            if functions.setdefault(symbol, function) is not function:
+                raise CompileError(f"Two plans mean different kernels by {symbol!r}.")
     build_library([*functions.values(), *(item.host for item in built)], isa, folder / library)
     plans = {}
     for item in built:

@@ -19,6 +19,7 @@ ITEMSIZE = {
     "float16": 2,
     "float32": 4,
     "int32": 4,
+    "int64": 8,
     "uint32": 4,
 }
 

@@ -17,6 +17,7 @@ from edgewise_compiler.kernels.matmul.floats import matmul_float
 from edgewise_compiler.kernels.matmul.ints import matmul_int
 from edgewise_compiler.kernels.sampling.record import record
 from edgewise_compiler.kernels.sampling.sample import sample
+from edgewise_compiler.kernels.sampling.scratch import sample_scratch
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Call, PlanCalls, Tensor
 from edgewise_runtime.errors import CompileError
@@ -367,7 +368,13 @@ def sampling_calls(low: CpuLowering, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
     cfg, bounds = low.config, low.bounds
     t = low.step_tensor
-    sample_kernel = sample(bounds.batch, cfg.vocab, low.vocab_padded, low.isa)
+    sample_kernel = sample(
+        bounds.batch, cfg.vocab, low.vocab_padded, low.isa, MP=bounds.pages, advance=advance
+    )
+    work = (
+        Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
+        for arg in sample_scratch(bounds.batch, low.vocab_padded)
+    )
     names = ("logits", "table", "sampling_f", "sampling_i", "bias_ids", "bias_values", "counts")
     record_kernel = record(
         bounds.rows, bounds.batch, bounds.pages, cfg.vocab, advance=advance, isa=low.isa
@@ -376,7 +383,11 @@ def sampling_calls(low: CpuLowering, *, advance: bool) -> tuple[Call, ...]:
     return (
         Call(
             sample_kernel,
-            (*_read(*(t(name) for name in names)), *_to("write", t("sampled")), *_read(t("step"))),
+            (
+                *_read(*(t(name) for name in names)),
+                *_to("write", t("sampled"), *work),
+                *_read(t("step")),
+            ),
             "sample",
             _mul("b", cfg.vocab * 4),
             _mul("b", cfg.vocab),
