@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -12,14 +11,15 @@ import numpy as np
 from edgewise_runtime import expr as ex
 from edgewise_runtime.bundle import Bundle, Progress, choose_program
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.devices import cpu_binding as binding
 from edgewise_runtime.devices import memory, tvm_library
 from edgewise_runtime.devices.base import Array
-from edgewise_runtime.devices.cpu_trace import TracedStep, trace_plan
+from edgewise_runtime.devices.cpu_binding import TracedStep
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
-from edgewise_runtime.manifest import Program, TensorEntry
-from edgewise_runtime.plan import ROLES, Buffer, Plan, check_extents
+from edgewise_runtime.manifest import Program
+from edgewise_runtime.plan import ROLES, Plan, check_extents
 from edgewise_runtime.reading import shorten
 from edgewise_runtime.trust import verify
 
@@ -151,17 +151,18 @@ class CpuProgram:
         self._closed = False
         self._memory = count_bytes(plans, sizes)
         self._roles = {b.name: b.role for plan in plans.values() for b in plan.buffers}
-        raw = _allocate(bundle, program, self._roles, sizes)
-        self._raw = raw
         self._library = library
+        self._load = load
+        self._raw = binding.allocate(bundle, program, self._roles, sizes)
         self._arrays = {
-            buffer.name: _shaped(raw[buffer.name], buffer, load)
+            buffer.name: binding.shaped(self._raw[buffer.name], buffer, load)
             for plan in plans.values()
             for buffer in plan.buffers
             if buffer.role != "scratch"
         }
         self._calls = {
-            name: _bind(plan, library, raw, self._arrays) for name, plan in plans.items()
+            name: binding.bind_host(plan, library, self._raw, self._arrays)
+            for name, plan in plans.items()
         }
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
@@ -187,37 +188,26 @@ class CpuProgram:
         return self._array(buffer)
 
     def run(self, plan: str, k: int = 1) -> None:
-        self._open()
-        call = self._calls.get(plan)
-        if call is None:
-            known = ", ".join(self._calls)
-            message = f"Program {self.program.id!r} has no plan {shorten(plan)}; it has {known}."
-            raise DeviceError(message, code="device.plan")
-        loop = self.plans[plan].loop
+        loop = self._plan(plan).loop
         most = 1 if loop is None else loop.max_burst
         if not 1 <= k <= most:
             message = f"Plan {plan!r} runs 1..{most} times a call, not {shorten(k)}."
             raise DeviceError(message, code="device.plan")
-        try:
-            _kernels.call(call, k)
-        except DeviceError:
-            raise
-        except Exception as cause:
-            message = f"Plan {plan!r} failed: {shorten(str(cause))}."
-            raise DeviceError(message, code="device.kernel") from cause
+        _call_kernel(plan, self._calls[plan], k)
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
-        """Run a plan once, one kernel at a time, and yield what each wrote.
+        """Run a plan once, launch by launch, and show what each wrote but for state.
 
-        For debugging: between two kernels nothing else may run the program.
+        For debugging. A launch happens when the iterator is drawn, and nothing else may run the
+        program in between; a plan's loop and its stop are not looked at.
 
         Raises:
             DeviceError: as `run` does.
         """
-        self._open()
-        if plan not in self.plans:
-            raise DeviceError(f"There is no plan {shorten(plan)}.", code="device.plan")
-        yield from trace_plan(self.plans[plan], self._library, self._raw, self._arrays, _kernels)
+        for step in binding.bind_steps(self._plan(plan), self._library, self._raw, self._load):
+            _call_kernel(f"{plan}/{step.label or step.kernel}", step.call)
+            outputs = tuple(np.array(output) for output in step.outputs)
+            yield TracedStep(step.label, step.kernel, outputs)
 
     def memory(self) -> dict[str, int]:
         self._open()
@@ -225,9 +215,9 @@ class CpuProgram:
 
     def close(self) -> None:
         self._closed = True
+        self._raw = {}
         self._arrays = {}
         self._calls = {}
-        self._raw = {}
 
     def __enter__(self) -> CpuProgram:
         self._open()
@@ -245,6 +235,15 @@ class CpuProgram:
         if self._closed:
             raise DeviceError(f"Program {self.program.id!r} is closed.", code="device.closed")
 
+    def _plan(self, name: str) -> Plan:
+        self._open()
+        plan = self.plans.get(name)
+        if plan is None:
+            known = ", ".join(self.plans)
+            message = f"Program {self.program.id!r} has no plan {shorten(name)}; it has {known}."
+            raise DeviceError(message, code="device.plan")
+        return plan
+
     def _array(self, buffer: str) -> Array:
         self._open()
         array = self._arrays.get(buffer)
@@ -256,68 +255,16 @@ class CpuProgram:
         return array
 
 
+def _call_kernel(what: str, function: Callable[..., Any], *args: int) -> None:
+    try:
+        _kernels.call(function, *args)
+    except DeviceError:
+        raise
+    except Exception as cause:
+        # What a kernel refuses arrives as one of several built-in exceptions.
+        message = f"{what} failed: {shorten(str(cause))}."
+        raise DeviceError(message, code="device.kernel") from cause
+
+
 def _buffer_error(message: str) -> DeviceError:
     return DeviceError(message, code="device.buffer")
-
-
-def _allocate(
-    bundle: Bundle, program: Program, roles: Mapping[str, str], sizes: Mapping[str, int]
-) -> dict[str, Array]:
-    """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
-    tensors: Mapping[str, TensorEntry] = bundle.manifest.layouts[program.layout]
-    used = {tensors[name].file for name, role in roles.items() if role == "param"}
-    files = {
-        name: memory.map_file(bundle.file(name), bundle.manifest.files[name].bytes)
-        for name in sorted(used)
-    }
-    raw: dict[str, Array] = {}
-    for name, role in roles.items():
-        if role == "param":
-            entry = tensors[name]
-            raw[name] = files[entry.file][entry.offset : entry.offset + entry.bytes]
-        else:
-            raw[name] = memory.zeros(sizes[name])
-    return raw
-
-
-def _shaped(raw: Array, buffer: Buffer, load: Mapping[str, int]) -> Array:
-    """A buffer's memory in its dtype and shape."""
-    shape = tuple(ex.evaluate(dim, load) for dim in buffer.shape)
-    dtype = np.dtype(buffer.dtype)
-    array: Array = raw[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-    return array
-
-
-def _bind(
-    plan: Plan, library: Any, raw: Mapping[str, Array], arrays: Mapping[str, Array]
-) -> Callable[[int], None]:
-    """The plan's host function with its buffers bound; the call takes k.
-
-    Scratch is as large as the largest plan needs; each plan sees the size it declares.
-
-    Raises:
-        DeviceError: ``device.symbol`` where the library lacks the function.
-    """
-    host = plan.host
-    if host is None:
-        raise DeviceError(f"Plan {plan.name!r} has no host function.", code="device.symbol")
-    try:
-        function = library[host.symbol]
-    except (AttributeError, KeyError, RuntimeError) as cause:
-        message = f"The library has no function {host.symbol!r} for plan {plan.name!r}."
-        raise DeviceError(message, code="device.symbol") from cause
-    from_dlpack = tvm_library.ffi().from_dlpack
-    tensors = []
-    for name in host.buffers:
-        buffer = plan.buffer_table[name]
-        if buffer.role == "scratch":
-            array = raw[name][: ex.evaluate(buffer.bytes, {})]
-        else:
-            array = arrays[name]
-        tensors.append(from_dlpack(memory.exportable(array)))
-    bound = tuple(tensors)
-
-    def call(k: int) -> None:
-        function(*bound, k)
-
-    return call
