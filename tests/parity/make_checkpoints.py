@@ -1,0 +1,322 @@
+"""Tiny random checkpoints of every family, made from seeds without torch.
+
+Weights are sums of a counter's random bits, exact in float32, so that every machine makes the same
+bytes; the goldens beside this file hold their hash. Gains are chosen so that logits spread over
+several units and attention is neither uniform nor one-hot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+CONTEXT = 256
+"""max_position_embeddings of every case, tokens."""
+
+SPECIAL = ("<|begin|>", "<|end|>", "<|user|>", "<|assistant|>")
+TEMPLATE = (
+    "{{ '<|begin|>' }}{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+CORPUS = (
+    "The quick brown fox jumps over the lazy dog while the other animals think about the weather.",
+    "A model is a plan: a list of kernels, a static memory layout, and a few named numbers.",
+    "Whoever can launch kernels can run the plan, in the browser and on the desk beside it.",
+    "def add(a, b):\n    return a + b\n\nfor i in range(10):\n    print(add(i, i))\n",
+    "Zürich, Málaga, Ærø, Łódź; 東京, 서울, Москва; ½ × ¼ = ⅛; 🙂🙃",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One checkpoint: what config.json says, how tensors are stored, the seed of the weights."""
+
+    architecture: str
+    seed: int
+    config: Mapping[str, Any]
+    dtype: str = "F32"
+    shards: int = 1
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Sizes of one case in the words of config.json."""
+
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    layers: int = 2
+    vocab: int = 320
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def config(self) -> dict[str, Any]:
+        """The part of config.json that every case has."""
+        return {
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "intermediate_size": self.intermediate,
+            "vocab_size": self.vocab,
+            "max_position_embeddings": CONTEXT,
+            "hidden_act": "silu",
+            "rms_norm_eps": 1e-6,
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            "tie_word_embeddings": False,
+            **self.more,
+        }
+
+
+def _llama(seed: int, shapes: Shapes, **storage: Any) -> Case:
+    return Case("LlamaForCausalLM", seed, shapes.config(), **storage)
+
+
+def _qwen3(seed: int, shapes: Shapes, **storage: Any) -> Case:
+    return Case("Qwen3ForCausalLM", seed, shapes.config(), **storage)
+
+
+CASES: dict[str, Case] = {
+    "llama-mha": _llama(110, Shapes(64, 4, 4, 16, 176)),
+    "llama-gqa2-tied-linear": _llama(
+        214,
+        Shapes(
+            96, 4, 2, 32, 192,
+            more={
+                "tie_word_embeddings": True,
+                "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0},
+            },
+        ),
+    ),
+    "llama-gqa4-bias-llama3": _llama(
+        307,
+        Shapes(
+            128, 8, 2, 64, 256,
+            more={
+                "attention_bias": True,
+                "mlp_bias": True,
+                "rope_theta": 500000.0,
+                "rope_scaling": {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                },
+            },
+        ),
+        dtype="BF16",
+        shards=3,
+    ),
+    "llama-d80-yarn": _llama(
+        404,
+        Shapes(
+            64, 2, 1, 80, 128,
+            more={
+                "rope_theta": 10000.0,
+                "rope_scaling": {
+                    "type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                },
+            },
+        ),
+        dtype="F16",
+    ),
+    "llama-d128-yarn-mscale": _llama(
+        503,
+        Shapes(
+            128, 2, 2, 128, 160,
+            more={
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "rope_theta": 10000.0,
+                    "factor": 8.0,
+                    "original_max_position_embeddings": 32,
+                    "mscale": 1.0,
+                    "mscale_all_dim": 0.5,
+                    "beta_fast": 16.0,
+                    "beta_slow": 2.0,
+                    "truncate": False,
+                },
+            },
+        ),
+        dtype="BF16",
+    ),
+    "qwen3-gqa2-tied": _qwen3(
+        600,
+        Shapes(
+            64, 4, 2, 32, 192,
+            more={
+                "tie_word_embeddings": True,
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0},
+            },
+        ),
+        dtype="BF16",
+    ),
+    "qwen3-gqa4-d96-bias": _qwen3(
+        702,
+        Shapes(
+            96, 4, 1, 96, 144, vocab=333,
+            more={"attention_bias": True, "rope_theta": 1000000.0, "rope_scaling": None},
+        ),
+    ),
+    "qwen3-d48-yarn": _qwen3(
+        802,
+        Shapes(
+            64, 2, 2, 48, 128, layers=3,
+            more={
+                "rope_parameters": {
+                    "rope_type": "yarn",
+                    "rope_theta": 1000000.0,
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                    "attention_factor": 1.2,
+                },
+            },
+        ),
+        dtype="F16",
+    ),
+}  # fmt: skip
+"""Both families; 1, 2 and 4 query heads per KV head; every rope and its spellings; every dtype."""
+
+
+def write_checkpoint(name: str, folder: Path) -> Path:
+    """Write the case ``name`` into the new folder ``folder / name`` and return that."""
+    case, target = CASES[name], folder / name
+    target.mkdir(parents=True)
+    family = case.architecture.removesuffix("ForCausalLM").lower()
+    config = {"architectures": [case.architecture], "model_type": family, **case.config}
+    (target / "config.json").write_text(json.dumps(config, indent=2))
+    (target / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 3]}))
+    (target / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": TEMPLATE})
+    )
+    train_tokenizer().save(str(target / "tokenizer.json"))
+    write_weights(target, make_weights(case), case.dtype, case.shards)
+    return target
+
+
+def train_tokenizer() -> Tokenizer:
+    """A byte-level BPE tokenizer of 320 tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return tokenizer
+
+
+def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
+    """Every tensor of the case under its name in the checkpoint, float32."""
+    c = case.config
+    hidden, dim = c["hidden_size"], c["head_dim"]
+    bits = np.random.PCG64(case.seed)
+    tensors: dict[str, NDArray[np.float32]] = {}
+
+    def add(name: str, shape: tuple[int, ...], std: float, mean: float = 0.0) -> None:
+        tensors[name] = np.float32(mean) + _bells(bits, shape) * np.float32(std)
+
+    def linear(module: str, rows: int, k: int, gain: float, bias: bool) -> None:
+        add(f"{module}.weight", (rows, k), gain / k**0.5)
+        if bias:
+            add(f"{module}.bias", (rows,), 0.2)
+
+    add("model.embed_tokens.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
+    # A tied head favours the token just read; larger branches drown its embedding.
+    out = 3.0 if c["tie_word_embeddings"] else 1.0
+    q, kv = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    for i in range(c["num_hidden_layers"]):
+        layer = f"model.layers.{i}"
+        attention_bias, mlp_bias = c.get("attention_bias", False), c.get("mlp_bias", False)
+        for part, rows, gain in (("q", q, 1.3), ("k", kv, 1.3), ("v", kv, 1.0)):
+            linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, attention_bias)
+        linear(f"{layer}.self_attn.o_proj", hidden, q, out, attention_bias)
+        if case.architecture.startswith("Qwen3"):
+            add(f"{layer}.self_attn.q_norm.weight", (dim,), 0.2, mean=1.3)
+            add(f"{layer}.self_attn.k_norm.weight", (dim,), 0.2, mean=1.3)
+        for part in ("gate", "up"):
+            linear(f"{layer}.mlp.{part}_proj", c["intermediate_size"], hidden, 1.0, mlp_bias)
+        linear(f"{layer}.mlp.down_proj", hidden, c["intermediate_size"], out, mlp_bias)
+        add(f"{layer}.input_layernorm.weight", (hidden,), 0.2, mean=1.0)
+        add(f"{layer}.post_attention_layernorm.weight", (hidden,), 0.2, mean=1.0)
+    add("model.norm.weight", (hidden,), 0.2, mean=1.0)
+    if not c["tie_word_embeddings"]:
+        add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
+    return tensors
+
+
+def _bells(bits: np.random.PCG64, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Near-normal numbers of deviation 1: four uniform 16-bit numbers summed (Irwin–Hall).
+
+    NumPy keeps a bit generator's stream stable between versions, but not the distributions on top.
+    """
+    raw = np.atleast_1d(bits.random_raw(int(np.prod(shape)))).astype("<u8").view("<u2")
+    sums = raw.reshape(-1, 4).astype(np.int32).sum(axis=1) - 2 * 65535
+    return (sums.astype(np.float32) / np.float32(37837.0)).reshape(shape)
+
+
+def write_weights(
+    folder: Path, tensors: Mapping[str, NDArray[np.float32]], dtype: str, shards: int
+) -> None:
+    """Write ``model.safetensors``, or ``shards`` files and their index."""
+    stored = {
+        name: (dtype, values.shape, _stored(values, dtype)) for name, values in tensors.items()
+    }
+    if shards == 1:
+        write_safetensors(folder / "model.safetensors", stored)
+        return
+    names, weight_map = list(stored), {}
+    for i in range(shards):
+        file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+        part = names[i::shards]
+        write_safetensors(folder / file, {name: stored[name] for name in part})
+        weight_map |= dict.fromkeys(part, file)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _stored(values: NDArray[np.float32], dtype: str) -> bytes:
+    if dtype == "BF16":
+        bits = values.view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
+    return values.astype({"F32": "<f4", "F16": "<f2"}[dtype]).tobytes()
+
+
+def write_safetensors(
+    path: Path, tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]
+) -> None:
+    """Write tensors given as dtype, shape and bytes, unchecked: tests write damaged files too."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, (dtype, shape, data) in tensors.items():
+        end = offset + len(data)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(data for _, _, data in tensors.values())
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    for case_name in CASES:
+        print(write_checkpoint(case_name, parser.parse_args().folder))

@@ -1,0 +1,129 @@
+"""The families once more, in plain NumPy float64: the reference for quantized programs.
+
+Nothing here is shared with the compiler but :class:`ModelConfig` and the rope table (float32 by
+contract). Weights go by their names in the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ml_dtypes  # noqa: F401 - teaches NumPy the bfloat16 that safe_open asks it for
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from edgewise_compiler.models.base import ModelConfig
+from edgewise_compiler.models.rope import rope_table
+
+Weights = Mapping[str, NDArray[np.float32]]
+Doubles = NDArray[np.float64]
+
+GROUP = 32
+LIMITS = {"q8": 127, "q4": 7}
+
+
+def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
+    """Every tensor of a checkpoint as float32, read with the `safetensors` package."""
+    weights = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="np") as file:
+            for name in file.keys():  # noqa: SIM118 - a safe_open is no mapping
+                weights[name] = file.get_tensor(name).astype(np.float32)
+    return weights
+
+
+def dequantized(weights: Weights, scheme: str) -> dict[str, NDArray[np.float32]]:
+    """The weights that a program over ``scheme`` computes with; vectors stay as they are."""
+    rounding = {"f32": lambda w: w, "f16": lambda w: w.astype(np.float16).astype(np.float32)}
+    rounding |= {name: lambda w, limit=limit: _rounded(w, limit) for name, limit in LIMITS.items()}
+    return {name: rounding[scheme](w) if w.ndim == 2 else w for name, w in weights.items()}
+
+
+def _rounded(weights: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
+    """Quantize and dequantize ``[rows, k]`` in groups of 32 columns with a float16 scale."""
+    rows, k = weights.shape
+    groups = np.pad(weights, ((0, 0), (0, -k % GROUP))).reshape(rows, -1, GROUP)
+    peak = np.abs(groups).max(axis=2, keepdims=True)
+    scale = (peak / np.float32(limit)).astype(np.float16).astype(np.float32)
+    safe = np.where(scale > 0, scale, np.float32(1))
+    integers = np.clip(np.rint(groups / safe), -limit, limit)
+    return (integers * scale).astype(np.float32).reshape(rows, -1)[:, :k]
+
+
+def logits(
+    cfg: ModelConfig,
+    weights: Weights,
+    token_ids: Sequence[int] | NDArray[np.integer],
+    *,
+    a8: bool = False,
+    f16_kv: bool = False,
+) -> Doubles:
+    """Teacher-forced logits, float64 ``[n, vocab]``; row i has seen tokens 0..i.
+
+    Args:
+        a8: quantize the input of every linear to int8 in groups of 32, as w4a8 and w8a8 do.
+        f16_kv: round keys and values to float16, as they lie in the pages of those programs.
+    """
+    w = {name: values.astype(np.float64) for name, values in weights.items()}
+    activations = _int8_groups if a8 else lambda x: x
+    pages = (lambda x: x.astype(np.float16).astype(np.float64)) if f16_kv else lambda x: x
+
+    def linear(x: Doubles, module: str) -> Doubles:
+        y = activations(x) @ w[f"{module}.weight"].T
+        return y + w[f"{module}.bias"] if f"{module}.bias" in w else y
+
+    def norm(x: Doubles, module: str) -> Doubles:
+        mean = np.square(x).mean(axis=-1, keepdims=True)
+        return x / np.sqrt(mean + cfg.rms_eps) * w[f"{module}.weight"]
+
+    n = len(token_ids)
+    cos, sin = rope_table(cfg.rope, cfg.head_dim, n).astype(np.float64).swapaxes(0, 1)[:, :, None]
+
+    def rotate(x: Doubles) -> Doubles:
+        a, b = np.split(x, 2, axis=-1)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    causal = np.where(np.tri(n, dtype=bool), 0.0, -np.inf)
+    x = w["model.embed_tokens.weight"][np.asarray(token_ids)]
+    for i in range(cfg.layers):
+        layer = f"model.layers.{i}"
+        h = norm(x, f"{layer}.input_layernorm")
+        q, k, v = (
+            linear(h, f"{layer}.self_attn.{part}_proj").reshape(n, -1, cfg.head_dim)
+            for part in "qkv"
+        )
+        if cfg.qk_norm:
+            q, k = (norm(y, f"{layer}.self_attn.{p}_norm") for p, y in (("q", q), ("k", k)))
+        q, k, v = rotate(q), pages(rotate(k)), pages(v)
+        share = cfg.heads // cfg.kv_heads
+        k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
+        scores = np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale + causal
+        scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        scores /= scores.sum(axis=-1, keepdims=True)
+        attended = np.einsum("hqk,khd->qhd", scores, v).reshape(n, -1)
+        x = x + linear(attended, f"{layer}.self_attn.o_proj")
+        h = norm(x, f"{layer}.post_attention_layernorm")
+        gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
+        x = x + linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
+    head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
+    return activations(norm(x, "model.norm")) @ w[head].T
+
+
+def _int8_groups(x: Doubles) -> Doubles:
+    """What int8 activations with a float32 scale per 32 columns stand for."""
+    n, k = x.shape
+    groups = np.pad(x, ((0, 0), (0, -k % GROUP))).astype(np.float32).reshape(n, -1, GROUP)
+    peak = np.abs(groups).max(axis=2, keepdims=True)
+    inverse = np.divide(np.float32(127), peak, out=np.zeros_like(peak), where=peak > 0)
+    integers = np.rint(groups * inverse).astype(np.float64)
+    return (integers * (peak / np.float32(127))).reshape(n, -1)[:, :k]
+
+
+def greedy(cfg: ModelConfig, weights: Weights, prompt: Sequence[int], count: int) -> list[int]:
+    """``count`` tokens of greatest logit after ``prompt``, ends ignored; no cache is kept."""
+    tokens = list(prompt)
+    for _ in range(count):
+        tokens.append(int(logits(cfg, weights, tokens)[-1].argmax()))
+    return tokens[len(prompt) :]
