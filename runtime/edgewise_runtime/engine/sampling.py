@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.reading import shorten
 
 MAX_BIASES = 320
 MAX_STOPS = 64
@@ -187,6 +188,4 @@ def _check_whole(name: str, value: object, low: int, high: int) -> None:
 
 
 def _error(name: str, value: object, wanted: str) -> InputError:
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    return InputError(f"{name} is {shown}; it must be {wanted}.", code="input.sampling")
+    return InputError(f"{name} is {shorten(value)}; it must be {wanted}.", code="input.sampling")

@@ -1,0 +1,85 @@
+"""What one generation gave: text, why it ended, and what it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens in and out; an end token counts as one that came out."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds. `ttft_s` runs from the request to its first token, waiting included; `prefill_s`
+    and `decode_s` are what the steps took, without the time a reader of the stream spent."""
+
+    ttft_s: float
+    prefill_s: float
+    decode_s: float
+    prompt_tokens: int
+    decode_tokens: int
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        return self.prompt_tokens / self.prefill_s if self.prefill_s else 0.0
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        """Of the tokens after the first, which belongs to the prefill; 0 where there is none."""
+        return self.decode_tokens / self.decode_s if self.decode_s else 0.0
+
+    def to_json(self) -> dict[str, float]:
+        return {
+            "ttft_s": self.ttft_s,
+            "prefill_s": self.prefill_s,
+            "decode_s": self.decode_s,
+            "prefill_tokens_per_s": self.prefill_tokens_per_s,
+            "decode_tokens_per_s": self.decode_tokens_per_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The result of one generation.
+
+    Attributes:
+        text: what was generated, without special tokens and before any stop string.
+        token_ids: every token generated, the one that ended it included.
+        finish_reason: ``stop`` (an end token, stop token or stop string), ``length`` (max_tokens
+            or the context) or ``cancelled``.
+        seed: what gives the same text again; where none was asked for, the one that was drawn.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    usage: Usage
+    timings: Timings
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        usage = self.usage
+        return {
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            "finish_reason": self.finish_reason,
+            "usage": {
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.total_tokens,
+            },
+            "timings": self.timings.to_json(),
+            "seed": self.seed,
+        }
