@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,3 +21,35 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+BundleFactory = Callable[..., Path]
+"""``bundles(case, quant="q4", cpu="native")``: a compiled tiny checkpoint, made once a session."""
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The tiny random checkpoints of tests/parity by name, each written once."""
+    from tests.parity.make_checkpoints import write_checkpoint
+
+    folder = tmp_path_factory.mktemp("checkpoints")
+    return cache(lambda case: write_checkpoint(case, folder))
+
+
+@pytest.fixture(scope="session")
+def bundles(
+    tmp_path_factory: pytest.TempPathFactory,
+    checkpoints: Callable[[str], Path],
+    own_data_folder: None,
+) -> BundleFactory:
+    """Compiled tiny checkpoints; programs take 128 rows and 8 sequences a step."""
+    from edgewise_compiler.compile import compile_model
+
+    folder = tmp_path_factory.mktemp("bundles")
+
+    @cache
+    def bundle(case: str, quant: str = "q4", cpu: str = "native") -> Path:
+        out = folder / f"{case}-{quant}-{cpu}"
+        return compile_model(checkpoints(case), out, quant=quant, cpu=cpu, prefill_chunk=128)
+
+    return bundle

@@ -60,7 +60,12 @@ class Driver:
         table = np.zeros((len(chunks), HEADER + self.pages_per_stream), np.int32)
         tokens, positions, rows = [], [], []
         for i, (stream, chunk) in enumerate(chunks):
-            table[i, [KV_LEN, Q_START, Q_LEN, LIMIT]] = stream.kv_len, len(tokens), len(chunk), NEVER
+            table[i, [KV_LEN, Q_START, Q_LEN, LIMIT]] = (
+                stream.kv_len,
+                len(tokens),
+                len(chunk),
+                NEVER,
+            )
             table[i, SLOT] = stream.slot
             table[i, HEADER : HEADER + len(stream.pages)] = stream.pages
             positions += range(stream.kv_len, stream.kv_len + len(chunk))

@@ -1,0 +1,139 @@
+"""The bitwise contract: a row's numbers depend on the row alone.
+
+Chunked equals whole, batched equals alone, a burst equals single steps; and for integer arithmetic
+decode equals prefill and every instruction set equals every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.targets.cpu_isa import ISAS
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.cpuid import cpu_features
+from edgewise_runtime.devices.cpu import CpuDevice, CpuProgram
+from tests.conftest import BundleFactory
+from tests.parity.driver import Driver, Floats
+
+CASE = "qwen3-gqa2-tied"
+QUANTS = ("f32", "q8", "q4")
+INTEGER = ("q8", "q4")
+PATHS = tuple(isa.name for isa in ISAS.values() if cpu_features().issuperset(isa.features))
+PROMPT = [int(token) for token in np.random.default_rng(7).integers(0, 320, 70)]
+PAGES_PER_SEQUENCE = 16
+
+
+@pytest.fixture(params=[(quant, path) for quant in QUANTS for path in PATHS], ids="-".join)
+def program(request: pytest.FixtureRequest, bundles: BundleFactory) -> Iterator[CpuProgram]:
+    quant, path = request.param
+    with load(bundles, quant, path) as loaded:
+        yield loaded
+
+
+def load(bundles: BundleFactory, quant: str, path: str) -> CpuProgram:
+    bundle = Bundle.open(bundles(CASE, quant, "all"))
+    program = next(p for p in bundle.manifest.programs if p.id.endswith(f"-{path}"))
+    symbols = {"pages": 12 * PAGES_PER_SEQUENCE}
+    return CpuDevice(threads=2).load(bundle, program.id, load_symbols=symbols)
+
+
+def whole(program: CpuProgram) -> Floats:
+    driver = Driver(program)
+    return driver.prefill([(driver.stream(), PROMPT)])[0]
+
+
+def test_every_cut_of_a_prompt_gives_the_same_logits(program: CpuProgram) -> None:
+    expected = whole(program)
+    for cut in range(1, len(PROMPT)):
+        driver = Driver(program, seed=cut)
+        stream = driver.stream()
+        first = driver.prefill([(stream, PROMPT[:cut])])[0]
+        second = driver.prefill([(stream, PROMPT[cut:])])[0]
+        assert np.array_equal(np.concatenate([first, second]), expected), f"cut at {cut}"
+
+
+def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: CpuProgram) -> None:
+    lengths = (1, 17, 33, 5, 64)
+    driver = Driver(program)
+    alone = [driver.prefill([(driver.stream(), PROMPT[:n])])[0] for n in lengths]
+    driver = Driver(program, seed=1)
+    together = driver.prefill([(driver.stream(i), PROMPT[:n]) for i, n in enumerate(lengths)])
+    for one, other in zip(alone, together, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: CpuProgram) -> None:
+    lengths = (3, 16, 40, 63, 64, 65, 20, 1)
+    alone = {}
+    for n in lengths:
+        driver = Driver(program)
+        stream = driver.stream()
+        driver.prefill([(stream, PROMPT[:n])])
+        alone[n] = [driver.decode([(stream, PROMPT[n])])[1][0] for _ in range(3)]
+    for size in range(1, 9):
+        driver = Driver(program, seed=size)
+        streams = [driver.stream(i) for i in range(size)]
+        for stream, n in zip(streams, lengths, strict=False):
+            driver.prefill([(stream, PROMPT[:n])])
+        for step in range(3):
+            rows = [(s, PROMPT[n]) for s, n in zip(streams, lengths, strict=False)]
+            logits = driver.decode(rows)[1]
+            for row, n in enumerate(lengths[:size]):
+                assert np.array_equal(logits[row], alone[n][step]), f"batch {size}, length {n}"
+
+
+@pytest.mark.parametrize("burst", [2, 3, 8, 16])
+def test_a_burst_is_its_single_steps(program: CpuProgram, burst: int) -> None:
+    driver = Driver(program)
+    stream = driver.stream()
+    driver.prefill([(stream, PROMPT[:30])])
+    token, single = PROMPT[30], []
+    for _ in range(burst):
+        [[token]], logits = driver.decode([(stream, token)])
+        single.append(token)
+    driver = Driver(program)
+    stream = driver.stream()
+    driver.prefill([(stream, PROMPT[:30])])
+    [tokens], last = driver.decode([(stream, PROMPT[30])], k=burst)
+    assert tokens == single
+    assert np.array_equal(last, logits)
+    assert stream.kv_len == 30 + burst
+
+
+def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(program: CpuProgram) -> None:
+    driver = Driver(program)
+    streams = [driver.stream(i) for i in range(2)]
+    for stream in streams:
+        driver.prefill([(stream, PROMPT[:10])])
+    rows = [(stream, PROMPT[10]) for stream in streams]
+    tokens, _ = driver.decode(rows, k=8, limits=(13, 1 << 20))
+    assert [len(found) for found in tokens] == [3, 8]
+    assert tokens[1][:3] == tokens[0]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("quant", INTEGER)
+def test_decode_gives_the_logits_that_prefill_gives(
+    quant: str, path: str, bundles: BundleFactory
+) -> None:
+    with load(bundles, quant, path) as program:
+        expected = whole(program)
+        driver = Driver(program, seed=3)
+        stream = driver.stream()
+        for position, token in enumerate(PROMPT):
+            logits = driver.decode([(stream, token)])[1]
+            assert np.array_equal(logits[0], expected[position]), f"position {position}"
+
+
+@pytest.mark.parametrize("quant", QUANTS)
+def test_instruction_sets_give_the_same_logits(quant: str, bundles: BundleFactory) -> None:
+    found = []
+    for path in PATHS:
+        with load(bundles, quant, path) as program:
+            found.append(whole(program))
+    assert len(found) == len(PATHS)
+    for path, logits in zip(PATHS, found, strict=True):
+        assert np.array_equal(logits, found[0]), f"{path} against {PATHS[0]}"
