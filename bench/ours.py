@@ -1,4 +1,4 @@
-"""edgewise behind the benchmark's protocol, on the plans that its engine runs.
+"""edgewise behind the benchmark's protocol: its generation loop, with everything it does per burst.
 
 python ours.py BUNDLE --threads 2 [--cold]
 """
@@ -6,113 +6,69 @@ python ours.py BUNDLE --threads 2 [--cold]
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-
-import numpy as np
 
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.engine.engine import MAX_BURST, GenerationEngine
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sequence import Request, Sequence
+from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from protocol import cold, serve, token_at
 
-PAGE = 16  # tokens in a KV page
-BURST = 8  # decode steps in one call, the engine's default
-HEADER = 8  # columns of `table` before the page ids
-# Pages that each batch size has for itself: 2304 tokens alone, 512 for each of several sequences.
-ALONE, TOGETHER, MOST_TOGETHER = 144, 32, 4
+CAPACITY = 2304  # tokens of all sequences together
+ROOM = 256  # tokens a sequence may grow by
+WARMUP = (1, 2, 4, 8)  # the engine's bursts grow to MAX_BURST; these come before the measured ones
 
 
 class Edgewise:
-    """One program; sequences of different batch sizes keep pages of their own."""
+    """One program and its generation loop."""
 
     def __init__(self, path: Path, threads: int) -> None:
         bundle = Bundle.open(path)
-        self.tokenizer = Tokenizer.from_folder(bundle.path)
-        pages = ALONE + TOGETHER * MOST_TOGETHER
-        self.program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
-        self._model = bundle.model
-        self._filled: dict[int, int] = {}
+        tokenizer = Tokenizer.from_folder(bundle.path)
+        pages = pages_for(CAPACITY)
+        program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
+        self.program = program.program.id
+        self._vocab = bundle.model.vocab
+        self._engine = GenerationEngine(program, tokenizer, pages=pages, context=CAPACITY)
+        self._running: Iterator[tuple[Sequence, str]] = iter(())
         self._batch = 0
-        self.step = self.program.view("step")
-        self.tokens = self.program.view("tokens")
-        self.positions = self.program.view("positions")
-        self.row_seq = self.program.view("row_seq")
-        self.logit_rows = self.program.view("logit_rows")
-        self.table = self.program.view("table")
-        self._sample_greedily()
 
     def prefill(self, tokens: int) -> None:
-        self._filled.pop(1, None)
-        self._assign_pages(1)
-        self._fill(0, tokens)
+        self._run(1, tokens)
+        self._take(1)
 
     def prepare(self, batch: int, context: int) -> None:
-        self._assign_pages(batch)
-        if self._filled.get(batch) != context:
-            for sequence in range(batch):
-                self._fill(sequence, context)
-        self._filled[batch] = context
-        rows = range(batch)
-        self.step[:3] = batch
-        self.row_seq[:batch] = self.logit_rows[:batch] = rows
-        self.positions[:batch] = context
-        self.tokens[:batch] = [self._token(context, s) for s in rows]
-        self.table[:batch, :HEADER] = [
-            [context, s, 1, 0, self._model.context, 0, s, 0] for s in rows
-        ]
-        self._batch = batch
+        self._run(batch, context - sum(WARMUP))
+        self._take((1 + len(WARMUP)) * batch)
 
     def decode(self, steps: int) -> None:
-        plan = self._plan("decode", b=self._batch)
-        for start in range(0, steps, BURST):
-            self.table[: self._batch, 5] = 0
-            self.program.run(plan, min(BURST, steps - start))
+        self._take(steps // MAX_BURST * self._batch)
 
-    def _fill(self, sequence: int, tokens: int) -> None:
-        """Prefills one sequence in chunks and samples after the last; `table` is as before."""
-        chunk = self._model.prefill_chunk
-        row = self.table[0].copy()
-        self.table[0, HEADER:] = self.table[sequence, HEADER:]
-        for start in range(0, tokens, chunk):
-            rows = min(chunk, tokens - start)
-            last = start + rows == tokens
-            self.step[:3] = rows, 1, int(last)
-            self.tokens[:rows] = [self._token(start + i, sequence) for i in range(rows)]
-            self.positions[:rows] = np.arange(start, start + rows)
-            self.row_seq[:rows] = 0
-            self.table[0, :HEADER] = [start, 0, rows, 0, self._model.context, 0, 0, 0]
-            self.program.run(self._plan("embed", n=rows))
-            self.program.run(self._plan("prefill", n=rows, b=1))
-            if last:
-                self.logit_rows[0] = rows - 1
-                self.program.run(self._plan("logits", n=rows, b=1, r=1))
-                self.program.run(self._plan("sample", n=rows, b=1, r=1))
-        self.table[0] = row
+    def _run(self, batch: int, prompt: int) -> None:
+        """Begins anew with sequences of ``prompt`` tokens that never end by themselves."""
+        self._running = iter(())  # ends the generator before, which gives its pages back
+        params = SamplingParams(max_tokens=ROOM, temperature=0.0, ignore_eos=True)
+        self._batch = batch
+        self._running = self._engine.run(
+            [
+                self._engine.sequence(
+                    Request(tuple(token_at(i, s, self._vocab) for i in range(prompt)), params)
+                )
+                for s in range(batch)
+            ]
+        )
 
-    def _assign_pages(self, batch: int) -> None:
-        for sequence in range(batch):
-            first, count = (0, ALONE) if batch == 1 else (ALONE + TOGETHER * sequence, TOGETHER)
-            self.table[sequence, HEADER : HEADER + count] = np.arange(first, first + count)
-
-    def _sample_greedily(self) -> None:
-        """Every option off; end tokens are ignored, so that every step has all its rows."""
-        options = self.program.view("sampling_f")
-        options[:] = 0
-        options[:, [1, 3]] = 1  # top_p and repetition penalty
-        integers = self.program.view("sampling_i")
-        integers[:] = 0
-        integers[:, 4] = 1  # ignore_eos
-        self.program.view("eos")[:] = -1
-
-    def _token(self, position: int, sequence: int) -> int:
-        return token_at(position, sequence, self._model.vocab)
-
-    def _plan(self, operation: str, **sizes: int) -> str:
-        plan = self.program.program.plan_for(operation, sizes)
-        if plan is None:
-            raise SystemExit(f"{self.program.bundle.name} has no {operation} for {sizes}")
-        return plan
+    def _take(self, pieces: int) -> None:
+        """Runs until ``pieces`` pieces have come: one a prompt, then one a sequence and burst."""
+        taken = sum(1 for _ in islice(self._running, pieces))
+        if taken != pieces:
+            raise SystemExit(f"the engine stopped after {taken} of {pieces} pieces")
 
 
 def main() -> None:
@@ -125,11 +81,7 @@ def main() -> None:
         cold(lambda: Edgewise(args.bundle, args.threads), prompt=128, context=2048)
         return
     engine = Edgewise(args.bundle, args.threads)
-    about = {
-        "engine": "edgewise",
-        "version": version("edgewise"),
-        "program": engine.program.program.id,
-    }
+    about = {"engine": "edgewise", "version": version("edgewise"), "program": engine.program}
     serve(engine, args.threads, about)
 
 
