@@ -65,7 +65,9 @@ def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
     header = parse_json(raw, path)
     if not isinstance(header, dict):
         raise damaged(path, f"its header is {shown(header)} instead of an object")
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise damaged(path, f"its metadata is {shown(metadata)}")
     start = 8 + length
     entries = {name: _entry(name, value, start, path) for name, value in header.items()}
     entries = dict(sorted(entries.items(), key=lambda item: (item[1].offset, item[1].bytes)))

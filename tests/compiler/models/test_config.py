@@ -1,0 +1,195 @@
+"""config.json is read as transformers reads it, and refused where results would be wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgewise_compiler.models.families import FAMILIES, find_family
+from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+
+def llama(**changes: Any) -> dict[str, Any]:
+    """SmolLM-like config.json; a change to ``...`` removes the key."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 576,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+        "intermediate_size": 1536,
+        "vocab_size": 49152,
+        "max_position_embeddings": 8192,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 100000,
+        "tie_word_embeddings": True,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        **changes,
+    }
+    return {key: value for key, value in config.items() if value is not ...}
+
+
+def test_a_llama_config_is_understood() -> None:
+    cfg = LLAMA.read_config(llama(num_attention_heads=18, head_dim=32))
+    assert (cfg.hidden, cfg.layers, cfg.heads, cfg.kv_heads) == (576, 30, 18, 3)
+    assert (cfg.head_dim, cfg.intermediate, cfg.vocab, cfg.context) == (32, 1536, 49152, 8192)
+    assert (cfg.rms_eps, cfg.rope.theta, cfg.sm_scale) == (1e-5, 100000.0, 32**-0.5)
+    assert (cfg.tied, cfg.qk_norm, cfg.attention_bias, cfg.mlp_bias) == (True, False, False, False)
+    assert (cfg.bos, cfg.eos) == (1, (2,))
+
+
+def test_what_llama_leaves_out_takes_the_values_of_transformers() -> None:
+    absent = ("num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps", "rope_theta")
+    more = ("tie_word_embeddings", "bos_token_id", "eos_token_id")
+    cfg = LLAMA.read_config(llama(**dict.fromkeys(absent + more, ...), num_attention_heads=18))
+    assert (cfg.kv_heads, cfg.head_dim, cfg.rms_eps, cfg.rope.theta) == (18, 32, 1e-6, 10000.0)
+    assert (cfg.tied, cfg.bos, cfg.eos) == (False, 1, (2,))
+
+
+def test_what_qwen3_leaves_out_takes_the_values_of_transformers() -> None:
+    cfg = QWEN3.read_config(llama(head_dim=..., bos_token_id=..., eos_token_id=..., mlp_bias=True))
+    assert (cfg.head_dim, cfg.qk_norm, cfg.mlp_bias) == (128, True, False)
+    assert (cfg.bos, cfg.eos) == (None, ())
+
+
+def test_null_stands_for_an_option_that_is_not_set() -> None:
+    cfg = LLAMA.read_config(llama(head_dim=None, rope_scaling=None, bos_token_id=None))
+    assert (cfg.head_dim, cfg.rope.kind, cfg.bos) == (64, "default", None)
+
+
+def test_biases_are_asked_for_one_by_one() -> None:
+    cfg = LLAMA.read_config(llama(attention_bias=True))
+    assert (cfg.attention_bias, cfg.mlp_bias) == (True, False)
+    cfg = LLAMA.read_config(llama(mlp_bias=True))
+    assert (cfg.attention_bias, cfg.mlp_bias) == (False, True)
+
+
+def test_several_end_tokens_keep_their_order() -> None:
+    assert LLAMA.read_config(llama(eos_token_id=[7, 3, 7, 5])).eos == (7, 3, 5)
+
+
+def test_a_sliding_window_that_is_switched_off_is_no_obstacle() -> None:
+    config = llama(use_sliding_window=False, sliding_window=4096, max_window_layers=28)
+    assert QWEN3.read_config(config).layers == 30
+    config = llama(use_sliding_window=True, sliding_window=4096, max_window_layers=30)
+    assert QWEN3.read_config(config).layers == 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_size": ...}, "'hidden_size'"),
+        ({"hidden_size": "576"}, "'576'"),
+        ({"hidden_size": True}, "True"),
+        ({"hidden_size": 576.0}, "576.0"),
+        ({"hidden_size": 0}, "0"),
+        ({"hidden_size": -32}, "-32"),
+        ({"hidden_size": 10**30}, "10000"),
+        ({"num_hidden_layers": 10**9}, "1000000000"),
+        ({"num_attention_heads": 0}, "0"),
+        ({"num_key_value_heads": 4}, "multiple"),
+        ({"head_dim": 10**9}, "1000000000"),
+        ({"vocab_size": 1 << 40}, str(1 << 40)),
+        ({"max_position_embeddings": 1 << 25}, str(1 << 25)),
+        ({"intermediate_size": []}, "[]"),
+        ({"rms_norm_eps": float("nan")}, "nan"),
+        ({"rms_norm_eps": float("inf")}, "inf"),
+        ({"rms_norm_eps": "small"}, "'small'"),
+        ({"tie_word_embeddings": 1}, "1"),
+        ({"attention_bias": "no"}, "'no'"),
+        ({"hidden_act": 3}, "3"),
+        ({"eos_token_id": 49152}, "49152"),
+        ({"eos_token_id": [1, "2"]}, "'2'"),
+        ({"eos_token_id": [-1]}, "-1"),
+        ({"bos_token_id": {}}, "{}"),
+        ({"rope_theta": 0}, "0"),
+        ({"rope_theta": "big"}, "'big'"),
+        ({"rope_scaling": "linear"}, "'linear'"),
+        ({"rope_scaling": {"type": "linear"}}, "'factor'"),
+        ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "0.5"),
+        ({"rope_scaling": {"type": "linear", "factor": float("inf")}}, "inf"),
+        ({"rope_scaling": {"rope_type": 5}}, "5"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "'low_freq_factor'"),
+        (
+            {
+                "rope_scaling": {
+                    "rope_type": "llama3",
+                    "factor": 8,
+                    "low_freq_factor": 4,
+                    "high_freq_factor": 4,
+                }
+            },
+            "high_freq_factor 4",
+        ),
+        ({"rope_scaling": {"type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 2}}, "beta"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4, "truncate": 1}}, "'truncate'"),
+        ({"rope_theta": 1.0, "rope_scaling": {"type": "yarn", "factor": 4}}, "rope_theta"),
+        (
+            {"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 0}},
+            "'original_max_position_embeddings'",
+        ),
+    ],
+)
+def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        LLAMA.read_config(llama(**{"num_attention_heads": 18, "head_dim": 32} | changes))
+    assert words in caught.value.message
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_size": 570}, "hidden_size is 570"),
+        ({"head_dim": 40}, "head_dim is 40"),
+        ({"head_dim": 272}, "head_dim is 272"),
+        ({"num_attention_heads": 9, "head_dim": 16}, "head_dim is 144"),
+        ({"hidden_act": "gelu"}, "'gelu'"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "'gptq'"),
+        ({"num_local_experts": 8}, "num_local_experts is 8"),
+        ({"sliding_window": 4096}, "4096"),
+        ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 28}, "2 of 30"),
+        ({"layer_types": ["full_attention", "sliding_attention"] * 15}, "15 of 30"),
+        ({"partial_rotary_factor": 0.5}, "0.5"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "0.25"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4}}, "'longrope'"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 4}}, "'dynamic'"),
+        ({"rope_scaling": {"type": "x" * 10**6}}, "xxx..."),
+        ({"eos_token_id": list(range(17))}, "17 end-of-text"),
+    ],
+)
+def test_what_is_not_implemented_says_so(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        LLAMA.read_config(llama(**{"num_attention_heads": 18, "head_dim": 32} | changes))
+    assert words in caught.value.message
+    assert len(caught.value.message) < 300
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_family_is_found_by_architecture_and_by_model_type(family: Any) -> None:
+    assert find_family({"architectures": [family.architectures[0]]}) is family
+    assert find_family({"architectures": [], "model_type": family.model_types[0]}) is family
+
+
+def test_architectures_wins_over_model_type() -> None:
+    assert find_family({"architectures": ["Qwen3ForCausalLM"], "model_type": "llama"}) is QWEN3
+
+
+@pytest.mark.parametrize("name", ["MistralForCausalLM", "Qwen3MoeForCausalLM", "LlamaModel", ""])
+def test_an_unknown_architecture_lists_those_known(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="LlamaForCausalLM, Qwen3ForCausalLM"):
+        find_family({"architectures": [name], "model_type": "llama"})
+
+
+@pytest.mark.parametrize("config", [{}, {"architectures": None}, {"architectures": [3]}])
+def test_a_config_that_names_no_architecture_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="architectures"):
+        find_family(config)

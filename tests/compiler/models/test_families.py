@@ -1,0 +1,123 @@
+"""A family declares the parameters its forward pass uses, under the checkpoint's names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgewise_compiler.graph import GraphBuilder, Node
+from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, VectorSpec
+from edgewise_compiler.models.families import FAMILIES
+from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.rope import RopeConfig
+
+CONFIG = ModelConfig(
+    family="llama",
+    hidden=64,
+    layers=2,
+    heads=4,
+    kv_heads=2,
+    head_dim=32,
+    intermediate=176,
+    vocab=320,
+    context=256,
+    rms_eps=1e-6,
+    rope=RopeConfig(),
+    tied=False,
+    qk_norm=False,
+    attention_bias=False,
+    mlp_bias=False,
+    sm_scale=32**-0.5,
+    bos=0,
+    eos=(1,),
+)
+CONFIGS = {"llama": CONFIG, "qwen3": replace(CONFIG, family="qwen3", qk_norm=True)}
+
+
+def forward(family: Family, cfg: ModelConfig) -> tuple[Node, ...]:
+    """Every operation of the whole forward pass."""
+    widths = {s.name: sum(s.rows) for s in family.params(cfg) if isinstance(s, LinearSpec)}
+    width = cfg.heads * cfg.head_dim
+    g = GraphBuilder("all", hidden=cfg.hidden, attention_width=width, widths=widths)
+    family.head(g, cfg, family.layers(g, cfg, family.embed(g, cfg)))
+    return g.graph().nodes
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_declared_and_used_parameters_are_the_same(family: Family, tied: bool) -> None:
+    cfg = replace(CONFIGS[family.name], tied=tied)
+    declared = [spec.name for spec in family.params(cfg)]
+    used = [param for node in forward(family, cfg) for param in node.params]
+    assert list(dict.fromkeys(used)) == declared
+    assert used[-1] == ("embed" if tied else "lm_head")
+
+
+def test_a_layer_computes_what_the_papers_say() -> None:
+    nodes = forward(LLAMA, replace(CONFIG, layers=1))
+    assert [(node.op, *node.params) for node in nodes] == [
+        ("embed", "embed"),
+        ("rms_norm", "layers.0.attn_norm"),
+        ("linear", "layers.0.qkv"),
+        ("rope_append",),
+        ("attention",),
+        ("linear", "layers.0.o"),
+        ("add",),
+        ("rms_norm", "layers.0.mlp_norm"),
+        ("linear", "layers.0.gate_up"),
+        ("swiglu",),
+        ("linear", "layers.0.down"),
+        ("add",),
+        ("gather",),
+        ("rms_norm", "norm"),
+        ("linear", "lm_head"),
+    ]
+    embed, add = nodes[0], nodes[6]
+    assert add.inputs == (embed.output, nodes[5].output)
+    assert nodes[11].inputs == (add.output, nodes[10].output)
+
+
+def test_qwen3_normalizes_queries_and_keys() -> None:
+    rotations = [node for node in forward(QWEN3, CONFIGS["qwen3"]) if node.op == "rope_append"]
+    assert [node.params for node in rotations] == [
+        ("layers.0.q_norm", "layers.0.k_norm"),
+        ("layers.1.q_norm", "layers.1.k_norm"),
+    ]
+
+
+def test_projections_are_stacked_and_gate_and_up_interleaved() -> None:
+    specs = {spec.name: spec for spec in LLAMA.params(CONFIG)}
+    attention = "model.layers.1.self_attn"
+    assert specs["layers.1.qkv"] == LinearSpec(
+        "layers.1.qkv",
+        (f"{attention}.q_proj.weight", f"{attention}.k_proj.weight", f"{attention}.v_proj.weight"),
+        (128, 64, 64),
+        64,
+    )
+    mlp = "model.layers.1.mlp"
+    assert specs["layers.1.gate_up"] == LinearSpec(
+        "layers.1.gate_up",
+        (f"{mlp}.gate_proj.weight", f"{mlp}.up_proj.weight"),
+        (176, 176),
+        64,
+        interleave=True,
+    )
+    assert specs["layers.1.down"] == LinearSpec(
+        "layers.1.down", (f"{mlp}.down_proj.weight",), (64,), 176
+    )
+    assert specs["norm"] == VectorSpec("norm", "model.norm.weight", 64)
+
+
+def test_biases_follow_their_options() -> None:
+    cfg = replace(CONFIG, attention_bias=True, mlp_bias=True)
+    for spec in LLAMA.params(cfg):
+        if isinstance(spec, LinearSpec) and spec.name.startswith("layers."):
+            weights = tuple(name.removesuffix("weight") + "bias" for name in spec.sources)
+            assert spec.biases == weights
+        elif isinstance(spec, LinearSpec):
+            assert spec.biases is None
+    only_mlp = {spec.name: spec for spec in LLAMA.params(replace(CONFIG, mlp_bias=True))}
+    assert only_mlp["layers.0.qkv"].biases is None
+    assert only_mlp["layers.0.down"].biases == ("model.layers.0.mlp.down_proj.bias",)
