@@ -45,16 +45,23 @@ _EXP2 = (
 )
 
 
+def register(value: Expr) -> Buffer:
+    """A register that holds ``value`` for now: read it with ``load(r, 0)``, ``store(r, new, 0)``.
+
+    It is a local buffer of the innermost sblock, which LLVM promotes.
+    """
+    lanes = lanes_of(value)
+    buffer = T.sblock_alloc_buffer((lanes,), str(DataType(_dtype(value)).with_lanes(1)))
+    store(buffer, value, 0)
+    return buffer
+
+
 def let(value: Expr) -> Expr:
     """Keeps ``value`` in a register: computed here, once, and opaque to TVM's simplifier.
 
-    The register is a local buffer, which LLVM promotes. Indices belong in ``T.let`` instead, where
-    TVM can see their bounds and alignment.
+    Indices belong in ``T.let`` instead, where TVM can see their bounds and alignment.
     """
-    lanes = lanes_of(value)
-    register = T.sblock_alloc_buffer((lanes,), str(DataType(_dtype(value)).with_lanes(1)))
-    store(register, value, 0)
-    return load(register, 0, lanes=lanes)
+    return load(register(value), 0, lanes=lanes_of(value))
 
 
 def splat(value: Any, lanes: int = LANES, dtype: str = "float32") -> Expr:

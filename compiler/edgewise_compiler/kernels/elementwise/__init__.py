@@ -1,0 +1,1 @@
+"""Kernels that touch each row once: embedding, norms, rotations, activation quantization."""

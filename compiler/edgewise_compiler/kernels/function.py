@@ -1,0 +1,70 @@
+"""Building TIR functions in plain Python, where a helper is an ordinary function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+# Live rows from which a parallel launch (about a microsecond) is worth its price.
+PARALLEL_ROWS = 8
+
+
+class Arg(NamedTuple):
+    """A buffer argument of a kernel: its name, element type and static shape."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+STEP = Arg("step", "int32", (8,))
+
+
+def kernel(name: str, arguments: Sequence[Arg], body: Callable[..., None]) -> PrimFunc:
+    """The PrimFunc ``name``, whose ``body`` gets the buffers of ``arguments`` in that order.
+
+    No two arguments overlap in memory, and TVM schedules nothing: the body is what runs.
+    """
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name(name)
+            T.func_attr({"global_symbol": name, "tirx.noalias": True, "tirx.is_scheduled": True})
+            body(*(T.arg(arg.name, T.buffer(arg.shape, arg.dtype)) for arg in arguments))
+    return builder.get()
+
+
+@contextmanager
+def block(name: str) -> Iterator[None]:
+    """An sblock that declares no regions: the home of registers and of hand-written code."""
+    with T.sblock(name):
+        T.reads()
+        T.writes()
+        yield
+
+
+def live_rows(step: Buffer, index: int, bound: int) -> Expr:
+    """``step[index]``, never beyond the rows the buffers have."""
+    return T.bind(T.min(step[index], bound))
+
+
+def for_rows(n: Expr, bound: int, body: Callable[[Any], None]) -> None:
+    """Runs ``body(row)`` for ``n`` independent rows (at most ``bound``), on all threads if many."""
+
+    def loop(frame: Callable[[Any], Any]) -> None:
+        with frame(n) as row, block("row"):
+            body(row)
+
+    if bound < PARALLEL_ROWS:
+        loop(T.serial)
+        return
+    with T.If(n < PARALLEL_ROWS):
+        with T.Then():
+            loop(T.serial)
+        with T.Else():
+            loop(T.parallel)

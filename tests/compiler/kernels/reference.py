@@ -1,0 +1,139 @@
+"""The arithmetic of the CPU kernels written down in NumPy, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.compiler.kernels.conftest import Array, aligned_copy
+
+Floats = npt.NDArray[np.float32]
+
+_EXP2 = (
+    0.00015353361959569156,
+    0.0013398873852565885,
+    0.00961843691766262,
+    0.055503323674201965,
+    0.24022647738456726,
+    0.6931471824645996,
+    1.0,
+)
+
+
+def f32(value: Any) -> Floats:
+    return np.asarray(value, "float32")
+
+
+def fma(a: Any, b: Any, c: Any) -> Floats:
+    """a*b + c rounded once: the sum of the exact product is rounded to odd in between."""
+    product = f32(a).astype("float64") * f32(b)
+    addend = f32(c).astype("float64")
+    total = product + addend
+    part = total - product
+    error = (product - (total - part)) + (addend - part)
+    # Where inexact, the neighbour on the error's side, unless the sum is odd already.
+    towards = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    even = (total.view("int64") & 1) == 0
+    return f32(np.where((error != 0) & even, towards, total))
+
+
+def lane_sum(values: Array) -> Array:
+    """Sum over the last axis, by halves."""
+    while (half := values.shape[-1] // 2) > 0:
+        values = values[..., :half] + values[..., half:]
+    return values[..., 0]
+
+
+def exp2(x: Any) -> Floats:
+    x = np.clip(f32(x), np.float32(-126), np.float32(127))
+    whole = np.rint(x)
+    power = np.full_like(x, np.float32(_EXP2[0]))
+    for term in _EXP2[1:]:
+        power = fma(power, x - whole, np.float32(term))
+    return np.ldexp(power, whole.astype("int32"))
+
+
+def silu(x: Any) -> Floats:
+    x = f32(x)
+    return x / (np.float32(1) + exp2(x * np.float32(-1.4426950408889634)))
+
+
+def quantize(x: Array, offset: int) -> tuple[Array, Array, Array]:
+    """Rows of floats as int8 codes, scales and corrections of 32 columns each."""
+    groups = f32(x).reshape(len(x), -1, 32)
+    largest = np.abs(groups).max(-1, keepdims=True)
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.minimum(np.float32(127) / largest, np.finfo("float32").max)
+    # The product of two floats is exact in double precision.
+    codes = np.rint(groups.astype("float64") * inverse).astype("int8")
+    correction = -offset * codes.astype("int32").sum(-1, dtype="int32")
+    return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], correction
+
+
+def quantize_weight(w: Array, bits: int) -> tuple[Array, Array]:
+    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the q4 and q8 schemes."""
+    limit, zero = {4: (7, 7), 8: (127, 128)}[bits]
+    groups = f32(w).reshape(len(w), -1, 32)
+    scale = (np.abs(groups).max(-1) / np.float32(limit)).astype("float16")
+    unit = scale.astype("float32")[..., None]
+    codes = np.rint(np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0))
+    return (np.clip(codes, -limit, limit) + zero).astype("uint8").reshape(w.shape), scale
+
+
+def panels(values: Array) -> Array:
+    """[NP, n] -> [NP/16, n, 16]: sixteen rows beside each other."""
+    rows, columns = values.shape
+    return aligned_copy(
+        np.ascontiguousarray(values.reshape(rows // 16, 16, columns).swapaxes(1, 2))
+    )
+
+
+def pack(codes: Array, bits: int) -> Array:
+    """Codes [NP,K] as words [NP/16, K/4 or K/8, 16] of the ``cpu`` layout."""
+    rows, columns = codes.shape
+    each = 32 // bits
+    # Column i of a q4 word: byte i % 4, the low half for i < 4. Of a q8 word: byte i.
+    shifts = [8 * (i % 4) + 4 * (i // 4) for i in range(each)]
+    parts = codes.reshape(rows, columns // each, each).astype("uint32") << np.array(
+        shifts, "uint32"
+    )
+    return panels(np.bitwise_or.reduce(parts, axis=-1))
+
+
+def linear_int(
+    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None
+) -> Floats:
+    """Quantized rows times quantized weights: groups in order, one fma each."""
+    xq, xs, xc = codes
+    rows, columns = weight.shape
+    total = np.zeros((len(xq), rows), "float32")
+    for g in range(columns // 32):
+        of = slice(g * 32, g * 32 + 32)
+        dots = xq[:, of].astype("int32") @ weight[:, of].T.astype("int32") + xc[:, g, None]
+        total = fma(dots, scale[None, :, g].astype("float32") * xs[:, g, None], total)
+    return total if bias is None else total + bias
+
+
+def linear_float(x: Array, weight: Array, bias: Array | None) -> Floats:
+    """Floats times floats: columns in order, one fma each."""
+    total = np.zeros((len(x), len(weight)), "float32")
+    for k in range(weight.shape[1]):
+        total = fma(x[:, k, None], weight[None, :, k].astype("float32"), total)
+    return total if bias is None else total + bias
+
+
+def swiglu(y: Array) -> Floats:
+    """silu(gate) * up of sums whose panels of 16 alternate gate, up."""
+    pairs = y.reshape(len(y), -1, 2, 16)
+    return f32(silu(pairs[:, :, 0]) * pairs[:, :, 1]).reshape(len(y), -1)
+
+
+def same_bits(left: Array, right: Array) -> bool:
+    """Equal in shape, type and every bit."""
+    return (
+        left.shape == right.shape
+        and left.dtype == right.dtype
+        and left.tobytes() == right.tobytes()
+    )
