@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 DEMO   := dist/demo-q4
+DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
+              $(shell find compiler -name '*.py')
 NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,8 +43,12 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
 	@touch $@
 
-demo: $(VENV)/ready.stamp
-	@$(BIN)/python tools/demo.py --bundle $(DEMO)
+# Compiled again when the checkpoint, the compiler, a file format or a locked version changes.
+$(DEMO)/bundle.json: $(DEMO_NEEDS) requirements/dev.lock | $(VENV)/ready.stamp
+	@$(BIN)/edgewise compile examples/demo-model --target cpu --quant q4 -o $(DEMO)
+
+demo: $(DEMO)/bundle.json
+	@$(BIN)/edgewise chat $(DEMO)
 
 test: $(VENV)/ready.stamp
 	$(BIN)/python -m pytest
