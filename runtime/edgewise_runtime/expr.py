@@ -135,4 +135,6 @@ def bounds(expr: Expr, ranges: Mapping[str, Range]) -> Range:
         if expr not in ranges:
             raise PlanError(f"Unknown symbol {expr!r}.", code="plan.symbol")
         return ranges[expr]
+    if abs(expr) >= LIMIT:
+        raise _fail(f"The constant {shorten(expr)} is not below 2^53")
     return expr, expr
