@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, Var
+from tvm.tirx import Buffer, IntImm, Var
 
 from edgewise_compiler.kernels.vector import (
     LANES,
@@ -120,14 +120,22 @@ def for_blocks(count: int, most: int, body: Callable[[Expr, int], None]) -> None
             body(let(first + block * size), size)
 
 
-def clear(acc: Buffer, vectors: int) -> None:
-    """Sets the first ``vectors`` rows of ``acc`` to zero."""
-    for i in range(vectors):
-        store(acc, splat(0.0), i, 0)
+def registers(tile: Tile) -> list[Buffer]:
+    """Accumulators of 16 lanes: buffers small enough that LLVM keeps them in registers.
+
+    TVM allocates 1024 bytes and more from the heap, where a loop writes every sum to memory.
+    """
+    return [T.sblock_alloc_buffer((LANES,), "float32") for _ in range(tile.vectors)]
+
+
+def clear(acc: Sequence[Buffer], vectors: int) -> None:
+    """Sets the first ``vectors`` accumulators to zero."""
+    for register in acc[:vectors]:
+        store(register, splat(0.0), 0)
 
 
 def accumulate(
-    acc: Buffer,
+    acc: Sequence[Buffer],
     rows: Sequence[Expr],
     columns: Sequence[Expr],
     isa: str,
@@ -143,17 +151,24 @@ def accumulate(
         factor = let(splat(scalar))
         keep = None if where is None else let(where[r])
         for c, vector in enumerate(vectors):
-            at = r * len(vectors) + c
-            old = load(acc, at, 0)
-            new = fma(factor, vector, old, isa)
+            register = acc[r * len(vectors) + c]
+            new = fma(factor, vector, load(register, 0), isa)
             if keep is not None:
-                new = T.Select(splat(keep), new, load(acc, at, 0))
-            store(acc, new, at, 0)
+                new = T.Select(splat(keep), new, load(register, 0))
+            store(register, new, 0)
 
 
 def widen_kv(value: Expr, isa: str) -> Expr:
     """A vector of keys or values in float32."""
     return value if "float32" in str(value.ty) else widen(value, isa)
+
+
+def prefetch(kv: Buffer, *index: Expr | int) -> None:
+    """Asks for the cache line that holds an element of ``kv``, without waiting for it."""
+    address = T.address_of(kv[tuple(index)])
+    # To read, into the second level: the first has too little room for a segment ahead.
+    flags = (IntImm("int32", flag) for flag in (0, 2, 1))
+    T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", address, *flags))
 
 
 def log2_scale(sm_scale: float) -> float:

@@ -17,7 +17,7 @@ from edgewise_compiler.kernels.attention.common import (
     single,
     symbol,
 )
-from edgewise_compiler.kernels.function import Arg, kernel, opaque
+from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows
 from edgewise_compiler.kernels.vector import (
     LANES,
     fma,
@@ -28,9 +28,6 @@ from edgewise_compiler.kernels.vector import (
     splat,
     store,
 )
-
-# Fewer rows than this take less time than waking the other threads.
-_PARALLEL_ROWS = 5
 
 
 def _normalize(x: Buffer, weight: Buffer, D: int, eps: float, isa: str) -> None:
@@ -107,7 +104,7 @@ def rope_append(
         *norms,
         Arg("q", "float32", (N, HQ * D)),
         Arg("kv", kv_dtype, pool_shape(HK, D)),
-        Arg("step", "int32", (8,)),
+        STEP,
     ]
 
     def body(
@@ -153,12 +150,7 @@ def rope_append(
             with T.serial(0, D) as d:
                 T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE + slot])
 
-        rows = let(step[0])
-        with T.If(rows < _PARALLEL_ROWS):
-            with T.Then(), T.serial(0, rows) as row, opaque("row"):
-                one_row(row)
-            with T.Else(), T.parallel(0, rows) as row, opaque("row"):
-                one_row(row)
+        for_rows(live_rows(step, 0, N), N, one_row)
 
     name = symbol(
         "rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *((f"norm{eps}",) if qk_norm else ())
