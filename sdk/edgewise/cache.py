@@ -63,7 +63,7 @@ def find_bundle(
         return path
     if not is_checkpoint(path):
         raise InputError(
-            f"{path} is no model: "
+            f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
                 if path.is_dir()

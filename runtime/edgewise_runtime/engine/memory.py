@@ -8,6 +8,8 @@ from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.limits import available_memory
 
+__all__ = ["fitting_pages", "page_bytes", "pages_for", "pool_pages"]
+
 MAX_PAGES = 1 << 16
 """More than any plan allows."""
 

@@ -1,0 +1,1 @@
+"""The `edgewise` command: one module per subcommand."""

@@ -1,0 +1,69 @@
+"""`edgewise compile PATH`: a checkpoint folder to a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+
+from edgewise.cache import DEFAULT_QUANT
+from edgewise.cli.progress import Phases
+from edgewise.cli.sizes import size
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.manifest import QUANTS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("path", metavar="PATH", type=Path, help="folder with config.json")
+    parser.add_argument(
+        "-o", "--out", metavar="DIR", type=Path, help="default: dist/<name>-<quant>"
+    )
+    parser.add_argument("--target", default="cpu", help="comma-separated; so far: cpu")
+    parser.add_argument("--quant", choices=QUANTS, default=DEFAULT_QUANT, help="default: q4")
+    parser.add_argument(
+        "--context", type=int, metavar="N", help="most tokens (default: the model's, up to 4096)"
+    )
+    parser.add_argument(
+        "--max-batch", type=int, metavar="N", default=8, help="most sequences together (default: 8)"
+    )
+    parser.add_argument(
+        "--prefill-chunk", type=int, metavar="N", default=512, help="default: 512 tokens"
+    )
+    parser.add_argument(
+        "--cpu", metavar="NAME", default="native", help="native (default), all, or one by name"
+    )
+    parser.add_argument(
+        "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, and say what came out and how to use it."""
+    # The compiler takes a second to import, which no other command should wait for.
+    from edgewise_compiler.compile import compile_model
+
+    out = args.out or Path("dist") / f"{args.path.resolve().name}-{args.quant}"
+    start = perf_counter()
+    with Phases() as phases:
+        compile_model(
+            args.path,
+            out,
+            targets=tuple(name.strip() for name in args.target.split(",")),
+            quant=args.quant,
+            context=args.context,
+            max_batch=args.max_batch,
+            prefill_chunk=args.prefill_chunk,
+            cpu=args.cpu,
+            debug_dump=args.debug_dump,
+            progress=phases,
+        )
+    seconds = perf_counter() - start
+    bundle = Bundle.open(out, verify=False)
+    programs = ", ".join(program.id for program in bundle.manifest.programs)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
+    console.print(f"Try it: edgewise chat {out}")
+    return 0

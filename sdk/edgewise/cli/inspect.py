@@ -1,0 +1,173 @@
+"""`edgewise inspect BUNDLE`: what is in a bundle, its plans, and what they cost."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from edgewise.cli.bundles import named
+from edgewise.cli.sizes import size
+from edgewise_runtime.bundle import Bundle, choose_program
+from edgewise_runtime.cost import measure_bandwidth, plan_cost
+from edgewise_runtime.cpuid import cpu_arch, cpu_features
+from edgewise_runtime.engine.memory import page_bytes
+from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.manifest import ModelInfo, Program
+from edgewise_runtime.plan import Plan
+
+HISTORY = 512
+"""Tokens of history that `--cost` assumes, unless asked otherwise."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("bundle", metavar="BUNDLE", help="a path, or a name from ls")
+    parser.add_argument("--program", metavar="ID", help="default: the one that would run here")
+    parser.add_argument("--plan", metavar="NAME", help="list the steps of one plan")
+    parser.add_argument(
+        "--cost", action="store_true", help="bytes, operations and the time memory bandwidth allows"
+    )
+    parser.add_argument(
+        "--history", type=int, metavar="N", help=f"tokens of history for --cost ({HISTORY})"
+    )
+    parser.add_argument(
+        "--batch", type=int, metavar="N", default=1, help="sequences for --cost (default: 1)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the summary, the plan or the costs."""
+    console = Console(highlight=False, soft_wrap=True)
+    bundle = Bundle.open(named(args.bundle))
+    program = _program(bundle, args.program)
+    plans = bundle.plans(program.id)
+    if args.plan is not None and args.plan not in plans:
+        raise InputError(
+            f"{program.id} has no plan {args.plan!r}.",
+            remedy=f"It has {', '.join(plans)}.",
+            code="input.plan",
+        )
+    if args.cost:
+        wanted = plans if args.plan is None else {args.plan: plans[args.plan]}
+        _print_costs(console, bundle, wanted, args.history, args.batch)
+    elif args.plan is not None:
+        _print_plan(console, plans[args.plan])
+    else:
+        _print_summary(console, bundle, program, plans)
+    return 0
+
+
+def _program(bundle: Bundle, wanted: str | None) -> Program:
+    if wanted is not None:
+        return bundle.manifest.program(wanted)
+    try:
+        return choose_program(bundle, _features())
+    except DeviceError:
+        return bundle.manifest.programs[0]
+
+
+def _features() -> frozenset[str]:
+    return cpu_features() | {cpu_arch()}
+
+
+def _print_summary(
+    console: Console, bundle: Bundle, program: Program, plans: Mapping[str, Plan]
+) -> None:
+    model = bundle.model
+    page = page_bytes(bundle)
+    facts = {
+        "bundle": f"{bundle.name}, {size(bundle.total_bytes)}, {len(bundle.manifest.files)} files",
+        "model": f"{model.family}, {model.layers} layers, hidden {model.hidden}, "
+        f"{model.heads} heads of {model.head_dim} ({model.kv_heads} for keys and values), "
+        f"vocabulary {model.vocab}",
+        "weights": f"{model.quant}, id {bundle.manifest.weights_id[:16]}",
+        "bounds": f"context {model.context}, batch {model.max_batch}, "
+        f"prefill chunk {model.prefill_chunk}",
+        "KV": f"{size(page / PAGE_TOKENS)} a token, {size(page)} a page of {PAGE_TOKENS}",
+        "end tokens": ", ".join(map(str, model.eos)) or "none",
+        "made by": ", ".join(f"{k} {v}" for k, v in bundle.manifest.created_by.items()),
+    }
+    facts_table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in facts.items():
+        facts_table.add_row(Text(name, style="bold"), Text(value))
+    console.print(facts_table)
+    programs = Table("program", "needs", "here", box=None, padding=(0, 2, 0, 0))
+    for item in bundle.manifest.programs:
+        missing = item.needs.missing(_features())
+        here = (
+            "runs" if item is program else f"lacks {', '.join(missing)}" if missing else "could run"
+        )
+        needs = [item.needs.arch or "any CPU", *item.needs.features]
+        programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
+    console.print(programs)
+    table = Table("plan", "launches", "kernels", "state", box=None, padding=(0, 2, 0, 0))
+    for name, plan in plans.items():
+        states = sum(buffer.role == "state" for buffer in plan.buffers)
+        table.add_row(name, str(len(plan.steps)), str(len(plan.kernels)), str(states))
+    console.print(table)
+
+
+def _print_plan(console: Console, plan: Plan) -> None:
+    table = Table("", "label", "kernel", "reads", "writes", box=None, padding=(0, 2, 0, 0))
+    for index, step in enumerate(plan.steps):
+        cells = (step.label, step.kernel, " ".join(step.reads), " ".join(step.writes))
+        table.add_row(str(index), *(Text(cell, overflow="fold") for cell in cells))
+    console.print(table)
+
+
+def _values(plan: Plan, model: ModelInfo, history: int | None, batch: int) -> dict[str, int]:
+    """Symbol values of a typical call: one token a sequence, or a whole chunk of one prompt."""
+    chunk = plan.name in ("embed", "prefill")
+    rows = model.prefill_chunk if chunk else batch
+    kv = (0 if chunk else min(HISTORY, model.context - 1)) if history is None else history
+    load = {name: symbol.min for name, symbol in plan.load_symbols.items()}
+    return load | {"n": rows, "b": 1 if chunk else batch, "r": batch, "kv": kv}
+
+
+def _print_costs(
+    console: Console,
+    bundle: Bundle,
+    plans: Mapping[str, Plan],
+    history: int | None,
+    batch: int,
+) -> None:
+    gigabytes = measure_bandwidth()
+    endless = float("inf")
+    table = Table(
+        "plan" if len(plans) > 1 else "kernel",
+        "rows",
+        "history",
+        "launches",
+        "bytes",
+        "operations",
+        "ms",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    for name, plan in plans.items():
+        values = _values(plan, bundle.model, history, batch)
+        cost = plan_cost(plan, values)
+        where = (str(values["n"]), str(values["kv"]))
+        if len(plans) == 1:
+            for item in cost.by_kernel(gigabytes, endless):
+                table.add_row(
+                    item.kernel,
+                    *where,
+                    *_cells(item.launches, item.bytes, item.flops, item.seconds),
+                )
+        seconds = cost.seconds(gigabytes, endless)
+        table.add_row(name, *where, *_cells(cost.launches, cost.bytes, cost.flops, seconds))
+    console.print(table)
+    console.print(
+        f"ms: what moving these bytes takes at the {gigabytes:.1f} GB/s measured here.",
+        style="dim",
+    )
+
+
+def _cells(launches: int, moved: int, operations: int, seconds: float) -> tuple[str, ...]:
+    return str(launches), size(moved), f"{operations / 1e6:,.1f} M", f"{seconds * 1e3:.3f}"

@@ -1,0 +1,92 @@
+"""The command line: which command it is, and what happens when one fails.
+
+Exit statuses: 0 fine, 1 an error (said in one sentence, with what to do about it), 2 wrong usage,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from types import ModuleType
+
+from rich.console import Console
+from rich.text import Text
+
+from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run
+from edgewise.cli import compile as compile_command
+from edgewise_runtime.errors import EdgewiseError
+
+COMMANDS: dict[str, tuple[ModuleType, str]] = {
+    "compile": (compile_command, "compile a checkpoint to a bundle"),
+    "chat": (chat, "talk with a model"),
+    "run": (run, "continue one prompt"),
+    "inspect": (inspect, "show what is in a bundle and what it costs"),
+    "diff": (diff, "find the first kernel at which two programs depart"),
+    "ls": (ls, "list bundles"),
+    "rm": (rm, "delete bundles"),
+    "doctor": (doctor, "check this machine and installation"),
+}
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit status. Wrong usage raises SystemExit with status 2."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone: nobody is left to be told, also not when Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except EdgewiseError as error:
+        _debug()
+        _report(error.message, error.remedy, error.code)
+        return 1
+    except Exception as error:
+        _debug()
+        _report(
+            f"Something went wrong inside edgewise: {type(error).__name__}: {error}",
+            "Set EDGEWISE_DEBUG=1 to see where.",
+            "internal",
+        )
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="edgewise",
+        description="Compile language models with Apache TVM, and run them.",
+        epilog="`edgewise COMMAND --help` tells more about each.",
+    )
+    parser.add_argument("--version", action="version", version=f"edgewise {version('edgewise')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    for name, (module, about) in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}."
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _debug() -> None:
+    if os.environ.get("EDGEWISE_DEBUG", "") not in ("", "0"):
+        traceback.print_exc()
+
+
+def _report(message: str, remedy: str, code: str) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), message))
+    if remedy:
+        console.print(Text(f"  {remedy}"))
+    console.print(Text(f"  [{code}]", style="dim"))

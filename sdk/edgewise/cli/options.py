@@ -1,0 +1,91 @@
+"""Options that several commands share, and how they become arguments of the Engine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+
+from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
+from edgewise.cli.progress import Phases
+from edgewise.engine import Engine
+from edgewise.options import SamplingOptions
+from edgewise_runtime.manifest import QUANTS
+
+_SAMPLING: dict[str, tuple[type, str, str]] = {
+    "--max-tokens": (int, "N", "most tokens to generate"),
+    "--temperature": (float, "T", "0 for always the likeliest token"),
+    "--top-k": (int, "K", "keep the K likeliest tokens"),
+    "--top-p": (float, "P", "keep the likeliest tokens that together reach P"),
+    "--min-p": (float, "P", "keep tokens with P times the likeliest one's probability"),
+    "--repetition-penalty": (float, "X", "above 1 against repetition"),
+    "--presence-penalty": (float, "X", "above 0 against tokens seen"),
+    "--frequency-penalty": (float, "X", "above 0 against tokens seen often"),
+    "--seed": (int, "N", "the same seed gives the same text"),
+}
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Add the sampling options; what is not given is the model's default."""
+    group = parser.add_argument_group("sampling")
+    for flag, (kind, metavar, about) in _SAMPLING.items():
+        group.add_argument(flag, type=kind, metavar=metavar, help=about)
+    group.add_argument(
+        "--stop", action="append", metavar="TEXT", help="end before this text; may be repeated"
+    )
+    group.add_argument(
+        "--ignore-eos", action="store_true", default=None, help="go on past end tokens"
+    )
+
+
+def sampling(args: argparse.Namespace) -> SamplingOptions:
+    """Return what `add_sampling` parsed."""
+    return SamplingOptions(
+        max_tokens=args.max_tokens,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+        presence_penalty=args.presence_penalty,
+        frequency_penalty=args.frequency_penalty,
+        seed=args.seed,
+        stop=args.stop,
+        ignore_eos=args.ignore_eos,
+    )
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """Add the options of loading a model."""
+    parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
+    group = parser.add_argument_group("loading")
+    group.add_argument("--threads", type=int, metavar="N", help="default: one per physical core")
+    group.add_argument(
+        "--context", type=int, metavar="N", help="most tokens of prompt and answer, to save memory"
+    )
+    group.add_argument(
+        "--quant",
+        choices=QUANTS,
+        default=DEFAULT_QUANT,
+        help=f"how a checkpoint is compiled (default: {DEFAULT_QUANT})",
+    )
+    group.add_argument("--trust", action="store_true", help="run native code of others")
+
+
+def load(args: argparse.Namespace) -> Engine:
+    """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    path = Path(args.model)
+    compiles = is_checkpoint(path) and not is_bundle(path)
+    if compiles and not is_bundle(cached := cached_bundle(path, args.quant)):
+        console.print(f"Compiling {path} once, to {cached}", markup=False)
+        start = perf_counter()
+        with Phases(console) as phases:
+            path = find_bundle(path, quant=args.quant, progress=phases)
+        console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
+    elif compiles:
+        path = cached
+        console.print(f"Using {path}", markup=False)
+    return Engine(path, threads=args.threads, context=args.context, trust=args.trust)

@@ -1,0 +1,47 @@
+"""`edgewise run MODEL PROMPT`: continue one prompt as it is, without a chat template."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from rich.console import Console
+
+from edgewise.cli.options import add_loading, add_sampling, load, sampling
+from edgewise.cli.speed import speed
+from edgewise_runtime.errors import InputError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    add_loading(parser)
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="default: what stdin says")
+    parser.add_argument("--json", action="store_true", help="print the completion as JSON")
+    add_sampling(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the continuation as it comes, and the speed to stderr."""
+    prompt = _stdin() if args.prompt is None else args.prompt
+    with load(args) as engine:
+        if args.json:
+            completion = engine.generate(prompt, **sampling(args))
+            print(json.dumps(completion.to_json(), ensure_ascii=False))
+            return 0
+        with engine.generate(prompt, stream=True, **sampling(args)) as stream:
+            for piece in stream:
+                print(piece, end="", flush=True)
+        print()
+        Console(stderr=True, highlight=False).print(speed(stream.completion), style="dim")
+    return 0
+
+
+def _stdin() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(
+            "There is no prompt.",
+            remedy='Give one: edgewise run MODEL "Once upon a time", or pipe it in.',
+            code="input.prompt",
+        )
+    return sys.stdin.read()

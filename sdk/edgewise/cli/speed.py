@@ -1,0 +1,16 @@
+"""One line about how fast a completion was."""
+
+from __future__ import annotations
+
+from edgewise_runtime.engine.completion import Completion
+
+
+def speed(completion: Completion) -> str:
+    """Return tokens, tokens per second and the time to the first token."""
+    timings, count = completion.timings, completion.usage.completion_tokens
+    rate = timings.decode_tokens_per_s
+    parts = [f"{count} token" if count == 1 else f"{count} tokens"]
+    if rate:
+        parts.append(f"{rate:.1f} tokens/s")
+    parts.append(f"first token after {timings.ttft_s:.2f} s")
+    return " · ".join(parts)
