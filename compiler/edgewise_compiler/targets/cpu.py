@@ -254,7 +254,7 @@ def _linear(low: CpuLowering, node: Node) -> Call:
             low.row_bound(source),
             columns,
             source.width,
-            bits=low.arithmetic.weight_bits,
+            low.arithmetic.weight_bits,
             epilogue=epilogue,
             bias=bias,
             rows=rows_index,
