@@ -1,0 +1,246 @@
+"""Files that appear whole or not at all, and errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from edgewise_runtime import files
+from edgewise_runtime.errors import StorageError
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    files.write_bytes(path, b"first")
+    files.write_bytes(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert entries(tmp_path) == ["a"]
+
+
+def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        files.write_bytes(tmp_path / "a", b"")
+        files.write_bytes(tmp_path / "b", b"", mode=0o600)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in "ab"]
+    assert modes == [0o640, 0o600]
+
+
+def test_json_is_compact_or_indented_and_never_nan(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    files.write_json(path, {"a": [1, 2], "b": "é"})
+    assert path.read_text() == '{"a":[1,2],"b":"\\u00e9"}\n'
+    files.write_json(path, {"a": 1}, indent=1)
+    assert path.read_text() == '{\n "a": 1\n}\n'
+    with pytest.raises(ValueError, match="JSON"):
+        files.write_json(path, float("nan"))
+    assert entries(tmp_path) == ["a.json"]
+
+
+def test_what_stood_there_stays_when_writing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left") as error:
+        files.write_bytes(path, b"after")
+    assert error.value.code == "storage.full"
+    assert path.read_bytes() == b"before"
+    assert entries(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "storage.full"),
+        (errno.EDQUOT, "storage.full"),
+        (errno.EACCES, "storage.permission"),
+        (errno.EPERM, "storage.permission"),
+        (errno.EROFS, "storage.permission"),
+        (errno.ENOENT, "storage.missing"),
+        (errno.ENOTDIR, "storage.missing"),
+        (errno.EIO, "storage.io"),
+    ],
+)
+def test_an_error_of_the_system_becomes_one_of_ours(number: int, code: str) -> None:
+    with pytest.raises(StorageError, match="Could not pack a/b: ") as error:  # noqa: SIM117
+        with files.storage_errors("pack", Path("a/b")):
+            raise OSError(number, os.strerror(number))
+    assert error.value.code == code
+    assert bool(error.value.remedy) == (number != errno.EIO)
+
+
+def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    assert files.read_bytes(path, 5) == b"12345"
+    with pytest.raises(StorageError) as error:
+        files.read_bytes(path, 4)
+    assert error.value.code == "storage.size"
+
+
+def test_only_a_file_can_be_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, code in (
+        (".", "storage.type"),
+        ("gone", "storage.missing"),
+        ("pipe", "storage.missing"),
+    ):
+        with pytest.raises(StorageError) as error:
+            files.read_bytes(tmp_path / name, 5)
+        assert error.value.code == code
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "bundle"
+    with files.new_folder(path) as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "a").write_text("a")
+        assert not path.exists()
+    assert (path / "sub" / "a").read_text() == "a"
+    assert entries(tmp_path / "deep") == ["bundle"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_folder_never_appears_when_something_goes_wrong(
+    tmp_path: Path, error: type[BaseException], replace: bool
+) -> None:
+    path = tmp_path / "bundle"
+    if replace:
+        path.mkdir()
+        (path / "old").write_text("old")
+    before = entries(tmp_path)
+
+    def build() -> None:
+        with files.new_folder(path, replace=replace) as folder:
+            (folder / "new").write_text("new")
+            raise error
+
+    with pytest.raises(error):
+        build()
+    assert entries(tmp_path) == before
+    assert not (path / "new").exists()
+
+
+def test_a_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    path.mkdir()
+    (path / "old").write_text("old")
+    with pytest.raises(StorageError) as error, files.new_folder(path):
+        pytest.fail("the block was entered")
+    assert error.value.code == "storage.exists"
+    with files.new_folder(path, replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(path) == ["new"]
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old").write_text("old")
+    (tmp_path / "bundle").symlink_to("real")
+    with files.new_folder(tmp_path / "bundle", replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(tmp_path) == ["bundle", "real"]
+    assert entries(tmp_path / "real") == ["old"]
+    assert not (tmp_path / "bundle").is_symlink()
+
+
+def test_a_folder_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    with pytest.raises(StorageError) as error, files.new_folder(path):
+        path.mkdir()
+    assert error.value.code == "storage.exists"
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_the_old_folder_comes_back_when_the_new_one_cannot_be_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bundle"
+    path.mkdir()
+    (path / "old").write_text("old")
+    rename, calls = Path.rename, []
+
+    def second_fails(self: Path, target: Path) -> Path:
+        calls.append(self)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", second_fails)
+    with pytest.raises(StorageError), files.new_folder(path, replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(path) == ["old"]
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError) as error, files.new_folder(tmp_path / "file" / "bundle"):
+        pytest.fail("the block was entered")
+    assert error.value.code in {"storage.missing", "storage.io"}
+
+
+@pytest.mark.parametrize("size", [0, 1, files.CHUNK, 2 * files.CHUNK + 3])
+def test_a_file_hashes_like_its_bytes(tmp_path: Path, size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    path = tmp_path / "a"
+    path.write_bytes(data[:size])
+    heard: list[int] = []
+    expected = hashlib.sha256(data[:size]).hexdigest()
+    assert files.sha256_file(path, heard.append) == files.sha256_bytes(data[:size]) == expected
+    assert sum(heard) == size
+
+
+def test_hashing_what_is_not_there_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        files.sha256_file(tmp_path / "gone")
+
+
+def test_the_users_folders_follow_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert files.data_folder() == tmp_path / "data/edgewise"
+    assert files.cache_folder() == tmp_path / "cache/edgewise"
+
+
+@pytest.mark.parametrize("value", ["", "relative"])
+def test_without_the_environment_they_are_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", value)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert files.data_folder() == tmp_path / ".local/share/edgewise"
+    assert files.cache_folder() == tmp_path / ".cache/edgewise"
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(StorageError) as error:
+        files.data_folder()
+    assert "XDG_DATA_HOME" in error.value.remedy
