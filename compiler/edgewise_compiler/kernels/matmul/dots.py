@@ -7,14 +7,25 @@ is the unsigned stored weight. They agree to the bit because nothing in them rou
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Shuffle
+from tvm.tirx import Buffer, Shuffle
 
+from edgewise_compiler.kernels.function import block
 from edgewise_compiler.kernels.matmul.tiles import Tile
-from edgewise_compiler.kernels.vector import bits, cast, let, llvm, splat
+from edgewise_compiler.kernels.vector import (
+    bits,
+    cast,
+    lanes_of,
+    let,
+    llvm,
+    load,
+    register,
+    splat,
+    store,
+)
 
 STEPS = {4: 4, 8: 8}  # words of a row in a group, by bits of a weight
 
@@ -23,13 +34,13 @@ class Operands(NamedTuple):
     """Where a group's numbers come from.
 
     Attributes:
-        word: (panel of the tile, step) -> uint32x16, packed weights of 16 rows; steps in order.
+        word: (panel of the tile, step) -> uint32x16, packed weights of 16 rows; each step once.
         four: (row of the tile, index) -> int32, four int8 activations, columns 4*index and on.
         start: row of the tile -> int32, the correction.
     """
 
-    word: Callable[[int, int], Expr]
-    four: Callable[[int, int], Expr]
+    word: Callable[[int, Any], Expr]
+    four: Callable[[int, Any], Expr]
     start: Callable[[int], Expr]
 
 
@@ -48,7 +59,11 @@ def _mask(word: Expr, shift: int, mask: int, lanes: int = 16) -> Expr:
     return let(value & splat(mask, lanes, "uint32"))
 
 
-def _grid(tile: Tile, value: Callable[[int, int], Expr]) -> list[list[Expr]]:
+def _increase(sum_: Buffer, by: Expr) -> None:
+    store(sum_, load(sum_, 0, lanes=lanes_of(by)) + by, 0)
+
+
+def _grid(tile: Tile, value: Callable[[int, int], Any]) -> list[list[Any]]:
     return [[value(r, p) for p in range(tile.panels)] for r in range(tile.rows)]
 
 
@@ -119,29 +134,31 @@ def _avx2_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 def _avx2_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
     """vpmaddwd on even and odd bytes widened to int16: 255 * 127 would saturate vpmaddubsw."""
-    sums = [_grid(tile, lambda r, p: splat(0, 8, "int32")) for _ in range(2)]
-    for step in range(STEPS[8]):
+    sums = [_grid(tile, lambda r, p: register(splat(0, 8, "int32"))) for _ in range(2)]
+    eight = splat(8, 16, "int16")
+    with T.serial(STEPS[8]) as step, block("step"):
         words = [operands.word(p, step) for p in range(tile.panels)]
         parts = [[_halves(_mask(w, shift, 0x00FF00FF)) for w in words] for shift in (0, 8)]
         for r in range(tile.rows):
             four = let(bits(splat(operands.four(r, step), 8), "int16"))
-            eight = splat(8, 16, "int16")
             for odd, pairs in enumerate((let((four << eight) >> eight), let(four >> eight))):
                 for p in range(tile.panels):
                     for half in range(2):
                         codes = bits(parts[odd][p][half], "int16")
                         products = llvm("int32x8", "llvm.x86.avx2.pmadd.wd", codes, pairs)
-                        sums[half][r][p] = let(sums[half][r][p] + products)
-    return _grid(
-        tile, lambda r, p: let(_join([sums[h][r][p] for h in range(2)]) + splat(operands.start(r)))
-    )
+                        _increase(sums[half][r][p], products)
+
+    def total(r: int, p: int) -> Expr:
+        return _join([load(sums[h][r][p], 0, lanes=8) for h in range(2)]) + splat(operands.start(r))
+
+    return _grid(tile, total)
 
 
 def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
     """int16 products and sums: a lane adds up 16 products of at most 15 * 127."""
-    sums = _grid(tile, lambda r, p: splat(0, 32, "int16"))
+    sums = _grid(tile, lambda r, p: register(splat(0, 32, "int16")))
     eight = splat(8, 32, "int16")
-    for step in range(STEPS[4]):
+    with T.serial(STEPS[4]) as step, block("step"):
         words = [operands.word(p, step) for p in range(tile.panels)]
         for part in range(2):
             # Columns 0 and 2, then 1 and 3, of four: one to each int16 of a lane.
@@ -153,11 +170,11 @@ def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
                 four = let(bits(splat(operands.four(r, step * 2 + part)), "int16"))
                 for odd, pairs in enumerate((let((four << eight) >> eight), let(four >> eight))):
                     for p in range(tile.panels):
-                        sums[r][p] = let(sums[r][p] + codes[odd][p] * pairs)
+                        _increase(sums[r][p], codes[odd][p] * pairs)
     sixteen = splat(16, 16, "int32")
 
     def total(r: int, p: int) -> Expr:
-        both = let(bits(sums[r][p], "int32"))
+        both = let(bits(load(sums[r][p], 0, lanes=32), "int32"))
         pair = ((both << sixteen) >> sixteen) + (both >> sixteen)
         return let(pair + splat(operands.start(r)))
 
@@ -166,8 +183,8 @@ def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
     """int32 products of single bytes."""
-    sums = _grid(tile, lambda r, p: splat(operands.start(r)))
-    for step in range(STEPS[8]):
+    sums = _grid(tile, lambda r, p: register(splat(operands.start(r))))
+    with T.serial(STEPS[8]) as step, block("step"):
         words = [operands.word(p, step) for p in range(tile.panels)]
         for byte in range(4):
             codes = [cast(_mask(word, byte * 8, 0xFF), "int32") for word in words]
@@ -175,8 +192,8 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
                 # The wanted byte goes to the top and comes back with its sign.
                 value = (operands.four(r, step) << T.int32(24 - byte * 8)) >> T.int32(24)
                 for p in range(tile.panels):
-                    sums[r][p] = let(sums[r][p] + codes[p] * splat(value))
-    return sums
+                    _increase(sums[r][p], codes[p] * splat(value))
+    return _grid(tile, lambda r, p: load(sums[r][p], 0))
 
 
 DOTS: dict[tuple[str, int], Dot] = {

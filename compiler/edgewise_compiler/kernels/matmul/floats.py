@@ -12,18 +12,19 @@ from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_ro
 from edgewise_compiler.kernels.matmul.layout import PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
     EPILOGUES,
+    PAIR,
     PREFETCH_BYTES,
     Tile,
-    finish,
-    for_tiles,
+    for_tile_rows,
+    matmul,
     prefetch,
 )
-from edgewise_compiler.kernels.vector import fma, let, load, register, splat, store, widen
+from edgewise_compiler.kernels.vector import fma, let, load, splat, store, widen
+from edgewise_compiler.targets.cpu_isa import isa_named
 
-# Sixteen sums hide the latency of an fma where registers are plenty; elsewhere they would spill.
-_BULK = {"avx512vnni": Tile(8, 2), "avx2": Tile(4, 1), "portable": Tile(4, 1)}
+# Eight sums hide the latency of an fma; with 16-byte or 32-byte registers they would spill.
+_BULK = {"avx512vnni": Tile(4, 2), "avx2": Tile(4, 1), "portable": Tile(4, 1)}
 _SCHEME = {"float32": "f32", "float16": "f16"}
-_UNROLL = 4
 
 
 @cache
@@ -40,40 +41,51 @@ def matmul_float(
     """
     scheme = _SCHEME[wdtype]
     ends = EPILOGUES[epilogue]
+    unroll = 4 if isa_named(isa).fused else 1
     lines = PREFETCH_BYTES // (64 if wdtype == "float32" else 32)
 
     def body(x: Buffer, weight: Buffer, *rest: Buffer) -> None:
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums_of(tile: Tile, row: Expr, panel: Expr, sums: Buffer, first: Expr) -> None:
-            acc = [[register(splat(0.0)) for _ in range(tile.panels)] for _ in range(tile.rows)]
-            with T.serial(K // _UNROLL) as i, block("columns"):
-                for k in (i * _UNROLL + u for u in range(_UNROLL)):
-                    columns = []
-                    for p in range(tile.panels):
-                        prefetch(weight, panel + p, k + lines, 0)
-                        value = load(weight, panel + p, k, 0)
-                        columns.append(let(value if scheme == "f32" else widen(value, isa)))
-                    for r in range(tile.rows):
-                        for p in range(tile.panels):
-                            old = load(acc[r][p], 0)
-                            store(acc[r][p], fma(splat(x[row + r, k]), columns[p], old, isa), 0)
-            for r in range(tile.rows):
+        def sums(tile: Tile, row: Expr, panel: Expr, finished: Buffer, first: Expr) -> None:
+            acc = T.sblock_alloc_buffer((tile.rows, tile.panels, PANEL), "float32")
+            each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
+            for r, p in each:
+                store(acc, splat(0.0), r, p, 0)
+
+            def column(k: Expr) -> None:
+                values = []
                 for p in range(tile.panels):
-                    store(sums, load(acc[r][p], 0), r, first + p, 0)
+                    prefetch(weight, panel + p, k + lines, 0)
+                    value = load(weight, panel + p, k, 0)
+                    values.append(let(value if scheme == "f32" else widen(value, isa)))
 
-        with T.parallel(NP // PANEL // ends.panels) as item, block("panels"):
-            n = live_rows(step, rows, N)
+                def accumulate(r: Any) -> None:
+                    for p in range(tile.panels):
+                        total = fma(splat(x[row + r, k]), values[p], load(acc, r, p, 0), isa)
+                        store(acc, total, r, p, 0)
 
-            def tile_at(tile: Tile, row: Expr) -> None:
-                sums = T.sblock_alloc_buffer((tile.rows, ends.panels, PANEL), "float32")
-                with T.serial(ends.panels // tile.panels) as q, block("sums"):
-                    first = q * tile.panels
-                    sums_of(tile, row, item * ends.panels + first, sums, first)
-                finish(ends, tuple(out), bias_buffer, sums, tile.rows, row, item, isa)
+                for_tile_rows(tile, isa, accumulate)
 
-            for_tiles(n, N, _BULK[isa], tile_at)
+            with T.serial(K // unroll) as i, block("columns"):
+                for u in range(unroll):
+                    column(i * unroll + u)
+            for r, p in each:
+                store(finished, load(acc, r, p, 0), r, first + p, 0)
+
+        with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
+            matmul(
+                live_rows(step, rows, N),
+                N,
+                bulk=_BULK[isa],
+                sums=sums,
+                epilogue=ends,
+                out=out,
+                bias=bias_buffer,
+                item=item,
+                isa=isa,
+            )
 
     arguments = (
         Arg("x", "float32", (N, K)),

@@ -14,10 +14,11 @@ from edgewise_compiler.kernels.matmul.dots import DOTS, STEPS, Operands
 from edgewise_compiler.kernels.matmul.layout import GROUP, PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
     EPILOGUES,
+    PAIR,
     PREFETCH_BYTES,
     Tile,
-    finish,
-    for_tiles,
+    for_tile_rows,
+    matmul,
     prefetch,
     quantized_swiglu,
 )
@@ -27,7 +28,6 @@ from edgewise_compiler.kernels.vector import (
     fma,
     let,
     load,
-    register,
     splat,
     store,
     widen,
@@ -60,12 +60,16 @@ def matmul_int(
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums_of(tile: Tile, row: Expr, panel: Expr, sums: Buffer, first: Expr) -> None:
-            """sums[r, first + p] = finished sums of the tile's rows from ``row``."""
-            acc = [[register(splat(0.0)) for _ in range(tile.panels)] for _ in range(tile.rows)]
+        def sums(tile: Tile, row: Expr, panel: Expr, finished: Buffer, first: Expr) -> None:
+            shape = (tile.rows, tile.panels, PANEL)
+            dots = T.sblock_alloc_buffer(shape, "int32")
+            acc = T.sblock_alloc_buffer(shape, "float32")
+            each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
+            for r, p in each:
+                store(acc, splat(0.0), r, p, 0)
             with T.serial(K // GROUP) as g, block("group"):
 
-                def word(p: int, i: int) -> Expr:
+                def word(p: int, i: Expr | int) -> Expr:
                     index = g * steps + i
                     if tile.panels == 1:
                         prefetch(weight, panel + p, index + PREFETCH_BYTES // 64, 0)
@@ -73,31 +77,36 @@ def matmul_int(
                         prefetch(weight, panel + p + tile.panels, index, 0)
                     return let(load(weight, panel + p, index, 0))
 
-                def four(r: int, i: int) -> Expr:
+                def four(r: int, i: Expr | int) -> Expr:
                     return bits(load(xq, row + r, g * GROUP + i * 4, lanes=4), "int32")
 
-                dots = dot.group(tile, Operands(word, four, lambda r: xc[row + r, g]))
+                results = dot.group(tile, Operands(word, four, lambda r: xc[row + r, g]))
+                for r, p in each:
+                    store(dots, results[r][p], r, p, 0)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]
-                for r in range(tile.rows):
+
+                def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
                         unit = let(units[p] * splat(xs[row + r, g]))
-                        total = fma(cast(dots[r][p], "float32"), unit, load(acc[r][p], 0), isa)
-                        store(acc[r][p], total, 0)
-            for r in range(tile.rows):
-                for p in range(tile.panels):
-                    store(sums, load(acc[r][p], 0), r, first + p, 0)
+                        product = cast(load(dots, r, p, 0), "float32")
+                        store(acc, fma(product, unit, load(acc, r, p, 0), isa), r, p, 0)
 
-        with T.parallel(NP // PANEL // ends.panels) as item, block("panels"):
-            n = live_rows(step, rows, N)
+                for_tile_rows(tile, isa, accumulate)
+            for r, p in each:
+                store(finished, load(acc, r, p, 0), r, first + p, 0)
 
-            def tile_at(tile: Tile, row: Expr) -> None:
-                sums = T.sblock_alloc_buffer((tile.rows, ends.panels, PANEL), "float32")
-                with T.serial(ends.panels // tile.panels) as q, block("sums"):
-                    first = q * tile.panels
-                    sums_of(tile, row, item * ends.panels + first, sums, first)
-                finish(ends, tuple(out), bias_buffer, sums, tile.rows, row, item, isa)
-
-            for_tiles(n, N, dot.bulk, tile_at)
+        with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
+            matmul(
+                live_rows(step, rows, N),
+                N,
+                bulk=dot.bulk,
+                sums=sums,
+                epilogue=ends,
+                out=out,
+                bias=bias_buffer,
+                item=item,
+                isa=isa,
+            )
 
     arguments = (
         *a8_args(N, K),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -13,112 +13,153 @@ from edgewise_compiler.kernels.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.function import Arg, block
 from edgewise_compiler.kernels.matmul.layout import PANEL
 from edgewise_compiler.kernels.vector import let, load, silu, store
+from edgewise_compiler.targets.cpu_isa import isa_named
 
-# Weights are asked for this far ahead of their use where a panel is read from memory once. Measured:
-# with it one core reads as fast as the memory delivers, without it 60 % of that.
+# Weights are asked for this far ahead of their use where a panel is read from memory once. With it
+# one core reads as fast as the memory delivers, without it at 60 % of that (measured on Zen 5).
 PREFETCH_BYTES = 8192
 
 
 class Tile(NamedTuple):
-    """A unit of work: ``rows`` rows times ``panels`` panels are summed at the same time."""
+    """A unit of work: ``rows`` rows times ``panels`` panels (1 or 2) are summed side by side."""
 
     rows: int
     panels: int
 
 
-class Epilogue(NamedTuple):
-    """What a kernel does with sums: outputs, panels it needs at once, code for one row.
+# Panels whose sums an epilogue gets together: gate and up of a swiglu alternate.
+PAIR = 2
 
-    ``apply(out, row, block, sums, isa)`` gets ``panels`` vectors of one row.
+Sums = Callable[[Tile, Expr, Expr, Buffer, Expr], None]
+
+
+class Epilogue(NamedTuple):
+    """What becomes of finished sums.
+
+    Attributes:
+        pairs: panel pairs one work item computes.
+        outputs: (N, NP) -> the output arguments.
+        pair: (out, row, pair, two vectors of sums, isa): consumes the sums of a row and a pair.
+        group: (out, row, item, two vectors, isa): where not None, ``pair`` returns a vector instead
+            and this consumes those of an item's two pairs.
     """
 
-    panels: int
+    pairs: int
     outputs: Callable[[int, int], tuple[Arg, ...]]
-    apply: Callable[[tuple[Buffer, ...], Expr, Expr, list[Expr], str], None]
+    pair: Callable[..., Expr | None]
+    group: Callable[..., None] | None = None
 
 
-def _store(out: tuple[Buffer, ...], row: Expr, item: Expr, sums: list[Expr], isa: str) -> None:
+def _store(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
     for j, value in enumerate(sums):
-        store(out[0], value, row, (item * len(sums) + j) * PANEL)
+        store(out[0], value, row, (pair * PAIR + j) * PANEL)
 
 
-def _add(out: tuple[Buffer, ...], row: Expr, item: Expr, sums: list[Expr], isa: str) -> None:
+def _add(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
     for j, value in enumerate(sums):
-        column = (item * len(sums) + j) * PANEL
+        column = (pair * PAIR + j) * PANEL
         store(out[0], load(out[0], row, column) + value, row, column)
 
 
-def _swiglu(out: tuple[Buffer, ...], row: Expr, item: Expr, sums: list[Expr], isa: str) -> None:
+def _gated(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> Expr:
     gate, up = sums
-    store(out[0], silu(gate, isa) * up, row, item * PANEL)
+    return silu(gate, isa) * up
 
 
-def _swiglu_a8(offset: int) -> Callable[..., None]:
-    def apply(out: tuple[Buffer, ...], row: Expr, item: Expr, sums: list[Expr], isa: str) -> None:
-        gates, ups = sums[::2], sums[1::2]
-        low, high = (let(silu(gate, isa) * up) for gate, up in zip(gates, ups, strict=True))
-        store_group((out[0], out[1], out[2]), row, item, (low, high), offset, isa)
-
-    return apply
+def _swiglu(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
+    store(out[0], _gated(out, row, pair, sums, isa), row, pair * PANEL)
 
 
 def _float_out(share: int) -> Callable[[int, int], tuple[Arg, ...]]:
     return lambda N, NP: (Arg("out", "float32", (N, NP // share)),)
 
 
-# Gate and up panels alternate, so one swiglu needs two panels and a quantized group of 32 four.
 EPILOGUES = {
-    "store": Epilogue(2, _float_out(1), _store),
-    "add": Epilogue(2, _float_out(1), _add),
-    "swiglu": Epilogue(2, _float_out(2), _swiglu),
+    "store": Epilogue(1, _float_out(1), _store),
+    "add": Epilogue(1, _float_out(1), _add),
+    "swiglu": Epilogue(1, _float_out(2), _swiglu),
 }
 
 
 def quantized_swiglu(offset: int) -> Epilogue:
     """swiglu whose result is quantized for the next linear (``offset`` as in ``quantize``)."""
-    return Epilogue(4, lambda N, NP: a8_args(N, NP // 2, "h"), _swiglu_a8(offset))
+
+    def group(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa: str) -> None:
+        store_group((out[0], out[1], out[2]), row, item, (values[0], values[1]), offset, isa)
+
+    return Epilogue(2, lambda N, NP: a8_args(N, NP // 2, "h"), _gated, group)
 
 
-def prefetch(buffer: Buffer, *index: Expr) -> None:
+def prefetch(buffer: Buffer, *index: Expr | int) -> None:
     """Asks for the cache line at ``index``, which may lie behind the end of ``buffer``."""
     # read, keep in all cache levels, data
     hints = (T.int32(0), T.int32(3), T.int32(1))
     T.evaluate(call_llvm_intrin("void", "llvm.prefetch", T.address_of(buffer[index]), *hints))
 
 
-def for_tiles(n: Expr, bound: int, bulk: Tile, body: Callable[[Tile, Expr], None]) -> None:
-    """Covers ``n`` rows (at most ``bound``) with tiles; ``body(tile, first row)`` emits one.
-
-    Whole runs of eight rows go to ``bulk``; the rest, where weights arrive from memory and not from
-    a cache, to tiles that read a single panel after the other.
-    """
-    runs = T.bind(n // 8) if bound >= 8 else T.int32(0)
-    if bound >= 8:
-        with T.serial(runs * (8 // bulk.rows)) as t, block("bulk"):
-            body(bulk, t * bulk.rows)
-    if bound >= 4:
-        with T.If(n % 8 >= 4), T.Then(), block("four"):
-            body(Tile(4, 1), runs * 8)
-    with T.serial(n % 4) as t, block("one"):
-        body(Tile(1, 1), n // 4 * 4 + t)
+def for_tile_rows(tile: Tile, isa: str, body: Callable[[Any], None]) -> None:
+    """Runs ``body(row of the tile)`` for all of them: unrolled where a row's fma is small."""
+    if isa_named(isa).fused:
+        for r in range(tile.rows):
+            body(r)
+    else:
+        with T.serial(tile.rows) as r, block("tile_row"):
+            body(r)
 
 
-def finish(
+def matmul(
+    n: Expr,
+    bound: int,
+    *,
+    bulk: Tile,
+    sums: Sums,
     epilogue: Epilogue,
-    out: tuple[Buffer, ...],
+    out: list[Buffer],
     bias: Buffer | None,
-    sums: Buffer,
-    rows: int,
-    first: Expr,
     item: Expr,
     isa: str,
 ) -> None:
-    """Applies ``epilogue`` to ``sums`` [rows, panels, 16] of the rows from ``first`` on."""
-    with T.serial(rows) as r, block("finish"):
-        values = []
-        for j in range(epilogue.panels):
-            value = let(load(sums, r, j, 0))
+    """Computes all ``n`` rows (at most ``bound``) of one work item: ``epilogue.pairs`` panel pairs.
+
+    ``sums(tile, first row, first panel, buffer, p)`` puts finished sums of the tile into ``buffer``
+    [rows, 2, 16] from its panel ``p`` on. Runs of eight rows go to tiles of shape ``bulk``; the
+    rest, for which weights come from memory and not from a cache, to tiles of one panel.
+    """
+
+    def pair_of(tile: Tile, row: Expr, pair: Expr, gated: Buffer | None, q: Expr) -> None:
+        finished = T.sblock_alloc_buffer((tile.rows, PAIR, PANEL), "float32")
+        if tile.panels == PAIR:
+            sums(tile, row, pair * PAIR, finished, T.int32(0))
+        else:
+            with T.serial(PAIR) as p, block("panel"):
+                sums(tile, row, pair * PAIR + p, finished, p)
+        with T.serial(tile.rows) as r, block("finish"):
+            values = [let(load(finished, r, j, 0)) for j in range(PAIR)]
             if bias is not None:
-                value = let(value + load(bias, (item * epilogue.panels + j) * PANEL))
-            values.append(value)
-        epilogue.apply(out, first + r, item, values, isa)
+                values = [
+                    let(value + load(bias, (pair * PAIR + j) * PANEL))
+                    for j, value in enumerate(values)
+                ]
+            value = epilogue.pair(out, row + r, pair, values, isa)
+            if gated is not None:
+                store(gated, value, r, q, 0)
+
+    def rows_of(tile: Tile, row: Expr) -> None:
+        if epilogue.group is None:
+            pair_of(tile, row, item, None, T.int32(0))
+            return
+        gated = T.sblock_alloc_buffer((tile.rows, epilogue.pairs, PANEL), "float32")
+        with T.serial(epilogue.pairs) as q, block("pair"):
+            pair_of(tile, row, item * epilogue.pairs + q, gated, q)
+        with T.serial(tile.rows) as r, block("group"):
+            values = [let(load(gated, r, q, 0)) for q in range(epilogue.pairs)]
+            epilogue.group(out, row + r, item, values, isa)
+
+    if bound >= 8:
+        with T.serial(n // 8 * (8 // bulk.rows)) as t, block("bulk"):
+            rows_of(bulk, t * bulk.rows)
+    if bound >= 4:
+        with T.If(n % 8 >= 4), T.Then(), block("four"):
+            rows_of(Tile(4, 1), n // 8 * 8)
+    with T.serial(n % 4) as t, block("one"):
+        rows_of(Tile(1, 1), n // 4 * 4 + t)
