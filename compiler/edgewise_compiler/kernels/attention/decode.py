@@ -33,7 +33,7 @@ from edgewise_compiler.kernels.attention.common import (
     tile_for,
     widen_kv,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.vector import LANES, let, load, splat, store
 
 # Partial results of fewer segments than this are merged before other threads would have woken up.
@@ -192,7 +192,7 @@ def attention_decode(
 
         with block("decode"):
             total = T.sblock_alloc_buffer((1,), "int32")
-            sequences = let(step[1])
+            sequences = live_rows(step, 1, B)
             T.buffer_store(total, 0, [0])
             with T.serial(0, sequences) as s:
                 T.buffer_store(total, total[0] + segments(s), [0])
