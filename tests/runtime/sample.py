@@ -14,8 +14,10 @@ import numpy as np
 
 Json = dict[str, Any]
 
+MAX_PAGES = 1 << 22
+
 SYMBOLS: list[Json] = [
-    {"name": "pages", "kind": "load", "min": 1, "max": 4096},
+    {"name": "pages", "kind": "load", "min": 1, "max": MAX_PAGES},
     {"name": "n", "kind": "step", "min": 1, "max": 4},
     {"name": "b", "kind": "step", "min": 1, "max": 2},
 ]
@@ -234,3 +236,10 @@ def write_bundle(folder: Path, library: bytes = b"stand-in for machine code") ->
     value = manifest() | {"files": list_files(folder)}
     write_manifest(folder, value)
     return value
+
+
+def write_plan(folder: Path, plan: Json) -> None:
+    """Replace a plan of a whole bundle and list it anew."""
+    path = folder / f"programs/cpu-f32-portable/plans/{plan['name']}.json"
+    path.write_text(json.dumps(plan))
+    write_manifest(folder, manifest() | {"files": list_files(folder)})

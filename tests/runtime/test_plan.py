@@ -27,7 +27,7 @@ from edgewise_runtime.plan import (
     check_states_written,
     check_written,
 )
-from tests.runtime.sample import Json, plans
+from tests.runtime.sample import MAX_PAGES, Json, plans
 
 Change = Callable[[Json], object]
 
@@ -71,7 +71,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("kernels that are no object", setter("kernels", []), "plan.type"),
     ("a step that is no object", setter("steps/0", 5), "plan.type"),
     ("a symbol of an unknown kind", setter("symbols/0/kind", "loaded"), "plan.kind"),
-    ("a symbol with an empty range", setter("symbols/0/min", 5000), "plan.bounds"),
+    ("a symbol with an empty range", setter("symbols/0/min", MAX_PAGES + 1), "plan.bounds"),
     ("a symbol without a bound", lambda p: p["symbols"][0].pop("max"), "plan.missing"),
     ("a symbol below zero", setter("symbols/0/min", -1), "plan.range"),
     ("a symbol without limit", setter("symbols/0/max", 2**53), "plan.range"),
@@ -222,13 +222,13 @@ def test_a_plan_made_in_python_is_checked_too() -> None:
 
 
 def test_sizes_are_checked_again_with_the_chosen_values() -> None:
-    # At 1 and at 4096 pages the sizes fit; in between they do not.
+    # At 1 and at the most pages the sizes fit; in between they do not.
     written = plans()["prefill"]
     pages = ["max", "pages", ["min", ["mul", "pages", 2], 2048]]
     written["buffers"][2]["bytes"] = ["mul", ["add", "pages", 1], 256]
     written["buffers"][2]["shape"][0] = pages
     plan = Plan.from_json(written)
-    check_extents(plan, plan.resolve({"pages": 4096}))
+    check_extents(plan, plan.resolve({"pages": MAX_PAGES}))
     with pytest.raises(PlanError) as refused:
         check_extents(plan, plan.resolve({"pages": 1000}))
     assert refused.value.code == "plan.bytes"
@@ -236,7 +236,7 @@ def test_sizes_are_checked_again_with_the_chosen_values() -> None:
 
 @pytest.mark.parametrize(
     ("values", "code"),
-    [({}, "plan.symbol"), ({"pages": 0}, "plan.range"), ({"pages": 4097}, "plan.range")],
+    [({}, "plan.symbol"), ({"pages": 0}, "plan.range"), ({"pages": MAX_PAGES + 1}, "plan.range")],
 )
 def test_load_symbols_need_values_in_range(values: dict[str, int], code: str) -> None:
     plan = Plan.from_json(plans()["prefill"])

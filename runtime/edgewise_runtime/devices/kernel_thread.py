@@ -57,9 +57,11 @@ class KernelThread:
         self._change = threading.Lock()
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
+        self._forked = False
         self.threads = 0
         atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def start(self, threads: int) -> None:
         """Make sure the thread runs with this many workers, replacing one with another number.
@@ -68,11 +70,10 @@ class KernelThread:
         forked from one that had a thread gets its own.
         """
         with self._change:
-            here = self._pid == os.getpid()
-            if self._thread is not None and self.threads == threads and here:
+            if self._thread is not None and self.threads == threads:
                 return
             self._end()
-            self._pid = os.getpid()
+            self._forked = False
             self._queue = SimpleQueue()
             self._thread = threading.Thread(
                 target=_work, args=(self._queue,), name="edgewise-kernels", daemon=True
@@ -87,11 +88,18 @@ class KernelThread:
             self._end()
 
     def _end(self) -> None:
-        if self._thread is not None and self._pid == os.getpid():
+        if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
         self._thread = None
         self.threads = 0
+
+    def _after_fork(self) -> None:
+        # The thread stayed behind, and whoever held the lock did too.
+        self._forked = self._forked or self._thread is not None
+        self._thread = None
+        self.threads = 0
+        self._change = threading.Lock()
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function on the thread and return or raise what it does.
@@ -104,7 +112,7 @@ class KernelThread:
                 ``device.stopped`` before `start`.
         """
         thread = self._thread
-        if self._pid != os.getpid():
+        if self._forked:
             raise DeviceError(
                 "This process was forked from the one that loaded the program, and kernel threads "
                 "do not survive a fork.",
