@@ -1,13 +1,17 @@
 """A bundle: the folder `compile` writes and every device reads.
 
 `Bundle.open` believes nothing: sizes are compared with the files, every name is a plain relative
-path that stays inside the folder, every tensor lies inside its file, every plan is checked
-(`plan_checks`) and agrees with the tensors and states it binds. What is hashed when:
+path that stays inside the folder, every tensor lies inside its file. What is checked when:
 
-- at open: every file without parameters (plans, tokenizer, libraries), unless ``verify=False``;
-- at the first load of a program: its parameter files; a stamp in the user's cache folder (size,
-  times, sha256) then makes the next start quick (`Bundle.verify_params`);
+- at open: the manifest, every file's size, and the sha256 of every file without parameters (plans,
+  tokenizer, libraries), unless ``verify=False``;
+- when a program's plans are first asked for: the plans, their sha256, and that they agree with the
+  tensors and states they bind;
+- at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
+  folder (size, times, sha256) makes the next start quick (`Bundle.verify_params`);
 - at every load: the native library, right before it is loaded (`devices.cpu`).
+
+`Bundle.check` does all of it at once.
 """
 
 from __future__ import annotations
@@ -92,14 +96,12 @@ class Bundle:
 
         Args:
             path: the folder that holds ``bundle.json``.
-            verify: also hash every file without parameters and check every program's plans now;
-                otherwise a program's plans are hashed and checked when first asked for.
+            verify: also hash every file without parameters now.
             progress: hears about every file hashed.
 
         Raises:
             BundleError: whatever is wrong with the bundle.
             StorageError: where a file cannot be read.
-            PlanError: where a plan is malformed.
         """
         folder = Path(path)
         if not (folder / MANIFEST).exists():
@@ -120,9 +122,20 @@ class Bundle:
             }
             for name in bundle.manifest.files.keys() - params:
                 bundle._check_hash(name, progress)
-            for program in bundle.manifest.programs:
-                bundle.plans(program.id)
         return bundle
+
+    def check(self, progress: Progress | None = None) -> None:
+        """Check everything: all programs' plans, and the sha256 of every file, stamped or not.
+
+        Raises:
+            BundleError: whatever is wrong with the bundle.
+            PlanError: where a plan is malformed.
+        """
+        for name in self.manifest.files:
+            self._check_file(name)
+            self._check_hash(name, progress)
+        for program in self.manifest.programs:
+            self.plans(program.id)
 
     @property
     def name(self) -> str:

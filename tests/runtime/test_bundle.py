@@ -48,8 +48,9 @@ def change_manifest(folder: Path, change: Change) -> None:
 
 
 def refused(folder: Path, **options: Any) -> EdgewiseError:
+    """What a bundle is refused for, when opened or at the latest when checked as a whole."""
     with pytest.raises(EdgewiseError) as error:
-        Bundle.open(folder, **options)
+        Bundle.open(folder, **options).check()
     assert len(str(error.value)) < 700
     return error.value
 
@@ -271,6 +272,18 @@ def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [PLAN, LIBRARY, "tokenizer.json"])
 def test_a_flipped_byte_is_found_when_the_bundle_is_opened(folder: Path, name: str) -> None:
     _flip(folder / name)
+    with pytest.raises(BundleError, match=name) as error:
+        Bundle.open(folder)
+    assert error.value.code == "bundle.checksum"
+
+
+def test_a_full_check_hashes_every_file_whatever_its_stamp(folder: Path) -> None:
+    bundle = Bundle.open(folder)
+    bundle.verify_params("cpu")
+    heard: list[str] = []
+    bundle.check(lambda name, *_: heard.append(name))
+    assert heard == list(bundle.manifest.files)
+    _flip(folder / PARAMS)
     assert refused(folder).code == "bundle.checksum"
 
 
