@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.quantize import SCHEMES
+from edgewise_compiler.quantize.linear import pack_linear
 from tests.parity import reference
 from tests.parity.make_checkpoints import CASES, write_checkpoint
 from tests.parity.make_goldens import load, make_golden, weights_sha256
@@ -79,3 +82,21 @@ def test_transformers_still_says_what_the_goldens_say(folders: dict[str, Path], 
     np.testing.assert_allclose(made["margin"], kept["margin"], rtol=0, atol=1e-4)
     for key in ("weights_sha256", "tokens", "rows", "prompt", "greedy"):
         np.testing.assert_array_equal(made[key], kept[key])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_reference_rounds_weights_as_packing_does(
+    folders: dict[str, Path], scheme: str
+) -> None:
+    name = "qwen3-gqa4-d96-bias"
+    rounded = reference.dequantized(reference.load_weights(folders[name]), scheme)
+    with open_checkpoint(folders[name]) as checkpoint:
+        for spec in checkpoint.family.params(checkpoint.model):
+            if not isinstance(spec, LinearSpec) or spec.interleave:
+                continue
+            packed = pack_linear(SCHEMES[scheme], spec, checkpoint.weights)
+            arrays = {key.removeprefix(f"{spec.name}."): array for key, array in packed.items()}
+            values = SCHEMES[scheme].unpack(arrays)
+            values = values.reshape(-1, values.shape[2])[: sum(spec.rows), : spec.k]
+            expected = np.concatenate([rounded[source] for source in spec.sources])
+            np.testing.assert_array_equal(values, expected)

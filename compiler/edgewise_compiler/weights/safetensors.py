@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
@@ -125,7 +126,7 @@ class SafetensorsReader:
     def _add(self, path: Path) -> set[str]:
         with storage_errors(path):
             file = self._files[path] = path.open("rb", buffering=0)
-            entries = read_header(file, path.stat().st_size, path)
+            entries = read_header(file, os.fstat(file.fileno()).st_size, path)
         for name, entry in entries.items():
             if name in self._tensors:
                 other = self._tensors[name][1].name
