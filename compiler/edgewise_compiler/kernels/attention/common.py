@@ -187,25 +187,30 @@ def softmax(scores: Buffer, row: Expr | int, valid: Expr, scale: float, isa: str
     Returns:
         [m, l], scalars.
     """
-    masks, scaled = [], []
-    for i in range(SEGMENT_PAGES):
-        mask = let(T.ramp(i * PAGE, 1, PAGE) < splat(valid, PAGE, "int32"))
+    best = T.sblock_alloc_buffer((LANES,), "float32")
+    total = T.sblock_alloc_buffer((LANES,), "float32")
+
+    def mask(first: Expr) -> Expr:
+        lane = T.ramp(first, 1, PAGE)
+        return lane < splat(valid, PAGE, "int32")
+
+    store(best, splat(-math.inf), 0)
+    with T.serial(0, SEGMENT_PAGES) as i:
         # The fence keeps LLVM from fusing this product with the subtraction below.
         score = llvm(
             "float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE) * splat(scale)
         )
-        masks.append(mask)
-        scaled.append(let(T.Select(mask, score, splat(-math.inf))))
-    best = scaled[0]
-    for other in scaled[1:]:
-        best = let(T.max(best, other))
-    m = let(lane_max(best))
-    total = None
-    for i, (mask, score) in enumerate(zip(masks, scaled, strict=True)):
-        p = let(T.Select(mask, exp2(score - splat(m), isa), splat(0.0)))
+        score = let(T.Select(mask(i * PAGE), score, splat(-math.inf)))
+        store(scores, score, row, i * PAGE)
+        store(best, T.max(load(best, 0), score), 0)
+    m = let(lane_max(load(best, 0)))
+    store(total, splat(0.0), 0)
+    with T.serial(0, SEGMENT_PAGES) as i:
+        p = exp2(load(scores, row, i * PAGE) - splat(m), isa)
+        p = let(T.Select(mask(i * PAGE), p, splat(0.0)))
         store(scores, p, row, i * PAGE)
-        total = p if total is None else let(total + p)
-    return [m, let(lane_sum(total))]
+        store(total, load(total, 0) + p, 0)
+    return [m, let(lane_sum(load(total, 0)))]
 
 
 def merge_weights(M: Expr, L: Expr, m: Expr, l: Expr, isa: str) -> list[Expr]:

@@ -177,17 +177,19 @@ def attention_decode(
             O = T.sblock_alloc_buffer((D,), "float32")
             store(state, splat(-math.inf, 1), 0)
             store(state, splat(0.0, 1), 1)
-            for d in range(0, D, LANES):
-                store(O, splat(0.0), d)
+            with T.serial(0, D // LANES) as i:
+                store(O, splat(0.0), i * LANES)
             with T.serial(0, segments(s)) as segment:
                 at = let(partial(s, head, segment))
                 M, L, a, c = merge_weights(state[0], state[1], part[at + D], part[at + D + 1], isa)
                 store(state, M, 0)
                 store(state, L, 1)
-                for d in range(0, D, LANES):
+                with T.serial(0, D // LANES) as i:
+                    d = i * LANES
                     store(O, merged(load(O, d), a, load(part, at + d), c, isa), d)
             with T.If(table[s, STOP] == 0), T.Then():
-                for d in range(0, D, LANES):
+                with T.serial(0, D // LANES) as i:
+                    d = i * LANES
                     store(out, load(O, d) / splat(state[1]), s, head * D + d)
 
         with block("decode"):

@@ -1,0 +1,155 @@
+"""Sequences to attend to, the kernels called on parts of them, and a float64 reference."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgewise_compiler.kernels.attention.common import SEGMENT_PAGES
+from edgewise_compiler.kernels.attention.decode import attention_decode
+from edgewise_compiler.kernels.attention.prefill import attention_prefill
+from tests.compiler.kernels.conftest import aligned, build
+from tests.compiler.kernels.paged import (
+    Array,
+    Bounds,
+    Heads,
+    Rows,
+    batch_of,
+    poisoned_pool,
+    shuffled_pages,
+    write_tokens,
+)
+
+BOUNDS = Bounds(rows=180, batch=4, pages=21)
+
+
+@dataclass(frozen=True)
+class Story:
+    """One sequence: queries [tokens, query heads, dim], keys and values [tokens, kv heads, dim]."""
+
+    heads: Heads
+    queries: Array
+    keys: Array
+    values: Array
+
+    @property
+    def scale(self) -> float:
+        return float(self.heads.dim**-0.5)
+
+
+def story(heads: Heads, tokens: int, kv_dtype: str = "float16", *, seed: int = 0) -> Story:
+    """A sequence of normally distributed numbers; keys and values are exact in ``kv_dtype``."""
+    rng = np.random.default_rng([seed, tokens])
+    queries = rng.normal(size=(tokens, heads.query, heads.dim)).astype("float32")
+    keys, values = rng.normal(size=(2, tokens, heads.kv, heads.dim)).astype(kv_dtype)
+    return Story(heads, queries, keys, values)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one story that take part in a step: ``rows`` tokens after ``history``."""
+
+    story: Story
+    history: int
+    rows: int
+    stop: int = 0
+
+
+def whole(sequence: Story) -> Part:
+    return Part(sequence, 0, len(sequence.queries))
+
+
+def reference(part: Part) -> Array:
+    """Softmax attention [rows, query heads, dim] in float64."""
+    sequence, end = part.story, part.history + part.rows
+    group = sequence.heads.query // sequence.heads.kv
+    keys, values = (
+        np.repeat(x[:end].astype("float64"), group, axis=1)
+        for x in (sequence.keys, sequence.values)
+    )
+    queries = sequence.queries[part.history : end].astype("float64")
+    scores = np.einsum("rhd,thd->rht", queries, keys) * sequence.scale
+    hidden = np.arange(end)[None] > np.arange(part.history, end)[:, None]
+    scores = np.where(hidden[:, None], -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    return np.einsum("rht,thd->rhd", weights, values)
+
+
+@functools.cache
+def _compiled(
+    kernel: Callable[..., object], heads: Heads, kv_dtype: str, isa: str
+) -> Callable[..., None]:
+    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
+    shape = (heads.query, heads.kv, heads.dim)
+    function = kernel(*bounds, *shape, kv_dtype, float(heads.dim**-0.5), isa=isa)
+    return next(iter(build([function], isa).values()))
+
+
+def prefill(parts: Sequence[Part], isa: str, *, seed: int = 0) -> list[Array]:
+    """Rows of every part out of one call of attention_prefill: [rows, query heads, dim] each.
+
+    Pages come in an order that depends on ``seed``. All memory that is not a token of a part's
+    history or rows is NaN; what the kernel does not write comes back as NaN.
+    """
+    return _step(attention_prefill, parts, isa, seed, scratch=False)
+
+
+def decode(parts: Sequence[Part], isa: str, *, seed: int = 0) -> list[Array]:
+    """As :func:`prefill`, out of attention_decode: every part must have one row."""
+    return _step(attention_decode, parts, isa, seed, scratch=True)
+
+
+def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
+    """Attention of single rows of one story, as many at a time as fit a batch."""
+    parts = [Part(sequence, position, 1) for position in positions]
+    batches = [parts[i : i + BOUNDS.batch] for i in range(0, len(parts), BOUNDS.batch)]
+    return np.concatenate([row for batch in batches for row in decode(batch, isa)])
+
+
+def _step(
+    kernel: Callable[..., object], parts: Sequence[Part], isa: str, seed: int, *, scratch: bool
+) -> list[Array]:
+    heads, kv_dtype = parts[0].story.heads, str(parts[0].story.keys.dtype)
+    rows = [Rows(part.history, part.rows, part.stop) for part in parts]
+    page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
+    batch = batch_of(rows, BOUNDS, page_ids)
+    kv = poisoned_pool(pool, heads, kv_dtype)
+    q = aligned((BOUNDS.rows, heads.query * heads.dim), "float32")
+    q[...] = np.nan
+    first = 0
+    for part, ids in zip(parts, page_ids, strict=True):
+        end = part.history + part.rows
+        write_tokens(kv, ids, part.story.keys[:end], part.story.values[:end])
+        rows_of = part.story.queries[part.history : end]
+        q[first : first + part.rows] = rows_of.reshape(part.rows, q.shape[1])
+        first += part.rows
+    out = aligned(q.shape, "float32")
+    out[...] = np.nan
+    segments = -(-BOUNDS.pages // SEGMENT_PAGES)
+    partials = BOUNDS.batch * heads.query * segments * (heads.dim + 16)
+    part_buffer = aligned((partials,), "float32")
+    part_buffer[...] = np.nan
+    _compiled(kernel, heads, kv_dtype, isa)(
+        q, kv, batch.table, *([part_buffer] if scratch else []), out, batch.step
+    )
+    assert np.isnan(out[first:]).all(), "rows beyond the step were written"
+    starts = np.cumsum([part.rows for part in parts])[:-1]
+    return [x.reshape(-1, heads.query, heads.dim) for x in np.split(out[:first], starts)]
+
+
+def without_later_tokens(part: Part, poison: float) -> Part:
+    """The same part, where keys and values after its first row are ``poison``."""
+    keys, values = part.story.keys.copy(), part.story.values.copy()
+    for numbers in (keys, values):
+        numbers[part.history + 1 :] = poison
+    return replace(part, story=replace(part.story, keys=keys, values=values))
+
+
+def same_bits(a: Array, b: Array) -> None:
+    """Fails unless two arrays are equal bit for bit, the sign of zero included."""
+    bits = [np.ascontiguousarray(x).view(f"uint{8 * x.itemsize}") for x in (a, b)]
+    np.testing.assert_array_equal(*bits)
