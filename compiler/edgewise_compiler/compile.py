@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -146,15 +147,16 @@ def compile_model(
             graphs = build_graphs(family, cfg, specs, quantized=arithmetic.weight_bits is not None)
             # 4. For each instruction set: kernels, plans, host functions, machine code.
             programs = []
-            for index, isa in enumerate(options.isas):
-                tell("Compiling kernels", index, len(options.isas))
+            for isa in options.isas:
+                phase = f"Compiling for {isa.name}"
+                tell(phase, 0, 1)
                 low = cpu_target.CpuLowering(
                     cfg, options.bounds, arithmetic, isa.name, param_tensors(specs)
                 )
                 built = build_program(low, graphs)
-                programs.append(_write_program(folder, low, built, isa))
                 _dump(options, graphs, low, built)
-            tell("Compiling kernels", len(options.isas), len(options.isas))
+                compiled = partial(tell, phase)
+                programs.append(_write_program(folder, low, built, isa, compiled))
             # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
             _copy_tokenizer(checkpoint.path, folder)
@@ -272,7 +274,11 @@ def _check_destination(destination: Path) -> None:
 
 
 def _write_program(
-    folder: Path, low: cpu_target.CpuLowering, built: Sequence[BuiltPlan], isa: Isa
+    folder: Path,
+    low: cpu_target.CpuLowering,
+    built: Sequence[BuiltPlan],
+    isa: Isa,
+    progress: Callable[[int, int], None],
 ) -> Program:
     program_id = f"cpu-{low.arithmetic.name}-{isa.name}"
     home = f"programs/{program_id}"
@@ -283,7 +289,7 @@ def _write_program(
         for symbol, function in item.kernels.items():
             if functions.setdefault(symbol, function) is not function:
                 raise CompileError(f"Two plans mean different kernels by {symbol!r}.")
-    build_library([*functions.values(), *(item.host for item in built)], isa, folder / library)
+    build_library(functions, [item.host for item in built], isa, folder / library, progress)
     plans = {}
     for item in built:
         plans[item.plan.name] = f"{home}/plans/{item.plan.name}.json"

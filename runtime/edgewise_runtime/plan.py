@@ -159,11 +159,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class HostArgument:
+    """A tensor passed to the host function: a buffer from a byte offset on, typed and shaped.
+
+    Scratch appears once for each type its kernels see it as, so that the host function hands
+    tensors on without making any.
+    """
+
+    buffer: str
+    offset: int
+    dtype: str
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
-    """The CPU's compiled host function: its symbol and buffers in order; k (int32) comes last."""
+    """The CPU's compiled host function: its symbol, its tensors in order; k (int32) comes last."""
 
     symbol: str
-    buffers: tuple[str, ...]
+    arguments: tuple[HostArgument, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +262,16 @@ class Plan:
     def _optional_to_json(self) -> dict[str, Any]:
         parts: dict[str, Any] = {}
         if self.host is not None:
-            parts["host"] = {"symbol": self.host.symbol, "buffers": list(self.host.buffers)}
+            arguments = [
+                {
+                    "buffer": a.buffer,
+                    "offset": a.offset,
+                    "dtype": a.dtype,
+                    "shape": _exprs_to_json(a.shape),
+                }
+                for a in self.host.arguments
+            ]
+            parts["host"] = {"symbol": self.host.symbol, "arguments": arguments}
         if self.loop is not None:
             loop = self.loop
             parts["loop"] = {"stop_buffer": loop.stop_buffer, "max_burst": loop.max_burst}

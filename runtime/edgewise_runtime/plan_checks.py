@@ -63,6 +63,7 @@ def check_extents(plan: p.Plan, load: Mapping[str, int]) -> None:
     }
     for index, step in enumerate(plan.steps):
         checker.step_extents(index, step, sizes, extents[step.kernel])
+    checker.host_extents(sizes, ranges)
 
 
 def check_written(plan: p.Plan, names: Iterable[str]) -> None:
@@ -289,16 +290,39 @@ class _Checker:
                     raise self.fail("alias", where, f"{message}, and one of them is written")
             taken[binding.buffer].append((start, end, arg))
 
+    def host_argument(self, where: str, argument: p.HostArgument) -> None:
+        buffer = self.plan.buffer_table.get(argument.buffer)
+        if buffer is None:
+            raise self.fail("unknown_name", where, f"no buffer is called {argument.buffer!r}")
+        if argument.offset < 0 or argument.offset % ALIGNMENT:
+            message = f"offset {argument.offset} is no multiple of {ALIGNMENT}"
+            raise self.fail("offset", where, message)
+        if buffer.role != "scratch" and argument.dtype != buffer.dtype:
+            raise self.fail("args", where, f"{buffer.name!r} is {buffer.dtype}")
+        load = {name: self.plan.ranges[name] for name in self.plan.load_symbols}
+        for dim in argument.shape:
+            self.positive(where, dim, load)
+
+    def host_extents(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
+        for index, argument in enumerate(self.plan.host.arguments if self.plan.host else ()):
+            where = f"host, argument {index}"
+            end = DTYPES[argument.dtype]
+            for dim in argument.shape:
+                end *= self.bounds(where, dim, ranges)[1]
+            end += argument.offset
+            if end > sizes[argument.buffer]:
+                message = f"byte {end} is past {argument.buffer!r}, of {sizes[argument.buffer]}"
+                raise self.fail("extent", where, message)
+
     def host(self) -> None:
         plan = self.plan
         if (plan.host is not None) != (plan.target == "cpu"):
             raise self.fail("host", "", f"target {plan.target!r} and the host function disagree")
         if plan.host is not None:
-            self.unique("host arguments", plan.host.buffers)
-            listed = set(plan.host.buffers)
+            for index, argument in enumerate(plan.host.arguments):
+                self.host_argument(f"host, argument {index}", argument)
+            listed = {argument.buffer for argument in plan.host.arguments}
             bound = {binding.buffer for step in plan.steps for binding in step.bindings}
-            for name in sorted(listed - plan.buffer_table.keys()):
-                raise self.fail("unknown_name", "host", f"no buffer is called {name!r}")
             for name in sorted(bound - listed):
                 raise self.fail("host", "host", f"the buffer {name!r} of a step is not passed")
         if plan.loop is not None and plan.loop.stop_buffer not in plan.buffer_table:

@@ -19,6 +19,7 @@ from edgewise_runtime.plan import (
     Buffer,
     Cost,
     Host,
+    HostArgument,
     Kernel,
     KernelArg,
     Loop,
@@ -29,6 +30,7 @@ from edgewise_runtime.plan import (
 from edgewise_runtime.reading import LIMIT, NAME, Fields, shorten
 
 MAX_SYMBOLS, MAX_BUFFERS, MAX_KERNELS, MAX_STEPS, MAX_ARGS, MAX_DIMS = 16, 16384, 4096, 65536, 64, 8
+MAX_HOST_ARGUMENTS = 4 * MAX_BUFFERS
 
 
 def read_plan(value: object) -> Plan:
@@ -177,9 +179,27 @@ def _read_binding(fields: Fields) -> Binding:
 
 
 def _read_host(fields: Fields) -> Host:
-    host = Host(fields.text("symbol", NAME), fields.names("buffers", most=MAX_BUFFERS))
+    where = fields.where
+    host = Host(
+        fields.text("symbol", NAME),
+        tuple(
+            _read_host_argument(Fields(item, f"{where}, argument {i}", PlanError))
+            for i, item in enumerate(fields.items("arguments", most=MAX_HOST_ARGUMENTS))
+        ),
+    )
     fields.done()
     return host
+
+
+def _read_host_argument(fields: Fields) -> HostArgument:
+    argument = HostArgument(
+        buffer=fields.text("buffer", NAME),
+        offset=fields.integer("offset", 0, LIMIT - 1),
+        dtype=fields.choice("dtype", tuple(DTYPES)),
+        shape=_read_shape(fields),
+    )
+    fields.done()
+    return argument
 
 
 def _read_loop(fields: Fields) -> Loop:

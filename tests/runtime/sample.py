@@ -101,7 +101,13 @@ def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) ->
         "buffers": listed,
         "kernels": {key: value for key, value in KERNELS.items() if key in used},
         "steps": steps,
-        "host": {"symbol": f"plan_{name}", "buffers": [item["name"] for item in listed]},
+        "host": {
+            "symbol": f"plan_{name}",
+            "arguments": [
+                {"buffer": b["name"], "offset": 0, "dtype": b["dtype"], "shape": b["shape"]}
+                for b in listed
+            ],
+        },
     }
     if name != "prefill":
         plan["loop"] = {"stop_buffer": "x" if name == "spin" else "table", "max_burst": 8}

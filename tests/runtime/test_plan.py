@@ -17,6 +17,7 @@ from edgewise_runtime.plan import (
     Binding,
     Buffer,
     Host,
+    HostArgument,
     Kernel,
     KernelArg,
     Plan,
@@ -138,9 +139,14 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("reads that repeat", setter("steps/0/reads", ["x", "x"]), "plan.duplicate"),
     ("no host function", lambda p: p.pop("host"), "plan.host"),
     ("a host function for a GPU", setter("target", "webgpu"), "plan.host"),
-    ("a host without a buffer", lambda p: p["host"]["buffers"].remove("w"), "plan.host"),
-    ("a host with a stranger", adder("host/buffers", "y"), "plan.unknown_name"),
-    ("a host with a buffer twice", adder("host/buffers", "x"), "plan.duplicate"),
+    ("a host without a buffer", lambda p: p["host"]["arguments"].pop(1), "plan.host"),
+    ("a host with a stranger", setter("host/arguments/0/buffer", "y"), "plan.unknown_name"),
+    ("a host past its buffer", setter("host/arguments/0/shape", [2**20]), "plan.extent"),
+    ("a host from past the end", setter("host/arguments/0/offset", 2**40), "plan.extent"),
+    ("a host off the grid", setter("host/arguments/0/offset", 64), "plan.offset"),
+    ("a host of another dtype", setter("host/arguments/0/dtype", "int8"), "plan.args"),
+    ("a host over a step symbol", setter("host/arguments/0/shape", ["n"]), "plan.symbol"),
+    ("a host over nothing", setter("host/arguments/0/shape", [0]), "plan.size"),
     ("a loop on a stranger", setter("loop", {"stop_buffer": "y"}), "plan.unknown_name"),
     ("a loop too long", setter("loop", {"stop_buffer": "x", "max_burst": 65}), "plan.range"),
 ]
@@ -212,7 +218,7 @@ def test_a_plan_made_in_python_is_checked_too() -> None:
             buffers=(Buffer("x", "output", "float32", (4, 8), size),),
             kernels={"k": Kernel("k", (arg,))},
             steps=(Step("k", (Binding("x"),), reads=("x",), writes=("x",)),),
-            host=Host("plan_decode", ("x",)),
+            host=Host("plan_decode", (HostArgument("x", 0, "float32", (4, 8)),)),
         )
 
     assert make(128).to_json() == Plan.from_json(make(128).to_json()).to_json()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
-from edgewise_compiler.plan.host import HostArgument, HostBuffer, HostCall, host_function
+from edgewise_compiler.plan.host import HostCall, host_function
 from edgewise_compiler.plan.memory import Lifetime, assign_storages
 from edgewise_runtime import plan as p
 from edgewise_runtime.errors import CompileError
@@ -42,6 +42,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
     functions: dict[str, PrimFunc] = {}
     steps: list[p.Step] = []
     host_calls: list[HostCall] = []
+    views: dict[p.HostArgument, int] = {}
     for call in calls.calls:
         symbol = str(call.kernel.attrs["global_symbol"])
         if functions.setdefault(symbol, call.kernel) is not call.kernel:
@@ -52,9 +53,9 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
         kernels[symbol] = _kernel(symbol, call)
         named |= {a.tensor.name: a.tensor for a in call.arguments if a.tensor.role != "scratch"}
         steps.append(_step(symbol, call, place))
-        host_calls.append(
-            HostCall(symbol, tuple(_host_argument(a.tensor, place) for a in call.arguments))
-        )
+        seen_as = (_host_argument(a.tensor, place) for a in call.arguments)
+        numbers = tuple(views.setdefault(view, len(views)) for view in seen_as)
+        host_calls.append(HostCall(symbol, numbers))
 
     buffers = [_buffer(tensor) for tensor in named.values()]
     buffers += [
@@ -63,10 +64,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
     ]
     symbol = f"plan_{calls.name}"
     host = host_function(
-        symbol,
-        [HostBuffer(b.name, b.dtype, _host_shape(b)) for b in buffers],
-        host_calls,
-        stop_on_table=calls.repeats,
+        symbol, len(views), host_calls, table=_stop_table(views) if calls.repeats else None
     )
     plan = p.Plan(
         name=calls.name,
@@ -75,7 +73,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
         buffers=tuple(buffers),
         kernels=kernels,
         steps=tuple(steps),
-        host=p.Host(symbol, tuple(buffer.name for buffer in buffers)),
+        host=p.Host(symbol, tuple(views)),
         loop=p.Loop("table") if calls.repeats else None,
     )
     return BuiltPlan(plan, host, functions)
@@ -126,10 +124,15 @@ def _step(symbol: str, call: Call, place: Mapping[str, str]) -> p.Step:
     )
 
 
-def _host_argument(tensor: Tensor, place: Mapping[str, str]) -> HostArgument:
-    if tensor.role == "scratch":
-        return HostArgument(place[tensor.name], (tensor.dtype, tensor.shape))
-    return HostArgument(tensor.name)
+def _host_argument(tensor: Tensor, place: Mapping[str, str]) -> p.HostArgument:
+    return p.HostArgument(place.get(tensor.name, tensor.name), 0, tensor.dtype, tensor.shape)
+
+
+def _stop_table(views: Mapping[p.HostArgument, int]) -> tuple[int, int, tuple[int, int]]:
+    numbers = {view.buffer: number for view, number in views.items()}
+    shape = next(view.shape for view in views if view.buffer == "table")
+    height, width = (extent for extent in shape if isinstance(extent, int))
+    return numbers["step"], numbers["table"], (height, width)
 
 
 def _buffer(tensor: Tensor) -> p.Buffer:
@@ -142,7 +145,3 @@ def _buffer(tensor: Tensor) -> p.Buffer:
             size = extent if size == 1 else ("mul", size, extent)
     total: Expr = fixed if size == 1 else ("mul", size, fixed)
     return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total)
-
-
-def _host_shape(buffer: p.Buffer) -> tuple[int | str, ...]:
-    return tuple(extent for extent in buffer.shape if isinstance(extent, int | str))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Sequence
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import tvm
-from tvm.support.cc import create_shared
 from tvm.tirx import PrimFunc
 
+from edgewise_compiler.plan.host import relay_function
 from edgewise_compiler.targets.cpu_isa import Isa
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.files import storage_errors
 
 COMPILERS = ("cc", "gcc", "clang")
 
@@ -32,28 +37,69 @@ def find_linker() -> str:
     )
 
 
-def build_library(functions: Sequence[PrimFunc], isa: Isa, path: Path) -> None:
+def build_library(
+    kernels: Mapping[str, PrimFunc],
+    hosts: Sequence[PrimFunc],
+    isa: Isa,
+    path: Path,
+    progress: Callable[[int, int], None],
+) -> None:
     """Compile kernels and host functions into the shared library ``path``.
 
-    Calls between functions bind inside the library, so two loaded programs never mix.
+    Each kernel is an object file of its own, so they compile side by side; host functions only hand
+    arguments on and are not worth optimizing. Calls bind inside the library, so two loaded programs
+    never mix.
+
+    Args:
+        progress: told how many kernels of how many are compiled.
 
     Raises:
         CompileError: no linker, or LLVM or the linker refused the code.
     """
     linker = find_linker()
+    relays = [relay_function(symbol, len(f.params)) for symbol, f in kernels.items()]
+    with (
+        storage_errors("compile in", path.parent),
+        tempfile.TemporaryDirectory(prefix="edgewise-") as temporary,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        folder = Path(temporary)
+        objects = [folder / "host.o"]
+        host = pool.submit(_compile, [*hosts, *relays], isa, objects[0], optimize=False)
+        pending = []
+        for index, kernel in enumerate(kernels.values()):
+            objects.append(folder / f"kernel{index}.o")
+            pending.append(pool.submit(_compile, [kernel], isa, objects[-1], optimize=True))
+        for done, future in enumerate(pending):
+            progress(done, len(pending))
+            future.result()
+        host.result()
+        progress(len(pending), len(pending))
+        _link(linker, objects, path)
+
+
+def _compile(functions: Sequence[PrimFunc], isa: Isa, path: Path, *, optimize: bool) -> None:
     module = tvm.IRModule({str(f.attrs["global_symbol"]): f for f in functions})
+    target = isa.target()
+    if not optimize:
+        target = tvm.target.Target({**target.export(), "opt-level": 0})
     try:
-        with tvm.transform.PassContext(opt_level=3):
-            built = tvm.compile(module, target=isa.target())
-        built.export_library(
-            str(path),
-            fcompile=create_shared,
-            cc=linker,
-            options=["-shared", "-fPIC", "-Wl,-Bsymbolic"],
-        )
+        tvm.compile(module, target=target).mod.write_to_file(str(path), "o")
     except Exception as error:
+        names = ", ".join(str(f.attrs["global_symbol"]) for f in functions[:3])
         raise CompileError(
-            f"Code generation for {isa.name!r} failed: {str(error).strip()[-2000:]}",
-            remedy="Run with --debug-dump DIR and report the kernels it writes.",
+            f"Code generation for {isa.name!r} failed at {names}: {str(error).strip()[-2000:]}",
+            remedy="Run with --debug-dump DIR and report the kernel it writes.",
             code="compile.codegen",
         ) from error
+
+
+def _link(linker: str, objects: Sequence[Path], path: Path) -> None:
+    command = [linker, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(path), *map(str, objects)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise CompileError(
+            f"{linker} could not link {path.name}: {finished.stderr.strip()[-2000:]}",
+            remedy="Check the C compiler, for example by compiling a small program.",
+            code="compile.linker",
+        )

@@ -161,7 +161,7 @@ class CpuProgram:
             if buffer.role != "scratch"
         }
         self._calls = {
-            name: binding.bind_host(plan, library, self._raw, self._arrays)
+            name: binding.bind_host(plan, library, self._raw, load)
             for name, plan in plans.items()
         }
 

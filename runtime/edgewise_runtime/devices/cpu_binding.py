@@ -64,11 +64,9 @@ def shaped(raw: Array, buffer: Buffer, load: Mapping[str, int]) -> Array:
 
 
 def bind_host(
-    plan: Plan, library: Any, raw: Mapping[str, Array], arrays: Mapping[str, Array]
+    plan: Plan, library: Any, raw: Mapping[str, Array], load: Mapping[str, int]
 ) -> Callable[[int], None]:
-    """The plan's host function with its buffers bound; the call takes k.
-
-    Scratch is as large as the largest plan needs; each plan sees the size it declares.
+    """The plan's host function with its tensors bound; the call takes k.
 
     Raises:
         DeviceError: ``device.symbol`` where the library lacks the function.
@@ -77,10 +75,15 @@ def bind_host(
     if host is None:
         raise DeviceError(f"Plan {plan.name!r} has no host function.", code="device.symbol")
     function = _function(library, plan, host.symbol)
-    scratch = {b.name: ex.evaluate(b.bytes, {}) for b in plan.buffers if b.role == "scratch"}
     tensors = tuple(
-        _tensor(raw[name][: scratch[name]] if name in scratch else arrays[name])
-        for name in host.buffers
+        _tensor(
+            _view(
+                raw[argument.buffer][argument.offset :],
+                argument.dtype,
+                tuple(ex.evaluate(dim, load) for dim in argument.shape),
+            )
+        )
+        for argument in host.arguments
     )
 
     def call(k: int) -> None:
