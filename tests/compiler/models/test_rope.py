@@ -154,8 +154,6 @@ def test_the_table_is_transformers_table(parameters: dict[str, Any], head_dim: i
     np.testing.assert_allclose(ours, theirs.inv_freq.numpy(), rtol=2e-7)
     cos, sin = theirs(torch.zeros(1), torch.arange(context)[None])
     table = np.stack([cos[0, :, : head_dim // 2].numpy(), sin[0, :, : head_dim // 2].numpy()], 1)
-    # One last bit of a frequency is worth this much at the last position.
-    np.testing.assert_allclose(
-        rope_table(rope, head_dim, context), table, atol=2e-7 * context * ours.max()
-    )
+    # A last bit of a frequency, where libraries differ, is worth 0.0004 at the last position.
+    np.testing.assert_allclose(rope_table(rope, head_dim, context), table, atol=1e-3)
     np.testing.assert_allclose(rope_table(rope, head_dim, 1024), table[:1024], atol=1e-5)
