@@ -58,8 +58,8 @@ def test_codes_stay_within_127_and_give_the_value_back(isa: str) -> None:
     xq, xs, _ = run(isa, x, N, 7)
     assert np.abs(xq.astype("int32")).max() == 127
     value = xq.reshape(N, -1, 32) * xs[..., None].astype("float64")
-    # Half a step of rounding, the roundings of scale and quotient, and the cap on the quotient, which
-    # turns values below 127 / 3.4e38 to zero.
+    # Half a step of rounding, the roundings of scale and quotient, and the cap on the quotient,
+    # which turns values below 127 / 3.4e38 to zero.
     bound = xs[..., None].astype("float64") * (0.5 + 127 * 2.0**-23) + 127 / 3.4e38
     assert (np.abs(value - x.reshape(N, -1, 32)) <= bound).all()
 

@@ -14,6 +14,7 @@ from edgewise_compiler.kernels.matmul.tiles import (
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
+    Row,
     Tile,
     for_tile_rows,
     matmul,
@@ -48,7 +49,7 @@ def matmul_float(
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums(tile: Tile, row: Expr, panel: Expr, finished: Buffer, first: Expr) -> None:
+        def sums(tile: Tile, row: Row, panel: Expr, finished: Buffer, first: Expr) -> None:
             acc = T.sblock_alloc_buffer((tile.rows, tile.panels, PANEL), "float32")
             each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
             for r, p in each:
@@ -63,7 +64,7 @@ def matmul_float(
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
-                        total = fma(splat(x[row + r, k]), values[p], load(acc, r, p, 0), isa)
+                        total = fma(splat(x[row(r), k]), values[p], load(acc, r, p, 0), isa)
                         store(acc, total, r, p, 0)
 
                 for_tile_rows(tile, isa, accumulate)

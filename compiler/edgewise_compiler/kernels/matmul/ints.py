@@ -16,6 +16,7 @@ from edgewise_compiler.kernels.matmul.tiles import (
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
+    Row,
     Tile,
     for_tile_rows,
     matmul,
@@ -60,7 +61,7 @@ def matmul_int(
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums(tile: Tile, row: Expr, panel: Expr, finished: Buffer, first: Expr) -> None:
+        def sums(tile: Tile, row: Row, panel: Expr, finished: Buffer, first: Expr) -> None:
             shape = (tile.rows, tile.panels, PANEL)
             dots = T.sblock_alloc_buffer(shape, "int32")
             acc = T.sblock_alloc_buffer(shape, "float32")
@@ -78,16 +79,16 @@ def matmul_int(
                     return let(load(weight, panel + p, index, 0))
 
                 def four(r: int, i: Expr | int) -> Expr:
-                    return bits(load(xq, row + r, g * GROUP + i * 4, lanes=4), "int32")
+                    return bits(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
-                results = dot.group(tile, Operands(word, four, lambda r: xc[row + r, g]))
+                results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
                 for r, p in each:
                     store(dots, results[r][p], r, p, 0)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
-                        unit = let(units[p] * splat(xs[row + r, g]))
+                        unit = let(units[p] * splat(xs[row(r), g]))
                         product = cast(load(dots, r, p, 0), "float32")
                         store(acc, fma(product, unit, load(acc, r, p, 0), isa), r, p, 0)
 

@@ -30,7 +30,10 @@ class Tile(NamedTuple):
 # Panels whose sums an epilogue gets together: gate and up of a swiglu alternate.
 PAIR = 2
 
-Sums = Callable[[Tile, Expr, Expr, Buffer, Expr], None]
+# Row of a tile -> row of the buffers.
+Row = Callable[[Any], Expr]
+
+Sums = Callable[[Tile, Row, Expr, Buffer, Expr], None]
 
 
 class Epilogue(NamedTuple):
@@ -121,45 +124,51 @@ def matmul(
 ) -> None:
     """Computes all ``n`` rows (at most ``bound``) of one work item: ``epilogue.pairs`` panel pairs.
 
-    ``sums(tile, first row, first panel, buffer, p)`` puts finished sums of the tile into ``buffer``
-    [rows, 2, 16] from its panel ``p`` on. Runs of eight rows go to tiles of shape ``bulk``; the
-    rest, for which weights come from memory and not from a cache, to tiles of one panel.
+    ``sums(tile, row of the tile -> row, first panel, buffer, p)`` puts finished sums of the tile
+    into ``buffer`` [rows, 2, 16] from its panel ``p`` on. Runs of eight rows go to tiles of shape
+    ``bulk``; the rest, for which weights come from memory and not from a cache, to tiles of one
+    panel. Memory is what they wait for, so a tile of four also takes two or three rows, the last of
+    them several times.
     """
 
-    def pair_of(tile: Tile, row: Expr, pair: Expr, gated: Buffer | None, q: Expr) -> None:
+    def pair_of(
+        tile: Tile, row: Row, live: Expr | int, pair: Expr, gated: Buffer | None, q: Expr
+    ) -> None:
         finished = T.sblock_alloc_buffer((tile.rows, PAIR, PANEL), "float32")
         if tile.panels == PAIR:
             sums(tile, row, pair * PAIR, finished, T.int32(0))
         else:
             with T.serial(PAIR) as p, block("panel"):
                 sums(tile, row, pair * PAIR + p, finished, p)
-        with T.serial(tile.rows) as r, block("finish"):
+        with T.serial(live) as r, block("finish"):
             values = [let(load(finished, r, j, 0)) for j in range(PAIR)]
             if bias is not None:
                 values = [
                     let(value + load(bias, (pair * PAIR + j) * PANEL))
                     for j, value in enumerate(values)
                 ]
-            value = epilogue.pair(out, row + r, pair, values, isa)
+            value = epilogue.pair(out, row(r), pair, values, isa)
             if gated is not None:
                 store(gated, value, r, q, 0)
 
-    def rows_of(tile: Tile, row: Expr) -> None:
+    def rows_of(tile: Tile, row: Row, live: Expr | int) -> None:
         if epilogue.group is None:
-            pair_of(tile, row, item, None, T.int32(0))
+            pair_of(tile, row, live, item, None, T.int32(0))
             return
         gated = T.sblock_alloc_buffer((tile.rows, epilogue.pairs, PANEL), "float32")
         with T.serial(epilogue.pairs) as q, block("pair"):
-            pair_of(tile, row, item * epilogue.pairs + q, gated, q)
-        with T.serial(tile.rows) as r, block("group"):
+            pair_of(tile, row, live, item * epilogue.pairs + q, gated, q)
+        with T.serial(live) as r, block("group"):
             values = [let(load(gated, r, q, 0)) for q in range(epilogue.pairs)]
-            epilogue.group(out, row + r, item, values, isa)
+            epilogue.group(out, row(r), item, values, isa)
 
+    runs, rest = n // 8, n % 8
     if bound >= 8:
-        with T.serial(n // 8 * (8 // bulk.rows)) as t, block("bulk"):
-            rows_of(bulk, t * bulk.rows)
-    if bound >= 4:
-        with T.If(n % 8 >= 4), T.Then(), block("four"):
-            rows_of(Tile(4, 1), n // 8 * 8)
-    with T.serial(n % 4) as t, block("one"):
-        rows_of(Tile(1, 1), n // 4 * 4 + t)
+        with T.serial(runs * (8 // bulk.rows)) as t, block("bulk"):
+            rows_of(bulk, lambda r: t * bulk.rows + r, bulk.rows)
+    if bound >= 2:
+        with T.serial((rest + 2) // 4) as t, block("four"):
+            first = T.bind(runs * 8 + t * 4)
+            rows_of(Tile(4, 1), lambda r: T.min(first + r, n - 1), T.min(n - first, 4))
+    with T.If(n % 4 == 1), T.Then(), block("one"):
+        rows_of(Tile(1, 1), lambda r: n - 1 + r, 1)
