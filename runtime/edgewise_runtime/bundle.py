@@ -104,7 +104,9 @@ class Bundle:
             StorageError: where a file cannot be read.
         """
         folder = Path(path)
-        if not (folder / MANIFEST).exists():
+        with storage_errors("open", folder):
+            present = (folder / MANIFEST).exists()
+        if not present:
             raise _error(
                 "missing",
                 f"{folder} is no bundle: it has no {MANIFEST}.",

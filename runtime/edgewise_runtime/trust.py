@@ -40,9 +40,13 @@ def sign(sha256: str) -> str:
         StorageError: where it cannot be written.
     """
     path = key_path()
-    if not path.exists():
+    key = _read_key(path)
+    if key is None:
         _create_key(path)
-    return _sign(_read_key(path), sha256)
+        key = _read_key(path)
+    if key is None:
+        raise TrustError(f"The signing key {path} vanished.", code="trust.key")
+    return _sign(key, sha256)
 
 
 def verify(sha256: str, signature: str | None, *, what: str = "The library") -> None:
@@ -59,9 +63,9 @@ def verify(sha256: str, signature: str | None, *, what: str = "The library") -> 
     if signature is None:
         message = f"{what} is native code and carries no signature."
         raise TrustError(message, remedy=remedy, code="trust.unsigned")
-    path = key_path()
-    if path.exists():
-        expected = _sign(_read_key(path), sha256)
+    key = _read_key(key_path())
+    if key is not None:
+        expected = _sign(key, sha256)
         if hmac.compare_digest(expected.encode(), signature.encode()):
             return
     message = f"{what} is native code that was not compiled by this user on this machine."
@@ -70,10 +74,8 @@ def verify(sha256: str, signature: str | None, *, what: str = "The library") -> 
 
 def key_id() -> str | None:
     """A public name for this user's key: 16 hexadecimal digits, None without a key."""
-    path = key_path()
-    if not path.exists():
-        return None
-    return hashlib.sha256(b"edgewise key id\0" + _read_key(path)).hexdigest()[:16]
+    key = _read_key(key_path())
+    return None if key is None else hashlib.sha256(b"edgewise key id\0" + key).hexdigest()[:16]
 
 
 def _sign(key: bytes, sha256: str) -> str:
@@ -101,9 +103,12 @@ def _create_key(path: Path) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _read_key(path: Path) -> bytes:
+def _read_key(path: Path) -> bytes | None:
+    """The key, None where there is none yet."""
     remedy = f"Remove {path}; a new key is made, and bundles need compiling again."
     with storage_errors("read the signing key", path):
+        if not path.exists():
+            return None
         status = path.stat()
     if os.name == "posix":
         if status.st_uid != os.geteuid():
