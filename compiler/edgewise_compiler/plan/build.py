@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
-from edgewise_compiler.plan.host import HostCall, host_function
+from edgewise_compiler.plan.host import HostCall, StopTable, host_function
 from edgewise_compiler.plan.memory import Lifetime, assign_storages
 from edgewise_runtime import plan as p
 from edgewise_runtime.errors import CompileError
@@ -128,11 +128,11 @@ def _host_argument(tensor: Tensor, place: Mapping[str, str]) -> p.HostArgument:
     return p.HostArgument(place.get(tensor.name, tensor.name), 0, tensor.dtype, tensor.shape)
 
 
-def _stop_table(views: Mapping[p.HostArgument, int]) -> tuple[int, int, tuple[int, int]]:
+def _stop_table(views: Mapping[p.HostArgument, int]) -> StopTable:
     numbers = {view.buffer: number for view, number in views.items()}
     shape = next(view.shape for view in views if view.buffer == "table")
     height, width = (extent for extent in shape if isinstance(extent, int))
-    return numbers["step"], numbers["table"], (height, width)
+    return StopTable(numbers["step"], numbers["table"], (height, width))
 
 
 def _buffer(tensor: Tensor) -> p.Buffer:

@@ -7,14 +7,29 @@ it small enough to compile without optimization.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import tvm.script
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 from tvm.tirx import PrimFunc
 
 CALLEE = "__tvm_ffi_{}"
 """How TVM names the function a library exports for a kernel."""
+
+
+STOP = 3
+"""The field of a table row that says why its sequence has stopped, 0 while it runs."""
+
+
+@dataclass(frozen=True)
+class StopTable:
+    """Which arguments of the host function are ``step`` and ``table``, and the table's shape."""
+
+    step: int
+    table: int
+    shape: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -30,45 +45,50 @@ def host_function(
     count: int,
     calls: Sequence[HostCall],
     *,
-    table: tuple[int, int, tuple[int, int]] | None = None,
+    table: StopTable | None = None,
 ) -> PrimFunc:
     """Generate ``symbol(tensor 0, …, tensor count - 1, k)``: the calls in order, k times.
 
     Args:
-        table: arguments that are ``step`` and ``table``, and the table's shape. A repetition in
-            which every live row has its stop field set then does nothing, so a burst ends early
-            without asking anyone.
+        table: where the sequences stand. A repetition in which every live row has its stop field
+            set does nothing, so a burst ends early without asking anyone.
     """
-    lines = [
-        "@T.prim_func(s_tir=True)",
-        "def host(" + "".join(f"h{i}: T.handle, " for i in range(count)) + "k: T.int32):",
-        f'    T.func_attr({{"global_symbol": "{symbol}", "tirx.is_scheduled": True}})',
-    ]
-    names = [f"h{i}" for i in range(count)]
-    indent = "        "
-    if table is None:
-        lines.append("    for repetition in T.serial(k):")
-    else:
-        step, rows, (height, width) = table
-        # A handle that was matched with a buffer is its data from then on, no longer the tensor.
-        names[step], names[rows] = "step", "table"
-        lines += [
-            f'    step = T.match_buffer(h{step}, (8,), "int32")',
-            f'    table = T.match_buffer(h{rows}, ({height}, {width}), "int32")',
-            '    live = T.sblock_alloc_buffer((1,), "int32")',
-            "    for repetition in T.serial(k):",
-            f"{indent}live[0] = 0",
-            f"{indent}for s in T.serial(step[1]):",
-            f'{indent}    live[0] = live[0] + T.Cast("int32", table[s, 3] == 0)',
-            f"{indent}if live[0] > 0:",
-        ]
-        indent += "    "
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(symbol)
+        T.func_attr({"global_symbol": symbol, "tirx.is_scheduled": True})
+        tensors: list[Any] = [T.arg(f"h{i}", T.handle()) for i in range(count)]
+        k = T.arg("k", T.int32())
+        running = _running_rows(tensors, table) if table is not None else None
+        with T.serial(0, k):
+            if running is None:
+                _emit(calls, tensors)
+            else:
+                with T.If(running() > 0), T.Then():
+                    _emit(calls, tensors)
+    return builder.get()
+
+
+def _emit(calls: Sequence[HostCall], tensors: Sequence[Any]) -> None:
     for call in calls:
-        arguments = "".join(f", {names[i]}" for i in call.arguments)
-        lines.append(
-            f'{indent}T.evaluate(T.call_cpacked("{relay_symbol(call.symbol)}"{arguments}))'
-        )
-    return tvm.script.from_source("\n".join(lines) + "\n")
+        arguments = (tensors[i] for i in call.arguments)
+        T.evaluate(T.call_cpacked(relay_symbol(call.symbol), *arguments))
+
+
+def _running_rows(tensors: list[Any], table: StopTable) -> Callable[[], Any]:
+    """Emits the count of live rows that have not stopped; the result is an int32 expression."""
+    step = T.match_buffer(tensors[table.step], (8,), "int32")
+    rows = T.match_buffer(tensors[table.table], table.shape, "int32")
+    # A handle that was matched with a buffer is its data from then on, no longer the tensor.
+    tensors[table.step], tensors[table.table] = step, rows
+    live = T.sblock_alloc_buffer((1,), "int32")
+
+    def count() -> Any:
+        T.buffer_store(live, 0, [0])
+        with T.serial(0, step[1]) as row:
+            T.buffer_store(live, live[0] + T.Cast("int32", rows[row, STOP] == 0), [0])
+        return live[0]
+
+    return count
 
 
 def relay_symbol(kernel: str) -> str:
@@ -82,10 +102,9 @@ def relay_function(kernel: str, count: int) -> PrimFunc:
     TVM finds a callee among the functions of the module it compiles, or else declares it anew at
     every call. So each kernel is called from one place only, this one.
     """
-    handles = [f"h{i}" for i in range(count)]
-    return tvm.script.from_source(
-        "@T.prim_func(s_tir=True)\n"
-        f"def relay({', '.join(f'{h}: T.handle' for h in handles)}):\n"
-        f'    T.func_attr({{"global_symbol": "{relay_symbol(kernel)}"}})\n'
-        f'    T.evaluate(T.call_cpacked("{CALLEE.format(kernel)}", {", ".join(handles)}))\n'
-    )
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name(relay_symbol(kernel))
+        T.func_attr({"global_symbol": relay_symbol(kernel), "tirx.is_scheduled": True})
+        handles = [T.arg(f"h{i}", T.handle()) for i in range(count)]
+        T.evaluate(T.call_cpacked(CALLEE.format(kernel), *handles))
+    return builder.get()

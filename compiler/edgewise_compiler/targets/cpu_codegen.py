@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 import tvm
@@ -63,28 +64,33 @@ def build_library(
         tempfile.TemporaryDirectory(prefix="edgewise-") as temporary,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
-        folder = Path(temporary)
-        objects = [folder / "host.o"]
-        host = pool.submit(_compile, [*hosts, *relays], isa, objects[0], optimize=False)
-        pending = []
-        for index, kernel in enumerate(kernels.values()):
-            objects.append(folder / f"kernel{index}.o")
-            pending.append(pool.submit(_compile, [kernel], isa, objects[-1], optimize=True))
-        for done, future in enumerate(pending):
-            progress(done, len(pending))
-            future.result()
-        host.result()
-        progress(len(pending), len(pending))
+        host = pool.submit(_compile, [*hosts, *relays], isa, optimize=False)
+        pending = [pool.submit(_kernel_object, kernel, isa) for kernel in kernels.values()]
+        objects = []
+        for index, future in enumerate([*pending, host]):
+            progress(index, len(pending) + 1)
+            objects.append(Path(temporary) / f"{index}.o")
+            objects[-1].write_bytes(future.result())
         _link(linker, objects, path)
+    progress(1, 1)
 
 
-def _compile(functions: Sequence[PrimFunc], isa: Isa, path: Path, *, optimize: bool) -> None:
+@lru_cache(maxsize=512)
+def _kernel_object(kernel: PrimFunc, isa: Isa) -> bytes:
+    """One kernel's object file; programs of one process that share a kernel compile it once."""
+    return _compile([kernel], isa, optimize=True)
+
+
+def _compile(functions: Sequence[PrimFunc], isa: Isa, *, optimize: bool) -> bytes:
     module = tvm.IRModule({str(f.attrs["global_symbol"]): f for f in functions})
     target = isa.target()
     if not optimize:
         target = tvm.target.Target({**target.export(), "opt-level": 0})
     try:
-        tvm.compile(module, target=target).mod.write_to_file(str(path), "o")
+        built = tvm.compile(module, target=target).mod
+        with tempfile.NamedTemporaryFile(suffix=".o") as file:
+            built.write_to_file(file.name, "o")
+            return Path(file.name).read_bytes()
     except Exception as error:
         names = ", ".join(str(f.attrs["global_symbol"]) for f in functions[:3])
         raise CompileError(
