@@ -89,18 +89,19 @@ def _compiled(
     return next(iter(build([function], isa).values()))
 
 
-def prefill(parts: Sequence[Part], isa: str, *, seed: int = 0) -> list[Array]:
+def prefill(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
     """Rows of every part out of one call of attention_prefill: [rows, query heads, dim] each.
 
-    Pages come in an order that depends on ``seed``. All memory that is not a token of a part's
-    history or rows is NaN; what the kernel does not write comes back as NaN.
+    Pages come in an order that depends on ``seed``, from a pool with ``spare`` more than needed.
+    All memory that is not a token of a part's history or rows is NaN; what the kernel does not
+    write comes back as NaN.
     """
-    return _step(attention_prefill, parts, isa, seed, scratch=False)
+    return _step(attention_prefill, parts, isa, seed, spare, scratch=False)
 
 
-def decode(parts: Sequence[Part], isa: str, *, seed: int = 0) -> list[Array]:
+def decode(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
     """As :func:`prefill`, out of attention_decode: every part must have one row."""
-    return _step(attention_decode, parts, isa, seed, scratch=True)
+    return _step(attention_decode, parts, isa, seed, spare, scratch=True)
 
 
 def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
@@ -111,11 +112,17 @@ def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
 
 
 def _step(
-    kernel: Callable[..., object], parts: Sequence[Part], isa: str, seed: int, *, scratch: bool
+    kernel: Callable[..., object],
+    parts: Sequence[Part],
+    isa: str,
+    seed: int,
+    spare: int,
+    *,
+    scratch: bool,
 ) -> list[Array]:
     heads, kv_dtype = parts[0].story.heads, str(parts[0].story.keys.dtype)
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
-    page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
+    page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed), spare=spare)
     batch = batch_of(rows, BOUNDS, page_ids)
     kv = poisoned_pool(pool, heads, kv_dtype)
     q = aligned((BOUNDS.rows, heads.query * heads.dim), "float32")

