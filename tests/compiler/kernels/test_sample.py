@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -84,21 +85,28 @@ def test_greedy_takes_the_best_logit_and_the_lowest_id_of_equals(
     assert run(B, rows, isa) == expected
 
 
-@pytest.mark.parametrize("V", [SMALL, LARGE])
-@pytest.mark.parametrize("request_name", FILTERS)
-def test_the_token_is_the_reference_s(request_name: str, V: int, isa: str) -> None:
+@functools.cache
+def cases(name: str, V: int) -> tuple[list[Row], list[int]]:
+    """Rows of every shape that ask for the same, and the tokens they must get."""
     rows = [
         Row(
             shape(V, seed),
-            replace(FILTERS[request_name], seed=seed << 31 | i, sequence=seed),
+            replace(FILTERS[name], seed=seed << 31 | i, sequence=seed),
             kv_len=31 * i,
         )
         for i, shape in enumerate(SHAPES.values())
         for seed in range(2)
     ]
-    tokens = [token for i in range(0, len(rows), B) for token in run(B, rows[i : i + B], isa)]
     nothing = np.zeros(V, int)
-    assert tokens == [reference(row.logits, nothing, row.request, row.kv_len) for row in rows]
+    return rows, [reference(row.logits, nothing, row.request, row.kv_len) for row in rows]
+
+
+@pytest.mark.parametrize("V", [SMALL, LARGE])
+@pytest.mark.parametrize("name", FILTERS)
+def test_the_token_is_the_reference_s(name: str, V: int, isa: str) -> None:
+    rows, expected = cases(name, V)
+    tokens = [token for i in range(0, len(rows), B) for token in run(B, rows[i : i + B], isa)]
+    assert tokens == expected
 
 
 def test_nothing_above_minus_infinity_gives_token_0() -> None:
@@ -139,7 +147,7 @@ def test_draws_follow_the_distribution(name: str) -> None:
 @pytest.mark.parametrize("name", ORDINARY)
 @pytest.mark.parametrize("shape", ["peaked", "flat", "tied"])
 def test_many_draws_follow_the_distribution(shape: str, name: str) -> None:
-    check_frequencies(Row(SHAPES[shape](SMALL, 8), replace(FILTERS[name], seed=6)), 200_000)
+    check_frequencies(Row(SHAPES[shape](SMALL, 8), replace(FILTERS[name], seed=6)), 40_000)
 
 
 def check_frequencies(row: Row, count: int) -> None:

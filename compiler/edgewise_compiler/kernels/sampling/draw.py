@@ -20,7 +20,7 @@ from edgewise_compiler.kernels.sampling.scratch import (
     KEPT,
     KV_LEN,
     MIN_P,
-    MINUS_INFINITY,
+    ONE,
     SEED_HIGH,
     SEED_LOW,
     SEQUENCE,
@@ -32,7 +32,6 @@ from edgewise_compiler.kernels.sampling.scratch import (
     float32,
     int64,
     mass_of,
-    pair,
     when,
 )
 from edgewise_compiler.kernels.vector import (
@@ -45,13 +44,6 @@ from edgewise_compiler.kernels.vector import (
     splat,
     store,
 )
-
-
-def keep_all(w: Work, row: Expr) -> None:
-    """Starts a row with every token kept."""
-    store(w.levels, float32(MINUS_INFINITY), row, CUT)
-    for field, value in ((TIES, 0), (TIE_WEIGHT, 0), (FLOOR, 1), (FILTERED, 0)):
-        w.put(row, field, value)
 
 
 def apply_min_p(w: Work, row: Expr) -> None:
@@ -72,19 +64,19 @@ def _kept(w: Work, row: Expr, at: Expr, lanes: int) -> Expr:
     score = let(load(w.scores, row, at, lanes=lanes))
     weight = let(load(w.weights, row, at, lanes=lanes))
     cut = splat(w.levels[row, CUT], lanes)
-    none, one = splat(0, lanes, "int32"), splat(1, lanes, "int64")
+    none = splat(0, lanes, "int32")
     enough = T.Select(weight >= splat(cast(w.state[row, FLOOR], "int32"), lanes), weight, none)
     above = T.Select(score > cut, enough, none)
-    tied = T.Select(T.EQ(score, cut), one, splat(0, lanes, "int64"))
-    return pair(tied, cast(above, "int64"))
+    tied = T.Select(T.EQ(score, cut), splat(ONE, lanes, "int64"), splat(0, lanes, "int64"))
+    return cast(above, "int64") + tied
 
 
 def keep_block(w: Work, row: Expr, block: Expr) -> None:
     """Counts the ties and weighs what is kept above them in a block."""
-    sums = T.alloc_buffer((LANES,), "int64")
+    sums = T.sblock_alloc_buffer((LANES,), "int64")
     store(sums, splat(0, LANES, "int64"), 0)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i:
-        store(sums, load(sums, 0) + _kept(w, row, let(block * BLOCK + i * LANES), LANES), 0)
+        store(sums, load(sums, 0) + _kept(w, row, T.bind(block * BLOCK + i * LANES), LANES), 0)
     store(w.partial, lane_sum(load(sums, 0)), row, block, KEPT)
 
 
@@ -92,7 +84,7 @@ def draw(w: Work, row: Expr, *, advance: bool) -> None:
     """Draws the token of a row."""
     # What is left to go, ties still to be taken, where the token is, whether that is known.
     rank, ties, where, done = range(4)
-    walk = T.alloc_buffer((4,), "int64")
+    walk = T.sblock_alloc_buffer((4,), "int64")
     tie_weight = let(w.state[row, TIE_WEIGHT])
 
     def taken(kept: Expr) -> Expr:
@@ -128,12 +120,12 @@ def draw(w: Work, row: Expr, *, advance: bool) -> None:
     block = let(cast(walk[where], "int32"))
     store(walk, int64(0), done)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i, when(still()):
-        at = let(block * BLOCK + i * LANES)
+        at = T.bind(block * BLOCK + i * LANES)
         step(at, let(lane_sum(_kept(w, row, at, LANES))))
     first = let(cast(walk[where], "int32"))
     store(walk, int64(0), done)
     with T.serial(0, LANES) as lane, when(still()):
-        at = let(first + lane)
+        at = T.bind(first + lane)
         step(at, let(_kept(w, row, at, 1)))
     store(w.sampled, cast(walk[where], "int32"), row)
 

@@ -9,7 +9,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.function import Arg, kernel
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
 from edgewise_compiler.kernels.sampling.scratch import (
     COUNT,
     HEADER,
@@ -51,7 +51,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
         Arg("counts", "int32", (B, V)),
         Arg("sampling_f", "float32", (B, 8)),
         Arg("sampling_i", "int32", (B, 8)),
-        Arg("step", "int32", (8,)),
+        STEP,
     ]
 
     def body(
@@ -84,7 +84,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
                 with when(T.EQ(eos[i], token)):
                     store(table, tirx.const(1, "int32"), row, STOP)
 
-        with T.serial(0, step[1]) as row, when(T.EQ(table[row, STOP], 0)):
+        with block("record"), T.serial(0, step[1]) as row, when(T.EQ(table[row, STOP], 0)):
             note(row)
 
     name = f"record_{N}_{B}_{MP}_{V}" + ("_advance" if advance else "")

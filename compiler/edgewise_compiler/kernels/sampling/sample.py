@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from tvm import tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.function import Arg, kernel
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.sampling import draw, scores, threshold
 from edgewise_compiler.kernels.sampling.scratch import (
     DRAW,
@@ -20,13 +22,13 @@ from edgewise_compiler.kernels.sampling.scratch import (
     KIND,
     MAX_BIASES,
     PHASE,
+    RUNNING,
     SEARCHING,
-    SKIP,
     Work,
     sample_scratch,
     when,
 )
-from edgewise_compiler.kernels.vector import let, store
+from edgewise_compiler.kernels.vector import store
 
 
 @functools.cache
@@ -68,74 +70,72 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
         Arg("counts", "int32", (B, V)),
         Arg("sampled", "int32", (B,)),
         *sample_scratch(B, VP),
-        Arg("step", "int32", (8,)),
+        STEP,
     ]
 
     def body(*buffers: Buffer) -> None:
         named = {argument.name: buffer for argument, buffer in zip(arguments, buffers, strict=True)}
-        w = Work(V=V, VP=VP, isa=isa, **named)
-        rows = let(w.step[1])
-
-        def each(run: Callable[[Expr], None], field: int, value: int) -> None:
-            with T.serial(0, rows) as row, when(w.has(row, field, value)):
-                run(row)
-
-        def blocks(run: Callable[[Expr, Expr], None], wanted: Callable[[Expr], Expr]) -> None:
-            with T.parallel(0, rows * w.blocks) as item:
-                row = let(T.floordiv(item, w.blocks))
-                with when(wanted(row)):
-                    run(row, let(T.floormod(item, w.blocks)))
-
-        def count(field: int, value: int) -> Expr:
-            found = T.alloc_buffer((1,), "int32")
-            store(found, tirx.const(0, "int32"), 0)
-            with T.serial(0, rows) as row, when(w.has(row, field, value)):
-                store(found, found[0] + 1, 0)
-            return found[0]
-
-        def search() -> None:
-            """top-k by count, then top-p by mass."""
-            with T.serial(0, 2) as stage:
-                by_mass = let(T.EQ(stage, 1))
-                with T.serial(0, rows) as row, T.If(by_mass):
-                    with T.Then():
-                        threshold.open_top_p(w, row)
-                    with T.Else():
-                        threshold.open_top_k(w, row)
-                with T.serial(0, rows) as row:
-                    threshold.settle(w, row)
-                with T.serial(0, threshold.PASSES) as turn:
-                    with when(count(PHASE, SEARCHING) > 0):
-                        each(lambda row: threshold.set_levels(w, row, turn), PHASE, SEARCHING)
-                        blocks(
-                            lambda row, block: threshold.measure_block(w, row, block),
-                            lambda row: w.has(row, PHASE, SEARCHING),
-                        )
-                        each(lambda row: threshold.narrow(w, row, by_mass), PHASE, SEARCHING)
-                        each(lambda row: threshold.settle(w, row), PHASE, SEARCHING)
-                each(lambda row: threshold.finish(w, row, by_mass), PHASE, FOUND)
-
-        with T.serial(0, rows) as row:
-            scores.classify(w, row)
-            draw.keep_all(w, row)
-        blocks(
-            lambda row, block: scores.score_block(w, row, block),
-            lambda row: tirx.Not(w.has(row, KIND, SKIP)),
-        )
-        with T.serial(0, rows) as row, when(tirx.Not(w.has(row, KIND, SKIP))):
-            scores.conclude_scores(w, row)
-        with when(count(KIND, DRAW) > 0):
-            drawn = lambda row: w.has(row, KIND, DRAW)  # noqa: E731
-            blocks(lambda row, block: scores.weigh_block(w, row, block), drawn)
-            each(lambda row: scores.conclude_weights(w, row), KIND, DRAW)
-            search()
-            each(lambda row: draw.apply_min_p(w, row), KIND, DRAW)
-            with when(count(FILTERED, 1) > 0):
-                blocks(
-                    lambda row, block: draw.keep_block(w, row, block),
-                    lambda row: w.has(row, FILTERED, 1),
-                )
-            each(lambda row: draw.draw(w, row, advance=advance), KIND, DRAW)
+        with block("sample"):
+            _phases(Work(V=V, VP=VP, isa=isa, **named), live_rows(named["step"], 1, B), advance)
 
     name = f"sample_{B}_{V}_{VP}_{MP}" + ("_advance" if advance else "")
     return kernel(name, arguments, body)
+
+
+def _phases(w: Work, rows: Expr, advance: bool) -> None:
+    """Serial work on rows and parallel work on (row, block of the vocabulary), by turns."""
+
+    def having(field: int, value: int) -> Callable[[Expr], Expr]:
+        return lambda row: w.has(row, field, value)
+
+    def each(run: Callable[[Work, Expr], None], wanted: Callable[[Expr], Expr]) -> None:
+        with T.serial(0, rows) as row, when(wanted(row)):
+            run(w, row)
+
+    def blocks(run: Callable[[Work, Expr, Expr], None], wanted: Callable[[Expr], Expr]) -> None:
+        # A single block is less work than waking the other threads.
+        loop = T.parallel if w.blocks > 1 else T.serial
+        with loop(0, rows * w.blocks) as item, block("part"):
+            row = T.bind(T.floordiv(item, w.blocks))
+            with when(wanted(row)):
+                run(w, row, T.bind(T.floormod(item, w.blocks)))
+
+    @contextmanager
+    def when_any(wanted: Callable[[Expr], Expr]) -> Iterator[None]:
+        found = T.sblock_alloc_buffer((1,), "int32")
+        store(found, tirx.const(0, "int32"), 0)
+        with T.serial(0, rows) as row, when(wanted(row)):
+            store(found, tirx.const(1, "int32"), 0)
+        with when(found[0] > 0):
+            yield
+
+    drawn, searching = having(KIND, DRAW), having(PHASE, SEARCHING)
+
+    def search(stage: Expr) -> None:
+        by_mass = T.bind(T.EQ(stage, 1))
+        with T.If(by_mass):
+            with T.Then():
+                each(threshold.open_top_p, drawn)
+            with T.Else():
+                each(threshold.open_top_k, drawn)
+        each(threshold.settle, searching)
+        with T.serial(0, threshold.PASSES) as turn, when_any(searching):
+            each(partial(threshold.set_levels, turn=turn), searching)
+            blocks(threshold.measure_block, searching)
+            each(partial(threshold.narrow, by_mass=by_mass), searching)
+            each(threshold.settle, searching)
+        each(partial(threshold.finish, by_mass=by_mass), having(PHASE, FOUND))
+
+    with T.serial(0, rows) as row:
+        scores.start(w, row)
+    blocks(scores.score_block, having(RUNNING, 1))
+    each(scores.conclude_scores, having(RUNNING, 1))
+    with when_any(drawn):
+        blocks(scores.weigh_block, drawn)
+        each(scores.conclude_weights, drawn)
+        with T.serial(0, 2) as stage:
+            search(stage)
+        each(draw.apply_min_p, drawn)
+        with when_any(having(FILTERED, 1)):
+            blocks(draw.keep_block, having(FILTERED, 1))
+        each(partial(draw.draw, advance=advance), drawn)

@@ -10,8 +10,11 @@ from edgewise_compiler.kernels.sampling.scratch import (
     BEST,
     BIASES,
     BLOCK,
+    CUT,
     DRAW,
+    FILTERED,
     FLOAT_MAX,
+    FLOOR,
     FREQUENCY,
     GREEDY,
     HI,
@@ -26,13 +29,17 @@ from edgewise_compiler.kernels.sampling.scratch import (
     MAX_BIASES,
     MINUS_INFINITY,
     PEAK,
+    PHASE,
     PRESENCE,
     REPETITION,
+    RUNNING,
     SCALE,
-    SKIP,
+    SETTLED,
     SLOT,
     STOP,
     TEMPERATURE,
+    TIE_WEIGHT,
+    TIES,
     TOTAL,
     WEIGHT_BITS,
     Work,
@@ -67,10 +74,17 @@ _TEMPERATURES = (1e-6, 1e6)
 _OCTAVES = 64.0
 
 
-def classify(w: Work, row: Expr) -> None:
+def start(w: Work, row: Expr) -> None:
     """Decides what becomes of a row. A temperature that is not above 0 (NaN too) is greedy."""
-    kind = T.Select(w.sampling_f[row, TEMPERATURE] > float32(0.0), DRAW, GREEDY)
-    w.put(row, KIND, T.Select(T.NE(w.table[row, STOP], 0), SKIP, kind))
+    running = T.EQ(w.table[row, STOP], 0)
+    warm = w.sampling_f[row, TEMPERATURE] > float32(0.0)
+    w.put(row, RUNNING, T.Select(running, 1, 0))
+    w.put(row, KIND, T.Select(tirx.all(running, warm), DRAW, GREEDY))
+    w.put(row, PHASE, SETTLED)
+    # Everything is kept until something is filtered.
+    store(w.levels, float32(MINUS_INFINITY), row, CUT)
+    for field, value in ((TIES, 0), (TIE_WEIGHT, 0), (FLOOR, 1), (FILTERED, 0)):
+        w.put(row, field, value)
 
 
 def score_block(w: Work, row: Expr, block: Expr) -> None:
@@ -79,15 +93,15 @@ def score_block(w: Work, row: Expr, block: Expr) -> None:
     Scores are never NaN (that is -inf), +inf (the largest finite float) or -0 (+0), so that order,
     ties and differences mean what they say.
     """
-    first = let(block * BLOCK)
-    count = let(T.min(w.V - first, BLOCK))
+    first = T.bind(block * BLOCK)
+    count = T.bind(T.min(w.V - first, BLOCK))
     with T.If(penalized(w.sampling_f, row)):
         with T.Then():
             _write_scores(w, row, first, count, penalties=True)
         with T.Else():
             _write_scores(w, row, first, count, penalties=False)
     _add_biases(w, row, first, count)
-    best = T.alloc_buffer((2, LANES), "float32")
+    best = T.sblock_alloc_buffer((2, LANES), "float32")
     for half in range(2):
         store(best, splat(MINUS_INFINITY), half, 0)
     with T.serial(0, T.floordiv(w.width(block), 2 * LANES)) as i:
@@ -108,12 +122,12 @@ def _write_scores(w: Work, row: Expr, first: Expr, count: Expr, *, penalties: bo
             score = let(_penalize(w, row, score, seen))
         store(w.scores, _clean(score), row, at)
 
-    whole = let(T.floordiv(count, LANES))
+    whole = T.bind(T.floordiv(count, LANES))
     with T.serial(0, whole) as i:
-        write(let(first + i * LANES), LANES)
+        write(T.bind(first + i * LANES), LANES)
     # What is left of the vocabulary, then what pads it to the width of the logits.
     with T.serial(0, count - whole * LANES) as i:
-        write(let(first + whole * LANES + i), 1)
+        write(T.bind(first + whole * LANES + i), 1)
     with T.serial(0, T.min(w.VP - first, BLOCK) - count) as i:
         store(w.scores, float32(MINUS_INFINITY), row, first + count + i)
 
@@ -153,10 +167,10 @@ def _add_biases(w: Work, row: Expr, first: Expr, count: Expr) -> None:
 def conclude_scores(w: Work, row: Expr) -> None:
     """Finds the best score of a row; a greedy row is done with that.
 
-    A row without any score above -inf gets token 0, the lowest of all equal ones.
+    A row without any score above -inf gets token 0, the lowest of all equal ones, as if greedy.
     """
-    best = T.alloc_buffer((1,), "float32")
-    where = T.alloc_buffer((1,), "int32")
+    best = T.sblock_alloc_buffer((1,), "float32")
+    where = T.sblock_alloc_buffer((1,), "int32")
     store(best, float32(MINUS_INFINITY), 0)
     store(where, tirx.const(0, "int32"), 0)
     with T.serial(0, w.blocks) as block:
@@ -167,7 +181,7 @@ def conclude_scores(w: Work, row: Expr) -> None:
     with T.If(T.EQ(best[0], float32(MINUS_INFINITY))):
         with T.Then():
             store(w.sampled, tirx.const(0, "int32"), row)
-            w.put(row, KIND, SKIP)
+            w.put(row, KIND, GREEDY)
         with T.Else(), T.If(w.has(row, KIND, GREEDY)):
             with T.Then():
                 store(w.sampled, _first_equal(w, row, let(where[0]), best[0]), row)
@@ -178,10 +192,10 @@ def conclude_scores(w: Work, row: Expr) -> None:
 def _first_equal(w: Work, row: Expr, block: Expr, score: Expr) -> Expr:
     """The lowest token of a block with this score."""
     none = splat(-(2**31), LANES, "int32")
-    nearest = T.alloc_buffer((LANES,), "int32")
+    nearest = T.sblock_alloc_buffer((LANES,), "int32")
     store(nearest, none, 0)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i:
-        at = let(block * BLOCK + i * LANES)
+        at = T.bind(block * BLOCK + i * LANES)
         equal = T.EQ(load(w.scores, row, at), splat(score))
         found = T.Select(equal, T.ramp(0 - at, -1, LANES), none)
         store(nearest, T.max(load(nearest, 0), found), 0)
@@ -202,10 +216,10 @@ def weigh_block(w: Work, row: Expr, block: Expr) -> None:
     """Writes the weights of a block, and their number and sum from LOWEST on."""
     peak, scale = let(splat(w.levels[row, PEAK])), let(splat(w.levels[row, SCALE]))
     lowest = let(splat(w.levels[row, LOWEST]))
-    kept = T.alloc_buffer((LANES,), "int64")
+    kept = T.sblock_alloc_buffer((LANES,), "int64")
     store(kept, splat(0, LANES, "int64"), 0)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i:
-        at = let(block * BLOCK + i * LANES)
+        at = T.bind(block * BLOCK + i * LANES)
         score = let(load(w.scores, row, at))
         # The clamp inside exp2 stands between this product and any sum; the other product is exact,
         # so fusing it with the sum changes nothing.

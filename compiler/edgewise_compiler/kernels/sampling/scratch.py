@@ -42,6 +42,7 @@ TOP_K, SEED_LOW, SEED_HIGH, BIASES, IGNORE_EOS, SEQUENCE = range(6)
 # end: tokens above the level CUT, and of those at it the first TIES, which weigh TIE_WEIGHT each;
 # all that weigh less than FLOOR excepted.
 (
+    RUNNING,
     KIND,
     PHASE,
     TARGET,
@@ -56,8 +57,8 @@ TOP_K, SEED_LOW, SEED_HIGH, BIASES, IGNORE_EOS, SEQUENCE = range(6)
     TIE_WEIGHT,
     FLOOR,
     FILTERED,
-) = range(14)
-SKIP, GREEDY, DRAW = range(3)  # values of KIND
+) = range(15)
+GREEDY, DRAW = range(2)  # values of KIND
 SETTLED, SEARCHING, FOUND = range(3)  # values of PHASE
 
 # Fields of a `levels` row behind the thresholds of a pass: the best score, the factor from a
@@ -68,8 +69,10 @@ PEAK, SCALE, LOWEST, CUT = range(LEVELS + 1, LEVELS + 5)
 # the best score (bits of a float32).
 KEPT, FIRST_LEVEL, BEST = 0, 1, LEVELS + 1
 
-# A pair (count, mass) in one int64: a block's mass is at most 2**(30+12), its count 2**12.
+# A "pair" is a count, in units of ONE, and a mass in one int64; pairs add up like their parts.
+# A block's mass is at most 2**(30+12), its count 2**12.
 _COUNT_SHIFT = 48
+ONE = 1 << _COUNT_SHIFT
 
 
 def sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
@@ -166,23 +169,18 @@ def score_at(key_: Expr) -> Expr:
     return bits(word ^ ((word >> 31) & 0x7FFFFFFF), "float32")
 
 
-def pair(count: Expr, mass: Expr) -> Expr:
-    """A count and a mass, int64, in one number. Pairs add up like their parts."""
-    return mass + (count << splat(_COUNT_SHIFT, lanes_of(count), "int64"))
-
-
 def count_of(pair_: Expr) -> Expr:
     """The count in a pair."""
-    return pair_ >> int64(_COUNT_SHIFT)
+    return pair_ >> splat(_COUNT_SHIFT, lanes_of(pair_), "int64")
 
 
 def mass_of(pair_: Expr) -> Expr:
     """The mass in a pair."""
-    return pair_ & int64((1 << _COUNT_SHIFT) - 1)
+    return pair_ & splat(ONE - 1, lanes_of(pair_), "int64")
 
 
 def weighed(where: Expr, weight: Expr) -> Expr:
     """Lane by lane the pair of 1 and ``weight`` (int32) where ``where`` holds, else of zeros."""
     lanes = lanes_of(weight)
-    one, zero = splat(1, lanes, "int64"), splat(0, lanes, "int64")
-    return T.Select(where, pair(one, cast(weight, "int64")), zero)
+    one, zero = splat(ONE, lanes, "int64"), splat(0, lanes, "int64")
+    return T.Select(where, cast(weight, "int64") + one, zero)

@@ -17,14 +17,12 @@ from edgewise_compiler.kernels.sampling.scratch import (
     BEST,
     BLOCK,
     CUT,
-    DRAW,
     FILTERED,
     FIRST_LEVEL,
     FOUND,
     HI,
     HI_COUNT,
     HI_MASS,
-    KIND,
     LEVELS,
     LO,
     LO_COUNT,
@@ -64,9 +62,9 @@ from edgewise_compiler.kernels.vector import (
     store,
 )
 
-# Thresholds of the first pass in octaves of probability below the best token, two passes that cut
-# the bracket in equal parts of score, then as many as 2**32 keys cut by eight need at most.
-_OCTAVES = (16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25)
+# The first pass tries 16, 8, 4 .. 1/4 octaves of probability below the best token, two more cut the
+# bracket in equal parts of score, and 11 are what 2**32 keys cut in eight parts need at most.
+_FIRST_OCTAVE_BITS = 127 + 4  # the exponent field of 16.0
 _EVEN_PASSES = 2
 PASSES = 1 + _EVEN_PASSES + 11
 
@@ -74,23 +72,24 @@ PASSES = 1 + _EVEN_PASSES + 11
 def open_top_k(w: Work, row: Expr) -> None:
     """Starts the search for the row's k-th best token, if there are more than k."""
     k = let(w.sampling_i[row, TOP_K])
-    on = tirx.all(w.has(row, KIND, DRAW), k > 0, int64(k) < w.state[row, LO_COUNT])
-    w.put(row, PHASE, T.Select(on, SEARCHING, SETTLED))
-    w.put(row, TARGET, k)
+    with when(tirx.all(k > 0, int64(k) < w.state[row, LO_COUNT])):
+        w.put(row, PHASE, SEARCHING)
+        w.put(row, TARGET, k)
 
 
 def open_top_p(w: Work, row: Expr) -> None:
     """Starts the search for the row's top_p of what top-k has left (TOTAL)."""
     top_p = let(w.sampling_f[row, TOP_P])
-    on = tirx.all(w.has(row, KIND, DRAW), top_p < float32(1.0))
-    w.put(row, PHASE, T.Select(on, SEARCHING, SETTLED))
-    share = let(cast(T.max(top_p, float32(0.0)), "float64") * cast(w.state[row, TOTAL], "float64"))
-    whole = let(int64(share))
-    target = whole + int64(cast(whole, "float64") < share)
-    w.put(row, TARGET, T.min(T.max(target, int64(1)), w.state[row, TOTAL]))
-    w.put(row, HI, key(w.levels[row, PEAK]) + 1)
-    w.put(row, HI_COUNT, 0)
-    w.put(row, HI_MASS, 0)
+    with when(top_p < float32(1.0)):
+        share = cast(T.max(top_p, float32(0.0)), "float64") * cast(w.state[row, TOTAL], "float64")
+        share = let(share)
+        whole = let(int64(share))
+        target = whole + int64(cast(whole, "float64") < share)
+        w.put(row, TARGET, T.min(T.max(target, int64(1)), w.state[row, TOTAL]))
+        w.put(row, PHASE, SEARCHING)
+        w.put(row, HI, key(w.levels[row, PEAK]) + 1)
+        w.put(row, HI_COUNT, 0)
+        w.put(row, HI_MASS, 0)
 
 
 def settle(w: Work, row: Expr) -> None:
@@ -98,7 +97,7 @@ def settle(w: Work, row: Expr) -> None:
     state = w.state
     near = state[row, LO_COUNT] - state[row, HI_COUNT] <= int64(SHORTLIST)
     one = T.EQ(state[row, HI] - state[row, LO], int64(1))
-    with when(tirx.all(w.has(row, PHASE, SEARCHING), tirx.any(near, one))):
+    with when(tirx.any(near, one)):
         w.put(row, PHASE, FOUND)
 
 
@@ -107,11 +106,13 @@ def set_levels(w: Work, row: Expr, turn: Expr) -> None:
     low, high = let(w.state[row, LO]), let(w.state[row, HI])
     bottom = let(score_at(low))
     height = let(score_at(high) - bottom)
-    for i, octaves in enumerate(_OCTAVES):
-        below_peak = w.levels[row, PEAK] - float32(octaves) / w.levels[row, SCALE]
-        even = fma(height, float32((i + 1) / (LEVELS + 1)), bottom, w.isa)
+    with T.serial(0, LEVELS) as i:
+        octaves = let(bits((_FIRST_OCTAVE_BITS - i) << 23, "float32"))
+        part = cast(i + 1, "float32") * float32(1.0 / (LEVELS + 1))
+        below_peak = w.levels[row, PEAK] - octaves / w.levels[row, SCALE]
+        even = fma(height, part, bottom, w.isa)
         by_score = key(let(T.Select(T.EQ(turn, 0), below_peak, even)))
-        by_key = low + (((high - low) * (i + 1)) >> int64(3))
+        by_key = low + (((high - low) * int64(i + 1)) >> int64(3))
         level = T.Select(turn <= _EVEN_PASSES, by_score, by_key)
         store(w.levels, score_at(T.max(low + 1, T.min(level, high - 1))), row, i)
 
@@ -119,11 +120,11 @@ def set_levels(w: Work, row: Expr, turn: Expr) -> None:
 def measure_block(w: Work, row: Expr, block: Expr) -> None:
     """Counts and weighs the tokens of a block at or above each threshold."""
     levels = [let(splat(w.levels[row, i])) for i in range(LEVELS)]
-    sums = T.alloc_buffer((LEVELS, LANES), "int64")
+    sums = T.sblock_alloc_buffer((LEVELS, LANES), "int64")
     for i in range(LEVELS):
         store(sums, splat(0, LANES, "int64"), i, 0)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i:
-        at = let(block * BLOCK + i * LANES)
+        at = T.bind(block * BLOCK + i * LANES)
         score, weight = let(load(w.scores, row, at)), let(load(w.weights, row, at))
         for j, level in enumerate(levels):
             store(sums, load(sums, j, 0) + weighed(score >= level, weight), j, 0)
@@ -133,30 +134,31 @@ def measure_block(w: Work, row: Expr, block: Expr) -> None:
 
 def narrow(w: Work, row: Expr, by_mass: Expr) -> None:
     """Moves the ends of the bracket to the thresholds next to the target."""
-    sums = T.alloc_buffer((2, LEVELS), "int64")
-    for i in range(LEVELS):
-        store(sums, int64(0), 0, i)
-        store(sums, int64(0), 1, i)
+    counts = T.sblock_alloc_buffer((LANES,), "int64")
+    masses = T.sblock_alloc_buffer((LANES,), "int64")
+    for sums in (counts, masses):
+        store(sums, splat(0, LANES, "int64"), 0)
     with T.serial(0, w.blocks) as block:
-        for i in range(LEVELS):
-            part = let(w.partial[row, block, FIRST_LEVEL + i])
-            store(sums, sums[0, i] + count_of(part), 0, i)
-            store(sums, sums[1, i] + mass_of(part), 1, i)
+        # A whole row of `partial`: fields that are no pairs give sums that nothing reads.
+        parts = let(load(w.partial, row, block, 0))
+        store(counts, load(counts, 0) + count_of(parts), 0)
+        store(masses, load(masses, 0) + mass_of(parts), 0)
 
-    def reaches(i: int) -> Expr:
-        return T.Select(by_mass, sums[1, i], sums[0, i]) >= w.state[row, TARGET]
+    def reaches(i: Expr) -> Expr:
+        return T.Select(by_mass, masses[i], counts[i]) >= w.state[row, TARGET]
 
-    def move(i: int, end: int, count: int, mass: int) -> None:
-        w.put(row, end, key(w.levels[row, i]))
-        w.put(row, count, sums[0, i])
-        w.put(row, mass, sums[1, i])
+    def move(i: Expr, end: int, count: int, mass: int) -> None:
+        w.put(row, end, key(w.levels[row, i - FIRST_LEVEL]))
+        w.put(row, count, counts[i])
+        w.put(row, mass, masses[i])
 
-    for i in range(LEVELS):
+    with T.serial(FIRST_LEVEL, FIRST_LEVEL + LEVELS) as i:
         with when(reaches(i)):
             move(i, LO, LO_COUNT, LO_MASS)
-    for i in reversed(range(LEVELS)):
-        with when(tirx.Not(reaches(i))):
-            move(i, HI, HI_COUNT, HI_MASS)
+    with T.serial(FIRST_LEVEL, FIRST_LEVEL + LEVELS) as i:
+        down = T.bind(2 * FIRST_LEVEL + LEVELS - 1 - i)
+        with when(tirx.Not(reaches(down))):
+            move(down, HI, HI_COUNT, HI_MASS)
 
 
 def finish(w: Work, row: Expr, by_mass: Expr) -> None:
@@ -179,7 +181,7 @@ def finish(w: Work, row: Expr, by_mass: Expr) -> None:
 def _copy_near(w: Work, row: Expr) -> Expr:
     """Copies scores and weights of the tokens inside the bracket; returns how many."""
     low, high = let(score_at(w.state[row, LO])), let(score_at(w.state[row, HI]))
-    found = T.alloc_buffer((1,), "int32")
+    found = T.sblock_alloc_buffer((1,), "int32")
     store(found, tirx.const(0, "int32"), 0)
 
     def inside(score: Expr, lanes: int) -> Expr:
@@ -190,7 +192,7 @@ def _copy_near(w: Work, row: Expr) -> Expr:
     with T.serial(0, w.blocks) as block:
         best = bits(cast(w.partial[row, block, BEST], "int32"), "float32")
         with when(best >= low), T.serial(0, T.floordiv(w.width(block), LANES)) as i:
-            at = let(block * BLOCK + i * LANES)
+            at = T.bind(block * BLOCK + i * LANES)
             with when(lane_max(inside(let(load(w.scores, row, at)), LANES)) > 0):
                 with T.serial(0, LANES) as lane:
                     score = let(w.scores[row, at + lane])
@@ -208,17 +210,15 @@ def _copy_near(w: Work, row: Expr) -> Expr:
 def _search_near(w: Work, row: Expr, count: Expr, by_mass: Expr) -> None:
     above_count, above_mass = let(w.state[row, HI_COUNT]), let(w.state[row, HI_MASS])
     target = let(w.state[row, TARGET])
-    sums = T.alloc_buffer((LANES,), "int64")
+    sums = T.sblock_alloc_buffer((LANES,), "int64")
     with T.serial(0, 32), when(w.state[row, HI] - w.state[row, LO] > int64(1)):
         middle = let(w.state[row, LO] + ((w.state[row, HI] - w.state[row, LO]) >> int64(1)))
         level = let(splat(score_at(middle)))
         store(sums, splat(0, LANES, "int64"), 0)
         with T.serial(0, T.floordiv(count + (LANES - 1), LANES)) as i:
-            score, weight = (
-                load(w.near_scores, row, i * LANES),
-                load(w.near_weights, row, i * LANES),
-            )
-            store(sums, load(sums, 0) + weighed(let(score) >= level, let(weight)), 0)
+            score = let(load(w.near_scores, row, i * LANES))
+            weight = let(load(w.near_weights, row, i * LANES))
+            store(sums, load(sums, 0) + weighed(score >= level, weight), 0)
         total = let(lane_sum(load(sums, 0)))
         counted, mass = let(above_count + count_of(total)), let(above_mass + mass_of(total))
         ends = ((LO, LO_COUNT, LO_MASS), (HI, HI_COUNT, HI_MASS))
