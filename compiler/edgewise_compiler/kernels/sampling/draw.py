@@ -114,6 +114,7 @@ def draw(w: Work, row: Expr, *, advance: bool) -> None:
     def still() -> Expr:
         return T.EQ(walk[done], int64(0))
 
+    store(walk, int64(0), where)
     store(walk, int64(0), done)
     with T.serial(0, w.blocks) as block, when(still()):
         step(block, let(w.partial[row, block, KEPT]))
