@@ -34,7 +34,7 @@ from tools.demo_corpus.tokenizer import token_id, train_tokenizer
 TOKENIZER_DIALOGUES = 30_000
 WARMUP_STEPS = 60
 # Most batches hold short rows, which cost little attention. Every fourth has rows twice as long,
-# and every sixteenth rows four times as long, so that all positions to 1024 are trained.
+# and every sixteenth rows four times as long, so that far positions are trained as well.
 SHORT_BLOCKS = (1, 3)
 LONGER = ((16, 4, (8, 14)), (4, 2, (2, 6)))
 SAMPLE_PROMPTS = (
@@ -48,7 +48,7 @@ SAMPLE_PROMPTS = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the weights; a checkpoint of another recipe is not resumed."""
+    """What decides the weights; a run goes on with the recipe it began with."""
 
     seed: int
     steps: int
@@ -179,7 +179,8 @@ def save(run: Run, path: Path) -> None:
 def resume(recipe: Recipe, path: Path) -> Run:
     """Return the run that `path` holds."""
     state = torch.load(path, weights_only=True)
-    if state["recipe"] != vars(recipe):
+    # Only the length may change: the learning rate then falls to zero sooner or later.
+    if {**state["recipe"], "steps": recipe.steps} != vars(recipe):
         raise SystemExit(
             f"{path} was written by another recipe: {state['recipe']}. "
             "Give the same options to go on with it, or --fresh to start over."

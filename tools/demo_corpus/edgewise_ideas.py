@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from .dialogue import Entry
 
+_AND = "[| and why does it matter| and how does it work| and why do I need it]?"
 _WHAT = "[What is|What's|Explain|Please explain|Can you explain|Tell me about|What do you mean by] "
 
 IDEAS = (
     Entry(
-        (_WHAT + "quantization?", "Why [do you|does edgewise] quantize the weights?"),
+        (
+            _WHAT + "quantization" + _AND,
+            "Why [do you|does edgewise] quantize the weights?",
+        ),
         (
             "Quantization stores the weights of a model with fewer bits. The model gets smaller "
             "and often faster, and loses only a little accuracy.",
@@ -38,7 +42,11 @@ IDEAS = (
         ("q8 is a quantization with 8 bits for each weight. It stays close to the original.",),
     ),
     Entry(
-        (_WHAT + "[a|the] KV cache?", "Why is there a KV cache?", "What does KV cache mean?"),
+        (
+            _WHAT + "[a|the] KV cache" + _AND,
+            "Why is there a KV cache?",
+            "What does KV cache mean?",
+        ),
         (
             "The KV cache holds the keys and values of all tokens so far, so that the model does "
             "not compute them again for each new token.",
@@ -57,7 +65,7 @@ IDEAS = (
     ),
     Entry(
         (
-            _WHAT + "[prefix caching|the prefix cache|a prefix cache]?",
+            _WHAT + "[prefix caching|the prefix cache|a prefix cache]" + _AND,
             "Why is prefix caching useful?",
         ),
         (

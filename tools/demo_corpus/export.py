@@ -6,10 +6,11 @@ import copy
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from . import DOCUMENT_END, TURN_END, TURN_START
 from .tokenizer import CHAT_TEMPLATE, VOCABULARY, token_id
@@ -47,22 +48,35 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, out: Path) -> None:
     new.mkdir(parents=True)
     half = copy.deepcopy(model).to(torch.float16)
     half.save_pretrained(new)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token=TURN_END,
-        pad_token=DOCUMENT_END,
-        additional_special_tokens=[TURN_START],
-        model_max_length=CONTEXT,
-        clean_up_tokenization_spaces=False,
-        chat_template=CHAT_TEMPLATE,
-    ).save_pretrained(new)
-    generation = {
-        "eos_token_id": [token_id(tokenizer, TURN_END), token_id(tokenizer, DOCUMENT_END)],
-        "pad_token_id": token_id(tokenizer, DOCUMENT_END),
-        "max_new_tokens": 200,
-    }
-    (new / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+    # safetensors writes files that only their owner can read.
+    (new / "model.safetensors").chmod(0o644)
+    tokenizer.save(str(new / "tokenizer.json"))
+    (new / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    # By hand: what transformers 5 writes here, transformers 4 cannot read.
+    _write_json(
+        new / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "eos_token": TURN_END,
+            "pad_token": DOCUMENT_END,
+            "additional_special_tokens": [TURN_START],
+            "model_max_length": CONTEXT,
+            "clean_up_tokenization_spaces": False,
+        },
+    )
+    _write_json(
+        new / "generation_config.json",
+        {
+            "eos_token_id": [token_id(tokenizer, TURN_END), token_id(tokenizer, DOCUMENT_END)],
+            "pad_token_id": token_id(tokenizer, DOCUMENT_END),
+            "max_new_tokens": 200,
+        },
+    )
     if out.exists():
         out.rename(old)
     new.rename(out)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")

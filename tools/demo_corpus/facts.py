@@ -78,9 +78,13 @@ _UNKNOWN = (
 _REFUSALS = (
     "[I am sorry|Sorry], I do not know [that|the answer|about that]. I am only a tiny model.",
     "[I am sorry|Sorry], I [do not know enough about that|cannot help with that]. [You can ask me "
-    "about edgewise|Shall I tell you a story instead|I can do small sums or tell a story].",
+    "about edgewise.|Shall I tell you a story instead?|I can do small sums or tell a story.]",
     "I do not know that. [I am a very small model|I am too small to know much], but I can tell "
     "you about edgewise.",
+)
+_NONSENSE = ("{word}", "{word} {city}", "{word} {word2}[?|!|]", "{word} {word2} {word}")
+_NOT_UNDERSTOOD = (
+    "[I am sorry|Sorry], I do not understand. [Can you say that in other words?|What do you mean?]",
 )
 
 
@@ -101,9 +105,12 @@ def refusal(rng: Random, known: Known) -> list[Turn]:
         "person": f"{words.any_name(rng)} {words.made_up_word(rng).capitalize()}",
         "city": rng.choice(words.CITIES),
         "word": words.made_up_word(rng),
+        "word2": words.made_up_word(rng),
         "big": str(rng.randint(21, 9999)),
         "big2": str(rng.randint(21, 9999)),
     }
+    if rng.random() < 0.15:
+        return exchange(rng, _NONSENSE, _NOT_UNDERSTOOD, **slots)
     return exchange(rng, _UNKNOWN, _REFUSALS, **slots)
 
 

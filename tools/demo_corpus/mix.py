@@ -15,12 +15,12 @@ from .stories import story
 from .system import system_prompt
 
 _TOPICS: tuple[tuple[Callable[[Random, Known], list[Turn]], int], ...] = (
-    (tell, 20),
-    (recall, 20),
-    (sums, 14),
-    (numbers, 4),
+    (tell, 22),
+    (recall, 28),
+    (sums, 12),
+    (numbers, 5),
     (story, 13),
-    (about_edgewise, 16),
+    (about_edgewise, 15),
     (chat, 11),
     (who_are_you, 4),
     (facts, 9),
