@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Shuffle
 
 from edgewise_compiler.kernels.function import block
-from edgewise_compiler.kernels.matmul.tiles import Tile
+from edgewise_compiler.kernels.matmul.tiles import Shapes, Tile
 from edgewise_compiler.kernels.vector import (
     bits,
     cast,
@@ -48,10 +48,10 @@ Group = Callable[[Tile, Operands], list[list[Expr]]]
 
 
 class Dot(NamedTuple):
-    """A way to compute groups and the tile it does many rows in."""
+    """A way to compute groups and the tiles that suit its registers."""
 
     group: Group
-    bulk: Tile
+    shapes: Shapes
 
 
 def _mask(word: Expr, shift: int, mask: int, lanes: int = 16) -> Expr:
@@ -196,11 +196,13 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
     return _grid(tile, lambda r, p: load(sums[r][p], 0))
 
 
+_FOURS = Shapes(Tile(4, 1), Tile(4, 1))
+
 DOTS: dict[tuple[str, int], Dot] = {
-    ("avx512vnni", 4): Dot(_vnni(4), Tile(4, 2)),
-    ("avx512vnni", 8): Dot(_vnni(8), Tile(4, 2)),
-    ("avx2", 4): Dot(_avx2_q4, Tile(4, 1)),
-    ("avx2", 8): Dot(_avx2_q8, Tile(4, 1)),
-    ("portable", 4): Dot(_portable_q4, Tile(4, 1)),
-    ("portable", 8): Dot(_portable_q8, Tile(4, 1)),
+    ("avx512vnni", 4): Dot(_vnni(4), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", 8): Dot(_vnni(8), Shapes(Tile(8, 1), Tile(8, 1))),
+    ("avx2", 4): Dot(_avx2_q4, _FOURS),
+    ("avx2", 8): Dot(_avx2_q8, _FOURS),
+    ("portable", 4): Dot(_portable_q4, _FOURS),
+    ("portable", 8): Dot(_portable_q8, _FOURS),
 }

@@ -11,10 +11,13 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.matmul.layout import PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
+    CHUNK,
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
+    Chunks,
     Row,
+    Shapes,
     Tile,
     for_tile_rows,
     matmul,
@@ -24,7 +27,11 @@ from edgewise_compiler.kernels.vector import fma, let, load, splat, store, widen
 from edgewise_compiler.targets.cpu_isa import isa_named
 
 # Eight sums hide the latency of an fma; with 16-byte or 32-byte registers they would spill.
-_BULK = {"avx512vnni": Tile(4, 2), "avx2": Tile(4, 1), "portable": Tile(4, 1)}
+_SHAPES = {
+    "avx512vnni": Shapes(Tile(8, 1), Tile(4, 2)),
+    "avx2": Shapes(Tile(4, 1), Tile(4, 1)),
+    "portable": Shapes(Tile(4, 1), Tile(4, 1)),
+}
 _SCHEME = {"float32": "f32", "float16": "f16"}
 
 
@@ -49,7 +56,7 @@ def matmul_float(
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums(tile: Tile, row: Row, panel: Expr, finished: Buffer, first: Expr) -> None:
+        def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
             acc = T.sblock_alloc_buffer((tile.rows, tile.panels, PANEL), "float32")
             each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
             for r, p in each:
@@ -73,13 +80,13 @@ def matmul_float(
                 for u in range(unroll):
                     column(i * unroll + u)
             for r, p in each:
-                store(finished, load(acc, r, p, 0), r, first + p, 0)
+                store(finished[r // CHUNK], load(acc, r, p, 0), r % CHUNK, first + p, 0)
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(
                 live_rows(step, rows, N),
                 N,
-                bulk=_BULK[isa],
+                shapes=_SHAPES[isa],
                 sums=sums,
                 epilogue=ends,
                 out=out,

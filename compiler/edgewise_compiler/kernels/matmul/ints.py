@@ -13,9 +13,11 @@ from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_ro
 from edgewise_compiler.kernels.matmul.dots import DOTS, STEPS, Operands
 from edgewise_compiler.kernels.matmul.layout import GROUP, PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
+    CHUNK,
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
+    Chunks,
     Row,
     Tile,
     for_tile_rows,
@@ -61,7 +63,7 @@ def matmul_int(
         *out, step = rest
         bias_buffer = out.pop(0) if bias else None
 
-        def sums(tile: Tile, row: Row, panel: Expr, finished: Buffer, first: Expr) -> None:
+        def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
             shape = (tile.rows, tile.panels, PANEL)
             dots = T.sblock_alloc_buffer(shape, "int32")
             acc = T.sblock_alloc_buffer(shape, "float32")
@@ -94,13 +96,13 @@ def matmul_int(
 
                 for_tile_rows(tile, isa, accumulate)
             for r, p in each:
-                store(finished, load(acc, r, p, 0), r, first + p, 0)
+                store(finished[r // CHUNK], load(acc, r, p, 0), r % CHUNK, first + p, 0)
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(
                 live_rows(step, rows, N),
                 N,
-                bulk=dot.bulk,
+                shapes=dot.shapes,
                 sums=sums,
                 epilogue=ends,
                 out=out,

@@ -27,13 +27,30 @@ class Tile(NamedTuple):
     panels: int
 
 
+class Shapes(NamedTuple):
+    """Tiles for runs of eight rows: ``many`` from 32 rows on, ``few`` before.
+
+    With few rows weights still come from memory: one panel after the other, which prefetching can
+    follow. With many the activations are what moves: two panels share every load of them.
+    """
+
+    few: Tile
+    many: Tile
+
+
+MANY_ROWS = 32
+
 # Panels whose sums an epilogue gets together: gate and up of a swiglu alternate.
 PAIR = 2
 
 # Row of a tile -> row of the buffers.
 Row = Callable[[Any], Expr]
 
-Sums = Callable[[Tile, Row, Expr, Buffer, Expr], None]
+# Rows of a scratch buffer. TVM takes local buffers of 1 KiB and more from a heap at every use.
+CHUNK = 4
+Chunks = list[Buffer]
+
+Sums = Callable[[Tile, Row, Expr, Chunks, Expr], None]
 
 
 class Epilogue(NamedTuple):
@@ -114,7 +131,7 @@ def matmul(
     n: Expr,
     bound: int,
     *,
-    bulk: Tile,
+    shapes: Shapes,
     sums: Sums,
     epilogue: Epilogue,
     out: list[Buffer],
@@ -124,48 +141,60 @@ def matmul(
 ) -> None:
     """Computes all ``n`` rows (at most ``bound``) of one work item: ``epilogue.pairs`` panel pairs.
 
-    ``sums(tile, row of the tile -> row, first panel, buffer, p)`` puts finished sums of the tile
-    into ``buffer`` [rows, 2, 16] from its panel ``p`` on. Runs of eight rows go to tiles of shape
-    ``bulk``; the rest, for which weights come from memory and not from a cache, to tiles of one
-    panel. Memory is what they wait for, so a tile of four also takes two or three rows, the last of
-    them several times.
+    ``sums(tile, row of the tile -> row, first panel, chunks, p)`` puts finished sums of the tile
+    into ``chunks`` ([4, 2, 16] for four rows each) from panel ``p`` on.
+
+    Runs of eight rows go to tiles of ``shapes``. The rest waits for memory, so a tile of four also
+    takes two or three rows, the last of them several times.
     """
 
-    def pair_of(
-        tile: Tile, row: Row, live: Expr | int, pair: Expr, gated: Buffer | None, q: Expr
-    ) -> None:
-        finished = T.sblock_alloc_buffer((tile.rows, PAIR, PANEL), "float32")
+    def scratch(tile: Tile, vectors: int) -> Chunks:
+        shape = (min(tile.rows, CHUNK), vectors, PANEL)
+        return [T.sblock_alloc_buffer(shape, "float32") for _ in range(0, tile.rows, CHUNK)]
+
+    def pair_of(tile: Tile, row: Row, live: Expr | int, pair: Expr, gated: Chunks, q: Expr) -> None:
+        finished = scratch(tile, PAIR)
         if tile.panels == PAIR:
             sums(tile, row, pair * PAIR, finished, T.int32(0))
         else:
             with T.serial(PAIR) as p, block("panel"):
                 sums(tile, row, pair * PAIR + p, finished, p)
-        with T.serial(live) as r, block("finish"):
-            values = [let(load(finished, r, j, 0)) for j in range(PAIR)]
-            if bias is not None:
-                values = [
-                    let(value + load(bias, (pair * PAIR + j) * PANEL))
-                    for j, value in enumerate(values)
-                ]
-            value = epilogue.pair(out, row(r), pair, values, isa)
-            if gated is not None:
-                store(gated, value, r, q, 0)
+        for c, chunk in enumerate(finished):
+            with T.serial(T.min(live, CHUNK)) as r, block("finish"):
+                values = [let(load(chunk, r, j, 0)) for j in range(PAIR)]
+                if bias is not None:
+                    biases = [load(bias, (pair * PAIR + j) * PANEL) for j in range(PAIR)]
+                    values = [let(v + b) for v, b in zip(values, biases, strict=True)]
+                value = epilogue.pair(out, row(c * CHUNK + r), pair, values, isa)
+                if gated:
+                    store(gated[c], value, r, q, 0)
 
     def rows_of(tile: Tile, row: Row, live: Expr | int) -> None:
         if epilogue.group is None:
-            pair_of(tile, row, live, item, None, T.int32(0))
+            pair_of(tile, row, live, item, [], T.int32(0))
             return
-        gated = T.sblock_alloc_buffer((tile.rows, epilogue.pairs, PANEL), "float32")
+        gated = scratch(tile, epilogue.pairs)
         with T.serial(epilogue.pairs) as q, block("pair"):
             pair_of(tile, row, live, item * epilogue.pairs + q, gated, q)
-        with T.serial(live) as r, block("group"):
-            values = [let(load(gated, r, q, 0)) for q in range(epilogue.pairs)]
-            epilogue.group(out, row(r), item, values, isa)
+        for c, chunk in enumerate(gated):
+            with T.serial(T.min(live, CHUNK)) as r, block("group"):
+                values = [let(load(chunk, r, q, 0)) for q in range(epilogue.pairs)]
+                epilogue.group(out, row(c * CHUNK + r), item, values, isa)
 
     runs, rest = n // 8, n % 8
-    if bound >= 8:
-        with T.serial(runs * (8 // bulk.rows)) as t, block("bulk"):
-            rows_of(bulk, lambda r: t * bulk.rows + r, bulk.rows)
+
+    def runs_of(tile: Tile) -> None:
+        with T.serial(runs * (8 // tile.rows)) as t, block("runs"):
+            rows_of(tile, lambda r: t * tile.rows + r, tile.rows)
+
+    if bound >= MANY_ROWS and shapes.few != shapes.many:
+        with T.If(n >= MANY_ROWS):
+            with T.Then():
+                runs_of(shapes.many)
+            with T.Else():
+                runs_of(shapes.few)
+    elif bound >= 8:
+        runs_of(shapes.few)
     if bound >= 2:
         with T.serial((rest + 2) // 4) as t, block("four"):
             first = T.bind(runs * 8 + t * 4)
