@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from edgewise import Engine
 from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.models.base import ModelConfig
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES
@@ -17,9 +19,15 @@ from tests.parity.make_checkpoints import CASES
 F32_TOLERANCE = 1e-3
 """Absolute, on logits of deviation about 4: what the order of float32 sums can move."""
 
-QUANTIZED_TOLERANCE = {"f16": 1e-3, "q8": 2e-2, "q4": 2e-2}
-"""Relative to the deviation of the reference's logits. The reference quantizes alike, in float64;
-a rounding of an activation that falls to the other side moves a product by one step in 127."""
+FIRST_ROW_TOLERANCE = 1e-4
+"""Relative to the deviation of the logits: before any rounding has fallen to the other side."""
+
+ROUNDING_NOISE = 0.035
+"""Root mean square, relative to the deviation of the logits, of what int8 activations add to these
+two- and three-layer models; the reference itself lies at 0.017 to 0.029. Where float32 and float64
+round one activation to different sides, that step of 1/127 moves all later activations a little,
+and with them more roundings: two correct programs then differ by as much as either does from a
+model that rounds nothing. So programs are held to the size of that noise, not to its digits."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -42,21 +50,42 @@ def test_f32_greedy_tokens_are_those_of_transformers(case: str, bundles: BundleF
     assert list(found.token_ids) == golden["greedy"].tolist()
 
 
-@pytest.mark.parametrize("quant", QUANTIZED_TOLERANCE)
 @pytest.mark.parametrize("case", CASES)
-def test_quantized_logits_are_those_of_the_dequantized_reference(
+def test_f16_logits_are_those_of_the_rounded_weights(
+    case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.dequantized(reference.load_weights(checkpoints(case)), "f16")
+    with Engine(bundles(case, "f16")) as engine:
+        logits = engine.score(tokens)
+    assert np.abs(logits - reference.logits(cfg, weights, tokens)).max() < F32_TOLERANCE
+
+
+@pytest.mark.parametrize("quant", reference.LIMITS)
+@pytest.mark.parametrize("case", CASES)
+def test_integer_logits_are_those_of_the_dequantized_reference(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
-    tokens = make_goldens.load(case)["tokens"].tolist()
-    with open_checkpoint(checkpoints(case)) as checkpoint:
-        cfg = checkpoint.model
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
-    integer = quant in reference.LIMITS
-    expected = reference.logits(cfg, weights, tokens, a8=integer, f16_kv=integer)
+    exact = reference.logits(cfg, weights, tokens)
+    rounded = reference.logits(cfg, weights, tokens, a8=True, f16_kv=True)
     with Engine(bundles(case, quant)) as engine:
         logits = engine.score(tokens)
-    error = np.abs(logits - expected).max() / expected.std()
-    assert error < QUANTIZED_TOLERANCE[quant]
+    spread = exact.std()
+    assert np.abs(logits[0] - rounded[0]).max() / spread < FIRST_ROW_TOLERANCE
+    noise = rms(logits - exact) / spread
+    assert noise < ROUNDING_NOISE
+    assert noise < 1.15 * rms(rounded - exact) / spread
+
+
+def config(checkpoint: Path) -> ModelConfig:
+    with open_checkpoint(checkpoint) as opened:
+        return opened.model
+
+
+def rms(values: npt.NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 @pytest.mark.full

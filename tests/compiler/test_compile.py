@@ -1,0 +1,175 @@
+"""The pipeline as a whole: what a broken checkpoint or a full disk leaves behind is nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise_compiler import shards
+from edgewise_compiler.compile import compile_model
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.errors import EdgewiseError, StorageError
+from tests.parity.make_checkpoints import CASES, make_weights, write_weights
+
+CASE = "llama-mha"
+Weights = dict[str, "np.typing.NDArray[np.float32]"]
+
+
+def rewrite(folder: Path, change: Callable[[Weights], None]) -> None:
+    weights = make_weights(CASES[CASE])
+    change(weights)
+    write_weights(folder, weights, "F32", 1)
+
+
+def edit_config(folder: Path, **values: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    os.truncate(path, path.stat().st_size - 100)
+
+
+def lengthen(folder: Path) -> None:
+    with (folder / "model.safetensors").open("ab") as file:
+        file.write(bytes(100))
+
+
+def drop(folder: Path) -> None:
+    rewrite(folder, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight") and None)
+
+
+def misshape(folder: Path) -> None:
+    def change(weights: Weights) -> None:
+        name = "model.layers.0.self_attn.k_proj.weight"
+        weights[name] = weights[name][:-1]
+
+    rewrite(folder, change)
+
+
+def poison(folder: Path) -> None:
+    def change(weights: Weights) -> None:
+        weights["model.layers.1.mlp.down_proj.weight"][3, 5] = np.nan
+
+    rewrite(folder, change)
+
+
+BREAKERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated tensors": (truncate, "checkpoint."),
+    "oversized file": (lengthen, "checkpoint."),
+    "missing tensor": (drop, "checkpoint."),
+    "misshaped tensor": (misshape, "checkpoint.shape"),
+    "NaN in a weight": (poison, "checkpoint."),
+    "unknown architecture": (
+        lambda folder: edit_config(folder, architectures=["MambaForCausalLM"]),
+        "unsupported.architecture",
+    ),
+    "broken tokenizer": (
+        lambda folder: (folder / "tokenizer.json").write_text('{"model": 7}'),
+        "checkpoint.",
+    ),
+    "folder without config": (lambda folder: (folder / "config.json").unlink(), "checkpoint."),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "checkpoint."),
+}
+
+
+@pytest.mark.parametrize("name", BREAKERS)
+def test_a_broken_checkpoint_is_a_clear_error_and_leaves_nothing(
+    name: str, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    breaker, code = BREAKERS[name]
+    source = shutil.copytree(checkpoints(CASE), tmp_path / "checkpoint")
+    breaker(source)
+    target = tmp_path / "out"
+    target.mkdir()
+    with pytest.raises(EdgewiseError) as caught:
+        compile_model(source, target / "bundle")
+    assert caught.value.code.startswith(code)
+    assert caught.value.remedy
+    assert list(target.iterdir()) == []
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
+    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shards.os, "posix_fallocate", full)
+    with pytest.raises(StorageError) as caught:
+        compile_model(checkpoints(CASE), tmp_path / "bundle")
+    assert caught.value.code == "storage.full"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("phase", ["Packing weights", "Compiling for", "Writing the bundle"])
+def test_an_interrupt_leaves_nothing(
+    phase: str, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    def interrupt(now: str, done: int, total: int) -> None:
+        if now.startswith(phase):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_model(checkpoints(CASE), tmp_path / "bundle", progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_bundle_is_never_replaced(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "thesis.txt").write_text("three years of work")
+    with pytest.raises(StorageError) as caught:
+        compile_model(checkpoints(CASE), tmp_path)
+    assert caught.value.code == "storage.exists"
+    assert (tmp_path / "thesis.txt").read_text() == "three years of work"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"quant": "q3"}, "unsupported.scheme"),
+        ({"targets": ("abacus",)}, "unsupported.target"),
+        ({"context": 0}, "input.range"),
+        ({"context": 257}, "input.range"),
+        ({"max_batch": 0}, "input.range"),
+        ({"prefill_chunk": -1}, "input.range"),
+        ({"cpu": "z80"}, "unsupported"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(
+    options: dict[str, object], code: str, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with pytest.raises(EdgewiseError) as caught:
+        compile_model(checkpoints(CASE), tmp_path / "bundle", **options)  # type: ignore[arg-type]
+    assert caught.value.code.startswith(code)
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_bundle_can_be_compiled_again_in_place(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    out = compile_model(checkpoints(CASE), tmp_path / "bundle", quant="q8", max_batch=1)
+    first = Bundle.open(out)
+    compile_model(checkpoints(CASE), out, quant="q4", max_batch=2)
+    second = Bundle.open(out)
+    assert (first.model.quant, second.model.quant) == ("q8", "q4")
+    assert second.model.max_batch == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+def test_the_dump_holds_graphs_plans_and_kernels(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    dump = tmp_path / "dump"
+    compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=1, debug_dump=dump)
+    names = {path.name.split(".")[0] for path in dump.rglob("*") if path.is_file()}
+    assert names == {"graph", "plan", "host", "kernel"}
