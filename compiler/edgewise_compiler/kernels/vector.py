@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import numpy as np
 from tvm import DataType, tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -65,8 +66,14 @@ def let(value: Expr) -> Expr:
 
 
 def splat(value: Any, lanes: int = LANES, dtype: str = "float32") -> Expr:
-    """A vector whose lanes all hold ``value`` (a Python number of ``dtype``, or a scalar)."""
-    scalar = tirx.const(value, dtype) if isinstance(value, int | float) else value
+    """A vector whose lanes all hold ``value`` (a Python number of ``dtype``, or a scalar).
+
+    Numbers are rounded to ``dtype`` here: TVM keeps a float32 constant in double precision and
+    would fold the unrounded one into a conversion to float64, as the emulated :func:`fma` makes.
+    """
+    scalar = value
+    if isinstance(value, int | float):
+        scalar = tirx.const(np.dtype(dtype).type(value).item(), dtype)
     return scalar if lanes == 1 else T.broadcast(scalar, lanes)
 
 

@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, IntImm, Var
@@ -173,7 +172,7 @@ def prefetch(kv: Buffer, *index: Expr | int) -> None:
 
 def log2_scale(sm_scale: float) -> float:
     """The factor that turns q.k into the exponent of two."""
-    return single(sm_scale * math.log2(math.e))
+    return sm_scale * math.log2(math.e)
 
 
 def softmax(scores: Buffer, row: Expr | int, valid: Expr, scale: float, isa: str) -> list[Expr]:
@@ -236,11 +235,6 @@ def pool_shape(HK: int, D: int) -> tuple[Var | int, ...]:
     """Extents of a layer's KV pages, the number of pages left open until the kernel is called."""
     # 64 bits: a pool can hold more than 2**31 numbers.
     return Var("pages", "int64"), 2, HK, PAGE * D
-
-
-def single(value: float) -> float:
-    """``value`` rounded to float32: TVM folds a wider constant into a conversion to float64."""
-    return float(np.float32(value))
 
 
 def symbol(kind: str, *parts: object) -> str:

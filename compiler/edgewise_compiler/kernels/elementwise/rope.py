@@ -14,7 +14,6 @@ from edgewise_compiler.kernels.attention.common import (
     STOP,
     check_heads,
     pool_shape,
-    single,
     symbol,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows
@@ -37,7 +36,7 @@ def _normalize(x: Buffer, weight: Buffer, D: int, eps: float, isa: str) -> None:
     with T.serial(0, D // LANES) as i:
         value = let(load(x, i * LANES))
         store(total, fma(value, value, load(total, 0), isa), 0)
-    mean = let(fma(lane_sum(load(total, 0)), splat(single(1.0 / D), 1), splat(single(eps), 1), isa))
+    mean = let(fma(lane_sum(load(total, 0)), splat(1.0 / D, 1), splat(eps, 1), isa))
     inverse = let(splat(splat(1.0, 1) / T.sqrt(mean)))
     with T.serial(0, D // LANES) as i:
         store(x, load(x, i * LANES) * inverse * load(weight, i * LANES), i * LANES)
