@@ -10,12 +10,12 @@ from time import process_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.runtime.text.corpus import TEXTS
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.text import Detokenizer, Tokenizer
+from tests.runtime.text.corpus import TEXTS
 
 GOLDENS = Path(__file__).parent / "goldens"
 KINDS = ["three_digits", "one_digit", "prefix_space", "byte_fallback"]

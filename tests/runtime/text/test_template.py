@@ -9,6 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+
+from edgewise_runtime.errors import CheckpointError, EdgewiseError, InputError
+from edgewise_runtime.text import ChatTemplate
 from tests.runtime.text.conversations import (
     CONVERSATIONS,
     NOW,
@@ -16,9 +19,6 @@ from tests.runtime.text.conversations import (
     TEMPLATES,
     user,
 )
-
-from edgewise_runtime.errors import CheckpointError, EdgewiseError, InputError
-from edgewise_runtime.text import ChatTemplate
 
 GOLDENS = Path(__file__).parent / "goldens"
 EXPECTED: dict[str, list[list[str | None]]] = json.loads(

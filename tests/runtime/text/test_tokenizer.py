@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.text.corpus import TEXTS, fuzzed
-from tests.runtime.text.hashing import WIDTH, packed
 
 from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.text import Tokenizer
+from tests.runtime.text.corpus import TEXTS, fuzzed
+from tests.runtime.text.hashing import WIDTH, packed
 
 GOLDENS = Path(__file__).parent / "goldens"
 KINDS = ["three_digits", "one_digit", "prefix_space", "byte_fallback"]

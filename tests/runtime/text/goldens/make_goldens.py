@@ -16,15 +16,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.runtime.text.conversations import (
-    CONVERSATIONS,
-    NOW,
-    SPECIAL_TOKENS,
-    TEMPLATES,
-    Conversation,
-)
-from tests.runtime.text.corpus import TEXTS, fuzzed
-from tests.runtime.text.hashing import packed
 from tokenizers import (
     AddedToken,
     Regex,
@@ -38,6 +29,16 @@ from tokenizers import (
 )
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
+
+from tests.runtime.text.conversations import (
+    CONVERSATIONS,
+    NOW,
+    SPECIAL_TOKENS,
+    TEMPLATES,
+    Conversation,
+)
+from tests.runtime.text.corpus import TEXTS, fuzzed
+from tests.runtime.text.hashing import packed
 
 HERE = Path(__file__).parent
 FUZZED = 10_000
