@@ -161,8 +161,7 @@ class CpuProgram:
             if buffer.role != "scratch"
         }
         self._calls = {
-            name: binding.bind_host(plan, library, self._raw, load)
-            for name, plan in plans.items()
+            name: binding.bind_host(plan, library, self._raw, load) for name, plan in plans.items()
         }
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
