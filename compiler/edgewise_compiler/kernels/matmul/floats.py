@@ -11,7 +11,6 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.matmul.layout import PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
-    CHUNK,
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
@@ -19,16 +18,19 @@ from edgewise_compiler.kernels.matmul.tiles import (
     Row,
     Shapes,
     Tile,
+    chunks_of,
     for_tile_rows,
+    load_row,
     matmul,
     prefetch,
+    store_row,
 )
-from edgewise_compiler.kernels.vector import fma, let, load, splat, store, widen
+from edgewise_compiler.kernels.vector import fma, let, load, splat, widen
 from edgewise_compiler.targets.cpu_isa import isa_named
 
-# Eight sums hide the latency of an fma; with 16-byte or 32-byte registers they would spill.
+# Sixteen sums hide the latency of an fma and share loads; registers of 16 or 32 bytes hold fewer.
 _SHAPES = {
-    "avx512vnni": Shapes(Tile(8, 1), Tile(4, 2)),
+    "avx512vnni": Shapes(Tile(8, 1), Tile(8, 2)),
     "avx2": Shapes(Tile(4, 1), Tile(4, 1)),
     "portable": Shapes(Tile(4, 1), Tile(4, 1)),
 }
@@ -57,22 +59,23 @@ def matmul_float(
         bias_buffer = out.pop(0) if bias else None
 
         def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
-            acc = T.sblock_alloc_buffer((tile.rows, tile.panels, PANEL), "float32")
+            acc = chunks_of(tile.rows, tile.panels)
             each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
             for r, p in each:
-                store(acc, splat(0.0), r, p, 0)
+                store_row(acc, splat(0.0), r, p)
 
             def column(k: Expr) -> None:
                 values = []
                 for p in range(tile.panels):
-                    prefetch(weight, panel + p, k + lines, 0)
+                    if tile.panels == 1:
+                        prefetch(weight, panel + p, k + lines, 0)
                     value = load(weight, panel + p, k, 0)
                     values.append(let(value if scheme == "f32" else widen(value, isa)))
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
-                        total = fma(splat(x[row(r), k]), values[p], load(acc, r, p, 0), isa)
-                        store(acc, total, r, p, 0)
+                        total = fma(splat(x[row(r), k]), values[p], load_row(acc, r, p), isa)
+                        store_row(acc, total, r, p)
 
                 for_tile_rows(tile, isa, accumulate)
 
@@ -80,7 +83,7 @@ def matmul_float(
                 for u in range(unroll):
                     column(i * unroll + u)
             for r, p in each:
-                store(finished[r // CHUNK], load(acc, r, p, 0), r % CHUNK, first + p, 0)
+                store_row(finished, load_row(acc, r, p), r, first + p)
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(

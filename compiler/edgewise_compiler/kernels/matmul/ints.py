@@ -13,17 +13,19 @@ from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_ro
 from edgewise_compiler.kernels.matmul.dots import DOTS, STEPS, Operands
 from edgewise_compiler.kernels.matmul.layout import GROUP, PANEL, weight_args
 from edgewise_compiler.kernels.matmul.tiles import (
-    CHUNK,
     EPILOGUES,
     PAIR,
     PREFETCH_BYTES,
     Chunks,
     Row,
     Tile,
+    chunks_of,
     for_tile_rows,
+    load_row,
     matmul,
     prefetch,
     quantized_swiglu,
+    store_row,
 )
 from edgewise_compiler.kernels.vector import (
     bits,
@@ -32,7 +34,6 @@ from edgewise_compiler.kernels.vector import (
     let,
     load,
     splat,
-    store,
     widen,
 )
 
@@ -64,12 +65,11 @@ def matmul_int(
         bias_buffer = out.pop(0) if bias else None
 
         def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
-            shape = (tile.rows, tile.panels, PANEL)
-            dots = T.sblock_alloc_buffer(shape, "int32")
-            acc = T.sblock_alloc_buffer(shape, "float32")
+            dots = chunks_of(tile.rows, tile.panels, "int32")
+            acc = chunks_of(tile.rows, tile.panels)
             each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
             for r, p in each:
-                store(acc, splat(0.0), r, p, 0)
+                store_row(acc, splat(0.0), r, p)
             with T.serial(K // GROUP) as g, block("group"):
 
                 def word(p: int, i: Expr | int) -> Expr:
@@ -85,18 +85,18 @@ def matmul_int(
 
                 results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
                 for r, p in each:
-                    store(dots, results[r][p], r, p, 0)
+                    store_row(dots, results[r][p], r, p)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
                         unit = let(units[p] * splat(xs[row(r), g]))
-                        product = cast(load(dots, r, p, 0), "float32")
-                        store(acc, fma(product, unit, load(acc, r, p, 0), isa), r, p, 0)
+                        dot_ = cast(load_row(dots, r, p), "float32")
+                        store_row(acc, fma(dot_, unit, load_row(acc, r, p), isa), r, p)
 
                 for_tile_rows(tile, isa, accumulate)
             for r, p in each:
-                store(finished[r // CHUNK], load(acc, r, p, 0), r % CHUNK, first + p, 0)
+                store_row(finished, load_row(acc, r, p), r, first + p)
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(

@@ -50,6 +50,25 @@ Row = Callable[[Any], Expr]
 CHUNK = 4
 Chunks = list[Buffer]
 
+
+def chunks_of(rows: int, vectors: int, dtype: str = "float32") -> Chunks:
+    """Local memory for ``vectors`` vectors in each of ``rows`` rows."""
+    shape = (min(rows, CHUNK), vectors, PANEL)
+    return [T.sblock_alloc_buffer(shape, dtype) for _ in range(0, rows, CHUNK)]
+
+
+def load_row(chunks: Chunks, r: Any, vector: Any) -> Expr:
+    """One vector of row ``r``: a Python number, or an expression where there is one chunk."""
+    chunk, row = (chunks[r // CHUNK], r % CHUNK) if isinstance(r, int) else (chunks[0], r)
+    return load(chunk, row, vector, 0)
+
+
+def store_row(chunks: Chunks, value: Expr, r: Any, vector: Any) -> None:
+    """Stores what :func:`load_row` reads."""
+    chunk, row = (chunks[r // CHUNK], r % CHUNK) if isinstance(r, int) else (chunks[0], r)
+    store(chunk, value, row, vector, 0)
+
+
 Sums = Callable[[Tile, Row, Expr, Chunks, Expr], None]
 
 
@@ -148,12 +167,8 @@ def matmul(
     takes two or three rows, the last of them several times.
     """
 
-    def scratch(tile: Tile, vectors: int) -> Chunks:
-        shape = (min(tile.rows, CHUNK), vectors, PANEL)
-        return [T.sblock_alloc_buffer(shape, "float32") for _ in range(0, tile.rows, CHUNK)]
-
     def pair_of(tile: Tile, row: Row, live: Expr | int, pair: Expr, gated: Chunks, q: Expr) -> None:
-        finished = scratch(tile, PAIR)
+        finished = chunks_of(tile.rows, PAIR)
         if tile.panels == PAIR:
             sums(tile, row, pair * PAIR, finished, T.int32(0))
         else:
@@ -173,7 +188,7 @@ def matmul(
         if epilogue.group is None:
             pair_of(tile, row, live, item, [], T.int32(0))
             return
-        gated = scratch(tile, epilogue.pairs)
+        gated = chunks_of(tile.rows, epilogue.pairs)
         with T.serial(epilogue.pairs) as q, block("pair"):
             pair_of(tile, row, live, item * epilogue.pairs + q, gated, q)
         for c, chunk in enumerate(gated):
