@@ -44,7 +44,10 @@ def lengthen(folder: Path) -> None:
 
 
 def drop(folder: Path) -> None:
-    rewrite(folder, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight") and None)
+    def change(weights: Weights) -> None:
+        del weights["model.layers.1.mlp.up_proj.weight"]
+
+    rewrite(folder, change)
 
 
 def misshape(folder: Path) -> None:

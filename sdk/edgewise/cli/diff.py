@@ -12,6 +12,7 @@ from rich.table import Table
 
 from edgewise.diff import (
     DECADES,
+    Difference,
     Outputs,
     Report,
     default_tolerance,
@@ -25,6 +26,8 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.text import Tokenizer
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1 + 2 = 3, and so on: naïve, 東京, 🙂."
+
+BARS = "·▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        help="largest difference of a kernel's output, relative to the reference's RMS, that counts"
-        " as the same (default: 0 for one arithmetic, 0.001 between floats, 0.5 with quantization)",
+        help="RMS difference of an output, relative to the RMS of the reference, that still counts"
+        " as the same (default: 0 for one arithmetic, 1e-4 between floats, 0.5 with quantization)",
     )
     parser.add_argument("--all", action="store_true", help="list every kernel, not only the first")
     parser.add_argument("--trust", action="store_true", help="run native code of others")
@@ -103,14 +106,12 @@ def _print(console: Console, result: Report, *, everything: bool) -> None:
         f"{result.names[0]} against {result.names[1]}: {result.tokens} tokens, "
         f"{len(result.differences)} kernels compared, tolerance {result.tolerance:g}"
     )
-    shown = result.differences if everything else [d for d in [result.first] if d is not None]
-    if shown:
+    if everything:
         table = Table(
-            "kernel", "max error", "relative", "equal", *(f"<1e{n}" for n in DECADES), "≥"
+            "kernel", "max error", "relative", f"errors: 0, 1e{DECADES[0]} … 1e{DECADES[-1]}"
         )
-        for d in shown:
-            counts = (str(count) if count else "·" for count in d.histogram)
-            table.add_row(d.label, f"{d.max_abs:.3g}", f"{d.relative:.3g}", *counts)
+        for d in result.differences:
+            table.add_row(d.label, f"{d.max_abs:.2g}", f"{d.relative:.2g}", _spark(d.histogram))
         console.print(table)
     if result.first is None:
         console.print(f"No kernel departs. Same best token on {result.top1:.0%} of the logit rows.")
@@ -119,3 +120,22 @@ def _print(console: Console, result: Report, *, everything: bool) -> None:
             f"First departure: [bold]{result.first.label}[/bold]. "
             f"Same best token on {result.top1:.0%} of the logit rows."
         )
+        _print_histogram(console, result.first)
+
+
+def _print_histogram(console: Console, difference: Difference) -> None:
+    total = sum(difference.histogram)
+    console.print(
+        f"Largest error {difference.max_abs:.3g}, RMS {difference.rms_error:.3g} of "
+        f"{difference.rms:.3g}. Elements by error relative to the reference's RMS:"
+    )
+    names = ["equal", *(f"< 1e{n}" for n in DECADES), f"≥ 1e{DECADES[-1]}"]
+    for name, count in zip(names, difference.histogram, strict=True):
+        if count:
+            console.print(f"  {name:>7} {count:9,}  {'█' * max(1, round(40 * count / total))}")
+
+
+def _spark(histogram: Sequence[int]) -> str:
+    """One character a decade, its height the share of elements."""
+    most = max(histogram)
+    return "".join(BARS[-(-count * (len(BARS) - 1) // most)] for count in histogram)
