@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tools.demo_corpus import generate
+from tools.demo_corpus.tokenizer import encode
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "demo-model" / "tokenizer.json"
 
@@ -38,10 +39,10 @@ def test_a_step_always_gets_the_same_batch(tokenizer: Tokenizer, packing: Any, s
     assert not bool((first.ids == other.ids).all())
 
 
-def test_encoding_by_turns_equals_encoding_at_once(tokenizer: Tokenizer, packing: Any) -> None:
+def test_encoding_by_turns_equals_encoding_at_once(tokenizer: Tokenizer) -> None:
     for index in range(30):
         dialogue = generate(2, index)
-        ids, is_answer = packing.encode(tokenizer, dialogue)
+        ids, is_answer = encode(tokenizer, dialogue)
         assert ids == tokenizer.encode(dialogue.render() + "<|endoftext|>").ids
         marked = [token for token, marks in zip(ids, is_answer, strict=True) if marks]
         answers = [turn.text for turn in dialogue.turns if turn.role == "assistant"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from tokenizers import Tokenizer
 
-from . import DOCUMENT_END, Dialogue, generate
-from .tokenizer import token_id
+from . import DOCUMENT_END, generate
+from .tokenizer import encode, token_id
 
 _INDEX_RANGE = 100_000
 _MISSES = 12
@@ -41,21 +41,6 @@ class Batch:
 class _Encoded:
     ids: list[int]
     is_answer: list[bool]
-
-
-def encode(tokenizer: Tokenizer, dialogue: Dialogue) -> tuple[list[int], list[bool]]:
-    """Return a dialogue's ids, and for each whether the assistant is to produce it."""
-    ids: list[int] = []
-    is_answer: list[bool] = []
-    for turn in dialogue.turns:
-        head = tokenizer.encode(f"<|im_start|>{turn.role}\n").ids
-        body = tokenizer.encode(f"{turn.text}<|im_end|>").ids
-        tail = tokenizer.encode("\n").ids
-        ids += head + body + tail
-        is_answer += [False] * len(head) + [turn.role == "assistant"] * len(body)
-        is_answer += [False] * len(tail)
-    ids.append(token_id(tokenizer, DOCUMENT_END))
-    return ids, [*is_answer, False]
 
 
 def make_batch(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from . import DOCUMENT_END, TURN_END, TURN_START, generate
+from . import DOCUMENT_END, TURN_END, TURN_START, Dialogue, generate
 
 VOCABULARY = 4096
 
@@ -45,6 +45,21 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     if found is None:
         raise ValueError(f"the tokenizer has no {token}; it was not made by train_tokenizer")
     return found
+
+
+def encode(tokenizer: Tokenizer, dialogue: Dialogue) -> tuple[list[int], list[bool]]:
+    """Return a dialogue's ids, and for each whether the assistant is to produce it."""
+    ids: list[int] = []
+    is_answer: list[bool] = []
+    for turn in dialogue.turns:
+        head = tokenizer.encode(f"<|im_start|>{turn.role}\n").ids
+        body = tokenizer.encode(f"{turn.text}<|im_end|>").ids
+        tail = tokenizer.encode("\n").ids
+        ids += head + body + tail
+        is_answer += [False] * len(head) + [turn.role == "assistant"] * len(body)
+        is_answer += [False] * len(tail)
+    ids.append(token_id(tokenizer, DOCUMENT_END))
+    return ids, [*is_answer, False]
 
 
 def _texts(seed: int, dialogues: int) -> Iterator[str]:
