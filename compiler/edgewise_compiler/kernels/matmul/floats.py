@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -27,36 +28,29 @@ from edgewise_compiler.kernels.matmul.tiles import (
     quantized_swiglu,
     store_row,
 )
-from edgewise_compiler.kernels.vector import (
-    bits,
-    cast,
-    fma,
-    let,
-    load,
-    splat,
-    widen,
-)
+from edgewise_compiler.kernels.vector import bits as bits_of
+from edgewise_compiler.kernels.vector import cast, fma, let, load, splat, widen
 
 _OFFSET = {4: 7, 8: 128}
 
 
 @cache
 def matmul_int(
-    N: int, NP: int, K: int, bits_: int, *, epilogue: str, bias: bool, rows: int, isa: str
+    N: int, NP: int, K: int, bits: int, *, epilogue: str, bias: bool, rows: int, isa: str
 ) -> PrimFunc:
     """y = x @ weight.T (+ bias) on codes, for step[rows] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q4 or q8 (``bits_``), bias float32[NP] if ``bias``, outputs, step. Outputs by
+    ``cpu`` layout of q4 or q8 (``bits``), bias float32[NP] if ``bias``, outputs, step. Outputs by
     ``epilogue``: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
     Each output is acc = fma(float(xc + sum of codes*xq), scale*xs, acc) over the groups in order,
     whatever the instruction set and the rows computed beside it.
     """
-    dot = DOTS[isa, bits_]
-    steps = STEPS[bits_]
-    ends = quantized_swiglu(_OFFSET[bits_]) if epilogue == "swiglu_a8" else EPILOGUES[epilogue]
+    dot = DOTS[isa, bits]
+    steps = STEPS[bits]
+    ends = quantized_swiglu(_OFFSET[bits]) if epilogue == "swiglu_a8" else EPILOGUES[epilogue]
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
@@ -81,7 +75,7 @@ def matmul_int(
                     return let(load(weight, panel + p, index, 0))
 
                 def four(r: int, i: Expr | int) -> Expr:
-                    return bits(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
+                    return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
                 results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
                 for r, p in each:
@@ -113,10 +107,10 @@ def matmul_int(
 
     arguments = (
         *a8_args(N, K),
-        *weight_args(f"q{bits_}", NP, K),
+        *weight_args(f"q{bits}", NP, K),
         *((Arg("bias", "float32", (NP,)),) if bias else ()),
         *ends.outputs(N, NP),
         STEP,
     )
-    name = f"matmul_q{bits_}_{epilogue}_{NP}x{K}_n{N}_s{rows}" + ("_bias" if bias else "")
+    name = f"matmul_q{bits}_{epilogue}_{NP}x{K}_n{N}_s{rows}" + ("_bias" if bias else "")
     return kernel(name, arguments, body)
