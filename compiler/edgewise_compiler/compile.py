@@ -346,7 +346,11 @@ def _manifest(
             quant=options.scheme.name,
         ),
         weights_id=weights_id(files, tensors),
-        created_by={"edgewise": version("edgewise"), "tvm": version("apache-tvm")},
+        created_by={
+            "edgewise": version("edgewise"),
+            "tvm": version("apache-tvm"),
+            "user": trust.key_id() or "",
+        },
         state_groups=(
             StateGroup(
                 kind="paged",
