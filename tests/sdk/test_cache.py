@@ -11,26 +11,25 @@ import pytest
 from edgewise import Engine
 from edgewise.cache import bundles_folder, cached_bundle, find_bundle, is_bundle
 from edgewise_runtime.errors import InputError
+from tests.sdk.conftest import FirstUse
 
 
-@pytest.fixture
-def checkpoint(checkpoints: Callable[[str], Path], tmp_path: Path) -> Path:
-    return shutil.copytree(checkpoints("llama-mha"), tmp_path / "tiny")
-
-
-def test_a_checkpoint_is_compiled_once(checkpoint: Path) -> None:
-    phases: list[str] = []
-    with Engine(checkpoint, progress=lambda phase, done, total: phases.append(phase)) as engine:
-        assert engine.name == cached_bundle(checkpoint).name
-    assert "Packing weights" in phases
-    made = cached_bundle(checkpoint) / "bundle.json"
-    before = made.stat().st_mtime_ns
-    assert find_bundle(checkpoint) == made.parent
-    assert made.stat().st_mtime_ns == before
+def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
+    made = cached_bundle(first_use.checkpoint)
     assert made.is_relative_to(bundles_folder())
+    before = (made / "bundle.json").stat().st_mtime_ns
+    phases: list[str] = []
+    with Engine(
+        first_use.checkpoint, progress=lambda phase, done, total: phases.append(phase)
+    ) as engine:
+        assert engine.name == made.name
+        assert engine.generate("A", max_tokens=2).token_ids
+    assert "Packing weights" not in phases
+    assert (made / "bundle.json").stat().st_mtime_ns == before
 
 
-def test_a_change_asks_for_a_new_bundle(checkpoint: Path) -> None:
+def test_a_change_asks_for_a_new_bundle(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
+    checkpoint = shutil.copytree(checkpoints("llama-mha"), tmp_path / "tiny")
     before = cached_bundle(checkpoint)
     assert cached_bundle(checkpoint) == before
     assert cached_bundle(checkpoint, "q8") != before

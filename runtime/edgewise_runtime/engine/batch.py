@@ -1,6 +1,6 @@
 """Fills the step buffers of a program: which rows there are, whose they are and what they need.
 
-Everything a plan reads is written anew before it runs, so nothing depends on what ran before.
+What a plan reads is written before it runs, so nothing depends on what ran before.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Batch:
         self._vocab = model.vocab
         self.rows = model.prefill_chunk
         self.sequences = model.max_batch
+        self._sampling_of: list[Sequence] = []
         self._max_pages = self._shape("table")[1] - TABLE_HEADER
         self._eos = np.full(self._shape("eos"), -1, np.int32)
         if len(model.eos) > len(self._eos):
@@ -73,7 +74,10 @@ class Batch:
         self._table(sequences, kv_len=None, q_len=1)
 
     def sampling(self, sequences: Rows[Sequence]) -> None:
-        """Write how each row is sampled; needed again only when the rows' sequences change."""
+        """Write how each row is sampled, unless these rows were the last ones written."""
+        if self._sampling_of == list(sequences):
+            return
+        self._sampling_of = list(sequences)
         count = len(sequences)
         floats = np.zeros((count, 8), np.float32)
         ints = np.zeros((count, 8), np.uint32)

@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Talk until there is nothing more to say."""
     options = sampling(args)
-    options["max_tokens"] = args.max_tokens or MAX_TOKENS
+    if args.max_tokens is None:
+        options["max_tokens"] = MAX_TOKENS
     console = Console(highlight=False, soft_wrap=True, markup=False)
     with load(args) as engine:
         conversation = Conversation(engine, options, console, args.system)

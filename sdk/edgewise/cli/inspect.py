@@ -96,7 +96,7 @@ def _print_summary(
     for name, value in facts.items():
         facts_table.add_row(Text(name, style="bold"), Text(value))
     console.print(facts_table)
-    programs = Table("program", "needs", "here", box=None, padding=(0, 2, 0, 0))
+    programs = _table("program", "needs", "here")
     for item in bundle.manifest.programs:
         missing = item.needs.missing(_features())
         here = (
@@ -105,7 +105,7 @@ def _print_summary(
         needs = [item.needs.arch or "any CPU", *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
-    table = Table("plan", "launches", "kernels", "state", box=None, padding=(0, 2, 0, 0))
+    table = _table("plan", "launches", "kernels", "state")
     for name, plan in plans.items():
         states = sum(buffer.role == "state" for buffer in plan.buffers)
         table.add_row(name, str(len(plan.steps)), str(len(plan.kernels)), str(states))
@@ -113,7 +113,7 @@ def _print_summary(
 
 
 def _print_plan(console: Console, plan: Plan) -> None:
-    table = Table("", "label", "kernel", "reads", "writes", box=None, padding=(0, 2, 0, 0))
+    table = _table("", "label", "kernel", "reads", "writes")
     for index, step in enumerate(plan.steps):
         cells = (step.label, step.kernel, " ".join(step.reads), " ".join(step.writes))
         table.add_row(str(index), *(Text(cell, overflow="fold") for cell in cells))
@@ -136,38 +136,34 @@ def _print_costs(
     history: int | None,
     batch: int,
 ) -> None:
-    gigabytes = measure_bandwidth()
-    endless = float("inf")
-    table = Table(
-        "plan" if len(plans) > 1 else "kernel",
-        "rows",
-        "history",
-        "launches",
-        "bytes",
-        "operations",
-        "ms",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    for name, plan in plans.items():
-        values = _values(plan, bundle.model, history, batch)
-        cost = plan_cost(plan, values)
-        where = (str(values["n"]), str(values["kv"]))
-        if len(plans) == 1:
-            for item in cost.by_kernel(gigabytes, endless):
-                table.add_row(
-                    item.kernel,
-                    *where,
-                    *_cells(item.launches, item.bytes, item.flops, item.seconds),
-                )
-        seconds = cost.seconds(gigabytes, endless)
-        table.add_row(name, *where, *_cells(cost.launches, cost.bytes, cost.flops, seconds))
+    """One row a plan; where there is just one plan, a row for each of its kernels before it."""
+    at = {name: _values(plan, bundle.model, history, batch) for name, plan in plans.items()}
+    costs = {name: plan_cost(plan, at[name]) for name, plan in plans.items()}
+    rate = (measure_bandwidth(), float("inf"))
+    table = _table("plan", "rows", "history", "launches", "bytes", "operations", "ms")
+    for name, cost in costs.items():
+        rows: list[tuple[str, int, int, int, float]] = []
+        if len(costs) == 1:
+            rows += [
+                (item.kernel, item.launches, item.bytes, item.flops, item.seconds)
+                for item in cost.by_kernel(*rate)
+            ]
+        rows.append((name, cost.launches, cost.bytes, cost.flops, cost.seconds(*rate)))
+        for label, launches, moved, operations, seconds in rows:
+            table.add_row(
+                label,
+                str(at[name]["n"]),
+                str(at[name]["kv"]),
+                str(launches),
+                size(moved),
+                f"{operations / 1e6:,.1f} M",
+                f"{seconds * 1e3:.3f}",
+            )
     console.print(table)
     console.print(
-        f"ms: what moving these bytes takes at the {gigabytes:.1f} GB/s measured here.",
-        style="dim",
+        f"ms: what moving these bytes takes at the {rate[0]:.1f} GB/s measured here.", style="dim"
     )
 
 
-def _cells(launches: int, moved: int, operations: int, seconds: float) -> tuple[str, ...]:
-    return str(launches), size(moved), f"{operations / 1e6:,.1f} M", f"{seconds * 1e3:.3f}"
+def _table(*headers: str) -> Table:
+    return Table(*headers, box=None, padding=(0, 2, 0, 0))

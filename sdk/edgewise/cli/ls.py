@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     if not found:
         console.print("No bundles in ./dist or the cache. Make one: edgewise compile PATH")
         return 0
-    table = Table("name", "size", "weights", "context", "programs", "folder", box=None)
+    columns = ("name", "size", "weights", "context", "programs", "folder")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for folder in found:
         table.add_row(*(Text(cell, overflow="fold") for cell in _row(folder)))
     console.print(table)

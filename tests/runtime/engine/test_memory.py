@@ -1,0 +1,55 @@
+"""The page pool is as large as the batch at full context wants, or as memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.engine.memory import fitting_pages, page_bytes, pool_pages
+from edgewise_runtime.errors import DeviceError
+
+
+@pytest.fixture(scope="module")
+def bundle(bundles: Callable[..., Path]) -> Bundle:
+    """Two layers, two KV heads of 32 in float16; context 256, batch 8."""
+    return Bundle.open(bundles("llama-gqa2-tied-linear"))
+
+
+def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
+    assert page_bytes(bundle) == 2 * (2 * 2 * 16 * 32 * 2)
+
+
+@pytest.mark.parametrize(
+    ("context", "spare_pages", "expected"),
+    [
+        (256, None, 128),
+        (250, None, 128),
+        (16, None, 8),
+        (256, 1000, 128),
+        (256, 100, 50),
+        (256, 16, 16),
+        (256, 20, 16),
+        (17, 4, 2),
+    ],
+)
+def test_pages_are_enough_for_the_batch_or_for_one(
+    bundle: Bundle, context: int, spare_pages: int | None, expected: int
+) -> None:
+    size = page_bytes(bundle)
+    available = None if spare_pages is None else bundle.total_bytes + spare_pages * size
+    assert pool_pages(bundle, context, available) == expected
+
+
+@pytest.mark.parametrize("pages", [-1000, 0, 15])
+def test_too_little_memory_for_one_sequence_is_said(bundle: Bundle, pages: int) -> None:
+    with pytest.raises(DeviceError, match="256") as caught:
+        pool_pages(bundle, 256, bundle.total_bytes + pages * page_bytes(bundle))
+    assert caught.value.code == "device.memory"
+    assert "context" in caught.value.remedy
+
+
+def test_this_machine_has_room_for_the_tiny_bundle(bundle: Bundle) -> None:
+    assert fitting_pages(bundle, 256) == 128

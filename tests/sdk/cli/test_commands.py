@@ -1,0 +1,215 @@
+"""What each command prints and leaves behind, on a real bundle."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgewise import Engine
+from edgewise.cache import cached_bundle
+from edgewise.cli.chat import QUESTION
+from edgewise.cli.main import main
+from edgewise.cli.sizes import size
+from edgewise_runtime.bundle import Bundle
+from tests.sdk.conftest import FirstUse
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def edgewise(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``edgewise("ls", stdin="…", status=0)``: run a command, return what it wrote to stdout."""
+
+    def run(*argv: object, stdin: str = "", status: int = 0) -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        found = main([str(arg) for arg in argv])
+        written = capsys.readouterr()
+        assert found == status, written.err
+        return written.out
+
+    return run
+
+
+@pytest.fixture
+def own_bundle(bundle: Path) -> Path:
+    """A copy of the bundle as dist/tiny-q4, to be deleted or damaged."""
+    return shutil.copytree(bundle, Path("dist/tiny-q4"))
+
+
+def test_compile_says_what_it_made_and_how_to_use_it(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    checkpoint = checkpoints("llama-gqa2-tied-linear")
+    out = edgewise("compile", checkpoint, "--prefill-chunk", 128)
+    folder = Path("dist") / f"{checkpoint.name}-q4"
+    assert (folder / "bundle.json").is_file()
+    assert f"{folder}: {size(Bundle.open(folder).total_bytes)}, " in out
+    assert "cpu-w4a8-" in out
+    assert f"edgewise chat {folder}" in out
+
+
+def test_chat_without_input_asks_one_question(edgewise: Run, bundle: Path) -> None:
+    out = edgewise("chat", bundle, "--max-tokens", 5, "--ignore-eos", "--seed", 1)
+    assert out.startswith(f"› {QUESTION}\n")
+    assert "5 tokens" in out
+    assert "tokens/s" in out
+
+
+def test_chat_takes_each_line_of_input_as_a_turn(edgewise: Run, bundle: Path) -> None:
+    turns = edgewise("chat", bundle, "--max-tokens", 5, "--seed", 1, stdin="one\n\n two \n")
+    assert [line for line in turns.splitlines() if line.startswith("› ")] == ["› one", "› two"]
+
+
+def test_chat_remembers_what_was_said(edgewise: Run, bundle: Path, engine: Engine) -> None:
+    options = ("--max-tokens", 6, "--temperature", 0, "--system", "S")
+    out = edgewise("chat", bundle, *options, stdin="one\ntwo\n")
+    messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "one"}]
+    first = engine.chat(messages, max_tokens=6, temperature=0).text
+    messages += [{"role": "assistant", "content": first}, {"role": "user", "content": "two"}]
+    second = engine.chat(messages, max_tokens=6, temperature=0).text
+    assert first in out
+    assert second in out.split("› two\n")[1]
+
+
+def test_chat_forgets_the_oldest_turns_when_they_no_longer_fit(edgewise: Run, bundle: Path) -> None:
+    lines = "\n".join(["the weather " * 12] * 6)
+    out = edgewise("chat", bundle, "--max-tokens", 30, "--ignore-eos", stdin=lines)
+    assert "forgotten" in out
+    assert out.count("30 tokens") >= 4
+
+
+def test_chat_answers_a_given_question(edgewise: Run, bundle: Path) -> None:
+    out = edgewise("chat", bundle, "--question", "Why?", "--max-tokens", 3, stdin="not read\n")
+    assert "› Why?" in out
+    assert "not read" not in out
+
+
+def test_chat_compiles_a_checkpoint_once_and_says_where(
+    first_use: FirstUse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cached = cached_bundle(first_use.checkpoint)
+    assert f"Compiling {first_use.checkpoint} once, to {cached}" in first_use.said
+    assert "Packing weights: " in first_use.said
+    assert main(["chat", str(first_use.checkpoint), "--question", "Hi", "--max-tokens", "2"]) == 0
+    assert capsys.readouterr().err == f"Using {cached}\n"
+
+
+def test_run_prints_the_continuation(edgewise: Run, bundle: Path, engine: Engine) -> None:
+    expected = engine.generate("The quick", max_tokens=8, temperature=0)
+    options = ("--max-tokens", 8, "--temperature", 0)
+    assert edgewise("run", bundle, "The quick", *options) == expected.text + "\n"
+    assert edgewise("run", bundle, *options, stdin="The quick") == expected.text + "\n"
+    found = json.loads(edgewise("run", bundle, "The quick", "--json", *options))
+    assert found["text"] == expected.text
+    assert found["token_ids"] == list(expected.token_ids)
+    assert found["usage"]["completion_tokens"] == len(expected.token_ids)
+    assert found["timings"]["decode_tokens_per_s"] > 0
+
+
+def test_run_passes_every_sampling_option_on(edgewise: Run, bundle: Path, engine: Engine) -> None:
+    flags = "--temperature 1.2 --top-k 30 --top-p 0.8 --min-p 0.01 --repetition-penalty 1.1"
+    flags += " --presence-penalty 0.3 --frequency-penalty 0.2 --seed 4 --stop xy --stop zz"
+    found = edgewise("run", bundle, "The", "--max-tokens", 20, "--ignore-eos", *flags.split())
+    expected = engine.generate(
+        "The",
+        max_tokens=20,
+        ignore_eos=True,
+        temperature=1.2,
+        top_k=30,
+        top_p=0.8,
+        min_p=0.01,
+        repetition_penalty=1.1,
+        presence_penalty=0.3,
+        frequency_penalty=0.2,
+        seed=4,
+        stop=["xy", "zz"],
+    )
+    assert found == expected.text + "\n"
+
+
+def test_inspect_shows_the_model_its_programs_and_plans(edgewise: Run, bundle: Path) -> None:
+    out = edgewise("inspect", bundle)
+    for expected in ("llama, 2 layers", "context 256", "cpu-w4a8-", "runs", "decode", "512 bytes"):
+        assert expected in out
+
+
+def test_inspect_lists_the_steps_of_a_plan(edgewise: Run, bundle: Path) -> None:
+    out = edgewise("inspect", bundle, "--plan", "decode")
+    assert "layers.0.qkv" in out
+    assert "kv.1" in out
+
+
+def test_inspect_tells_what_plans_cost(edgewise: Run, bundle: Path) -> None:
+    assert "GB/s measured here" in edgewise("inspect", bundle, "--cost")
+    one = edgewise("inspect", bundle, "--cost", "--plan", "decode", "--batch", 4, "--history", 64)
+    assert "attention" in one
+    rows = [line.split() for line in one.splitlines() if line.startswith("decode ")]
+    assert rows
+    assert rows[0][1:3] == ["4", "64"]
+
+
+def test_ls_lists_bundles_and_how_to_make_one(edgewise: Run, bundle: Path) -> None:
+    shutil.copytree(bundle, "dist/one")
+    shutil.copytree(bundle, "dist/two")
+    (Path("dist/two") / "tokenizer.json").write_text("{}")
+    Path("dist/neither").mkdir()
+    lines = edgewise("ls").splitlines()
+    assert [line.split()[0] for line in lines if line.rstrip().endswith("dist")] == ["one", "two"]
+    one = next(line for line in lines if line.startswith("one"))
+    assert size(Bundle.open(bundle).total_bytes) in one
+    assert "unusable" in next(line for line in lines if line.startswith("two"))
+
+
+def test_ls_without_bundles_says_how_to_get_one(
+    edgewise: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert "edgewise compile PATH" in edgewise("ls")
+
+
+def test_rm_deletes_a_bundle_by_name(edgewise: Run, own_bundle: Path) -> None:
+    assert "Deleted" in edgewise("rm", "tiny-q4", "--yes")
+    assert not own_bundle.exists()
+    assert own_bundle.parent.exists()
+
+
+def test_rm_keeps_what_is_not_the_bundles(edgewise: Run, own_bundle: Path) -> None:
+    mine = own_bundle / "programs/notes.txt"
+    mine.write_text("mine")
+    assert "are kept" in edgewise("rm", own_bundle, "-y")
+    assert [path for path in own_bundle.rglob("*") if path.is_file()] == [mine]
+
+
+def test_rm_does_not_follow_links_out_of_the_bundle(
+    edgewise: Run, own_bundle: Path, tmp_path: Path
+) -> None:
+    (own_bundle / "params").rename(tmp_path / "elsewhere")
+    (own_bundle / "params").symlink_to(tmp_path / "elsewhere")
+    edgewise("rm", own_bundle, "-y")
+    assert list((tmp_path / "elsewhere").rglob("*.safetensors"))
+
+
+def test_doctor_finds_this_machine_in_order(edgewise: Run, bundle: Path) -> None:
+    out = edgewise("doctor", bundle)
+    for expected in ("Python", "apache-tvm", "CPU", "signing key", "would run cpu-w4a8-"):
+        assert expected in out
+    assert "✗" not in out
+
+
+def test_doctor_fails_where_something_is_missing(
+    edgewise: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    out = edgewise("doctor", status=1)
+    assert "edgewise compile" in next(line for line in out.splitlines() if line.startswith("✗"))
