@@ -49,8 +49,8 @@ def block(name: str) -> Iterator[None]:
 
 
 def live_rows(step: Buffer, index: int, bound: int) -> Expr:
-    """``step[index]``, never beyond the rows the buffers have."""
-    return T.bind(T.min(step[index], bound))
+    """``step[index]``, kept within 0 and the rows the buffers have."""
+    return T.bind(T.max(0, T.min(step[index], bound)))
 
 
 def for_rows(n: Expr, bound: int, body: Callable[[Any], None]) -> None:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tvm
 
 from edgewise_compiler.kernels.matmul.ints import matmul_int
+from edgewise_compiler.targets.cpu_isa import ISAS
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
@@ -145,6 +147,22 @@ def test_instruction_sets_agree(case: Case) -> None:
 def test_more_live_rows_than_the_bound_are_cut_off(isa: str) -> None:
     case = CASES[0]
     assert same_bits(run(isa, case, N + 1000)[0], expected(case)[0])
+
+
+def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
+    case = CASES[1]
+    for n in (-3, -8, -(2**31)):
+        assert same_bits(run(isa, case, n)[0], problem(case).residual)
+
+
+def test_partial_sums_never_come_from_the_heap() -> None:
+    """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
+    for bits, epilogue in ((4, "swiglu_a8"), (8, "store")):
+        function = matmul_int(
+            N, 64, 32, bits, epilogue=epilogue, bias=False, rows=0, isa=RUNNABLE[0]
+        )
+        library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
+        assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
 
 
 def test_extreme_codes_do_not_saturate(isa: str) -> None:
