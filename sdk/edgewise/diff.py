@@ -159,9 +159,9 @@ def _as_floats(outputs: Rows[npt.NDArray[Any]]) -> Floats | None:
     data = next((o for o in outputs if o.dtype == np.int8), None)
     if data is not None:
         scales = next(o for o in outputs if o.dtype == np.float32)
-        return (data.astype(np.float32).reshape(*scales.shape, -1) * scales[..., None]).reshape(
-            data.shape
-        )
+        groups = data.astype(np.float32).reshape(*scales.shape, -1)
+        floats: Floats = (groups * scales[..., None]).reshape(data.shape)
+        return floats
     return next((o for o in outputs if o.dtype == np.float32 and o.ndim == 2), None)
 
 

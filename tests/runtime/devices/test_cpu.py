@@ -82,7 +82,6 @@ def test_the_tvm_package_and_torch_stay_out_of_the_process() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "[]\n"
-    assert "tvm" not in sys.modules
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])

@@ -1,0 +1,23 @@
+"""The weight schemes by name."""
+
+from __future__ import annotations
+
+from edgewise_compiler.quantize.base import Scheme
+from edgewise_compiler.quantize.f16 import F16
+from edgewise_compiler.quantize.f32 import F32
+from edgewise_compiler.quantize.q4 import Q4
+from edgewise_compiler.quantize.q8 import Q8
+from edgewise_runtime.errors import UnsupportedError
+
+SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (F32, F16, Q8, Q4)}
+
+
+def find_scheme(name: str) -> Scheme:
+    """The scheme called ``name``; UnsupportedError naming those there are."""
+    if name not in SCHEMES:
+        raise UnsupportedError(
+            f"There is no weight scheme {name!r}.",
+            remedy=f"Schemes: {', '.join(SCHEMES)}.",
+            code="unsupported.scheme",
+        )
+    return SCHEMES[name]
