@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgewise.cache import Progress, find_bundle
 from edgewise.options import SamplingOptions
+from edgewise.prompts import prompt_ids
 from edgewise.stream import Stream
 from edgewise.turns import Turns
 from edgewise_runtime.bundle import Bundle, ModelInfo
@@ -24,7 +25,6 @@ from edgewise_runtime.engine.memory import fitting_pages
 from edgewise_runtime.engine.sampling import defaults_from, sampling_params
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.reading import shorten
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.template import Message, missing_template
@@ -151,7 +151,7 @@ class Engine:
         Raises:
             InputError: a prompt that is empty or too long, a parameter out of range.
         """
-        prompts, single = self._prompts(prompt)
+        prompts, single = prompt_ids(prompt, self.tokenizer)
         return self._start(prompts, stream=stream, single=single, sampling=sampling)
 
     @overload
@@ -243,31 +243,6 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"<Engine {self.name} {self.program} context={self.context}>"
-
-    def _prompts(self, prompt: Any) -> tuple[list[tuple[int, ...]], bool]:
-        """Return the prompts as ids, and whether there was just one."""
-        ids = self._ids(prompt)
-        if ids is not None:
-            return [ids], True
-        found = [self._ids(item) for item in prompt] if isinstance(prompt, list | tuple) else []
-        prompts = [ids for ids in found if ids is not None]
-        if not prompts or len(prompts) < len(found):
-            raise InputError(
-                f"{shorten(prompt)} is no prompt.",
-                remedy="Pass text, a list of token ids, or a list of either.",
-                code="input.prompt",
-            )
-        return prompts, False
-
-    def _ids(self, prompt: Any) -> tuple[int, ...] | None:
-        """Return the ids of one prompt, None where it is not one."""
-        if isinstance(prompt, str):
-            return tuple(self.tokenizer.encode(prompt))
-        if isinstance(prompt, list | tuple | np.ndarray) and all(
-            isinstance(item, int | np.integer) for item in prompt
-        ):
-            return tuple(int(item) for item in prompt)
-        return None
 
     def _start(
         self,

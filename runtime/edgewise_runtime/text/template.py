@@ -1,33 +1,26 @@
 """Chat templates: messages to prompt text, rendered as transformers renders them.
 
-The Jinja environment is transformers': an immutable sandbox with trimmed blocks, loop controls,
-a `tojson` that escapes nothing, `raise_exception`, `strftime_now` and a `{% generation %}` block.
-A template comes with a checkpoint, so it is foreign code: it sees plain JSON values only, its
-source and its output are bounded, and whatever it raises becomes an EdgewiseError.
+A template comes with a checkpoint, so it is foreign code: it runs in a sandbox, sees plain JSON
+values only, its source and its output are bounded, and whatever it raises becomes an
+EdgewiseError.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
-from jinja2 import nodes
-from jinja2.exceptions import SecurityError
-from jinja2.ext import Extension
-from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
 
 from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.text.files import read_object, read_text
+from edgewise_runtime.text.sandbox import template_environment
 
 MAX_SOURCE_BYTES = 1 << 20
 MAX_OUTPUT_CHARACTERS = 16 << 20
-MAX_REPEATED = 1 << 20
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 Message = Mapping[str, Any]
@@ -49,7 +42,7 @@ class ChatTemplate:
         `strftime_now` reads. Raises CheckpointError for a template that is too large or wrong.
         """
         named = {"default": sources} if isinstance(sources, str) else dict(sources)
-        environment = _environment(clock)
+        environment = template_environment(clock)
         self._special_tokens = dict(special_tokens or {})
         self._templates = {name: _compile(environment, name, s) for name, s in named.items()}
 
@@ -142,102 +135,7 @@ def missing_template(name: str) -> InputError:
     )
 
 
-class _Generation(Extension):
-    """Accepts ``{% generation %}…{% endgeneration %}``, which marks what the assistant wrote."""
-
-    tags = {"generation"}  # noqa: RUF012 (declared so by jinja2)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        # A call block, so that what the body sets stays inside, as with transformers.
-        return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
-
-    def _body(self, caller: Callable[[], str]) -> str:
-        return caller()
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """Refuses to multiply a string or list into something huge."""
-
-    intercepted_binops = frozenset(["*"])
-
-    def call_binop(
-        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
-    ) -> Any:
-        for repeated, times in ((left, right), (right, left)):
-            if not isinstance(repeated, str | list | tuple) or not isinstance(times, int):
-                continue
-            if len(repeated) * times > MAX_REPEATED:
-                raise jinja2.TemplateError(f"{len(repeated)} items repeated {times} times")
-        return super().call_binop(context, operator, left, right)
-
-
-class _Namespace(Namespace):
-    """Refuses names that begin with an underscore, which reach into Python."""
-
-    def __init__(*args: Any, **kwargs: Any) -> None:
-        # No parameter is called self, because an attribute may be.
-        attributes = dict(*args[1:], **kwargs)
-        for name in attributes:
-            _check_attribute(name)
-        Namespace.__init__(args[0], attributes)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _check_attribute(name)
-        super().__setitem__(name, value)
-
-
-class _Dict:
-    """The `dict` a template may call, without the rest of the class."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
-        return dict.fromkeys(*args)
-
-
-def _check_attribute(name: object) -> None:
-    if isinstance(name, str) and name.startswith("_"):
-        raise SecurityError(f"a namespace cannot hold {name!r}")
-
-
-def _environment(clock: Callable[[], datetime]) -> _Environment:
-    environment = _Environment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
-    )
-
-    def strftime_now(form: str) -> str:
-        return clock().strftime(form)
-
-    environment.filters["tojson"] = _to_json
-    environment.globals |= {
-        "raise_exception": _raise_exception,
-        "strftime_now": strftime_now,
-        "dict": _Dict(),
-        "namespace": _Namespace,
-    }
-    return environment
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-def _compile(environment: _Environment, name: str, source: str) -> jinja2.Template:
+def _compile(environment: ImmutableSandboxedEnvironment, name: str, source: str) -> jinja2.Template:
     if len(source) > MAX_SOURCE_BYTES:
         raise CheckpointError(
             f"The chat template {name!r} has {len(source):,} characters; at most "

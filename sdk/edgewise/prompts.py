@@ -1,0 +1,42 @@
+"""What `generate` accepts as a prompt: text, token ids, or a list of either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.reading import shorten
+from edgewise_runtime.text import Tokenizer
+
+
+def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[list[tuple[int, ...]], bool]:
+    """Return the token ids of each prompt, and whether there was just one.
+
+    Raises InputError ``input.prompt`` for anything else.
+    """
+    ids = _ids(prompt, tokenizer)
+    if ids is not None:
+        return [ids], True
+    listed = prompt if isinstance(prompt, list | tuple) else []
+    found = [_ids(item, tokenizer) for item in listed]
+    prompts = [ids for ids in found if ids is not None]
+    if not prompts or len(prompts) < len(found):
+        raise InputError(
+            f"{shorten(prompt)} is no prompt.",
+            remedy="Pass text, a list of token ids, or a list of either.",
+            code="input.prompt",
+        )
+    return prompts, False
+
+
+def _ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...] | None:
+    """Return the ids of one prompt, None where it is not one."""
+    if isinstance(prompt, str):
+        return tuple(tokenizer.encode(prompt))
+    if isinstance(prompt, list | tuple | np.ndarray) and all(
+        isinstance(item, int | np.integer) for item in prompt
+    ):
+        return tuple(int(item) for item in prompt)
+    return None

@@ -1,0 +1,125 @@
+"""The generation loop on a real program: who enters when, how bursts grow, what is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.engine.engine import GenerationEngine
+from edgewise_runtime.engine.sampling import sampling_params
+from edgewise_runtime.engine.sequence import Request, Sequence
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.text import Tokenizer
+
+PAGES = 40
+PROMPT = tuple(range(10, 30))
+
+
+class Recorder:
+    """A loaded program that also remembers which plans ran, and how many times over."""
+
+    def __init__(self, program: LoadedProgram) -> None:
+        self._program = program
+        self.calls: list[tuple[str, int]] = []
+
+    def run(self, plan: str, k: int = 1) -> None:
+        self.calls.append((plan, k))
+        self._program.run(plan, k)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._program, name)
+
+    @property
+    def bursts(self) -> list[int]:
+        return [k for plan, k in self.calls if plan == "decode"]
+
+
+@pytest.fixture(scope="module")
+def opened(bundles: Callable[..., Path]) -> Bundle:
+    return Bundle.open(bundles("llama-gqa2-tied-linear"))
+
+
+@pytest.fixture
+def program(opened: Bundle) -> Iterator[Recorder]:
+    with CpuDevice().load(opened, load_symbols={"pages": PAGES}) as loaded:
+        yield Recorder(loaded)
+
+
+@pytest.fixture
+def core(opened: Bundle, program: Recorder) -> GenerationEngine:
+    tokenizer = Tokenizer.from_folder(opened.path)
+    return GenerationEngine(program, tokenizer, pages=PAGES, context=256)
+
+
+def generated(
+    core: GenerationEngine, firsts: tuple[int, ...] = (0,), **options: Any
+) -> list[Sequence]:
+    """Generate greedily for prompts that begin with each of `firsts`."""
+    params = sampling_params(temperature=0, ignore_eos=True, **options)
+    sequences = [core.sequence(Request((first, *PROMPT), params)) for first in firsts]
+    for _ in core.run(sequences):
+        pass
+    return sequences
+
+
+def test_bursts_grow_and_end_with_the_last_token(core: GenerationEngine, program: Recorder) -> None:
+    generated(core, max_tokens=30)
+    assert program.bursts == [1, 2, 4, 8, 8, 6]
+
+
+@pytest.mark.parametrize("max_tokens", [1, 2, 3, 9])
+def test_no_step_goes_past_max_tokens(
+    core: GenerationEngine, program: Recorder, max_tokens: int
+) -> None:
+    [sequence] = generated(core, max_tokens=max_tokens)
+    assert sum(program.bursts) == max_tokens - 1 == len(sequence.tokens) - 1
+
+
+@pytest.mark.parametrize("stop", [{"stop": "never"}, {"stop_token_ids": [319]}])
+def test_the_host_looks_at_every_token_where_it_decides_the_end(
+    core: GenerationEngine, program: Recorder, stop: dict[str, Any]
+) -> None:
+    generated(core, max_tokens=6, **stop)
+    assert set(program.bursts) == {1}
+
+
+def test_prompts_are_prefilled_in_chunks(core: GenerationEngine, program: Recorder) -> None:
+    params = sampling_params(max_tokens=1)
+    list(core.run([core.sequence(Request(PROMPT * 10, params))]))
+    plans = [plan for plan, _ in program.calls]
+    assert plans == ["embed", "prefill"] * 2 + ["logits", "sample"]
+
+
+def test_prompts_wait_until_there_are_pages(core: GenerationEngine, program: Recorder) -> None:
+    """40 pages: each sequence takes 13 for its 21 + 180 tokens, so three run at a time."""
+    waited = generated(core, (0, 1, 2, 3), max_tokens=180)
+    prefills = [i for i, (plan, _) in enumerate(program.calls) if plan == "sample"]
+    assert prefills[2] < program.calls.index(("decode", 1)) < prefills[3]
+    for first, sequence in enumerate(waited):
+        assert sequence.tokens == generated(core, (first,), max_tokens=180)[0].tokens
+
+
+def test_everything_is_given_back(core: GenerationEngine) -> None:
+    generated(core, tuple(range(12)), max_tokens=5)
+    sequences = [core.sequence(Request(PROMPT, sampling_params(max_tokens=50))) for _ in range(10)]
+    run = core.run(sequences)
+    next(run)
+    next(run)
+    run.close()
+    assert {s.finish_reason for s in sequences} == {"cancelled"}
+    assert all(s.slot == -1 and s.pages == [] for s in sequences)
+    # The whole pool and every row are free again.
+    assert all(len(s.tokens) == 40 for s in generated(core, tuple(range(8)), max_tokens=40))
+
+
+def test_a_pool_smaller_than_the_context_bounds_it(opened: Bundle, program: Recorder) -> None:
+    core = GenerationEngine(program, Tokenizer.from_folder(opened.path), pages=2, context=256)
+    assert core.context == 32
+    with pytest.raises(InputError, match="32"):
+        core.sequence(Request(PROMPT * 2, sampling_params()))
