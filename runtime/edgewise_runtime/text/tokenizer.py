@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from edgewise_runtime.errors import CheckpointError, InputError
+from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import read_object, read_text
 
@@ -23,6 +24,8 @@ _NAMED_TOKENS = (
     "cls_token",
     "mask_token",
 )
+# With merges that lack the prefix, the tokenizers package ends the process.
+_SUBWORD_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
 _TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -49,7 +52,8 @@ class Tokenizer:
     def from_folder(cls, folder: Path) -> Tokenizer:
         """Load the tokenizer of a folder in Hugging Face layout.
 
-        Raises CheckpointError when tokenizer.json is missing or cannot be understood.
+        Raises CheckpointError when tokenizer.json is missing or cannot be understood,
+        UnsupportedError for a kind of tokenizer that cannot be used.
         """
         path = folder / "tokenizer.json"
         text = read_text(path, limit=_MAX_TOKENIZER_BYTES)
@@ -60,9 +64,19 @@ class Tokenizer:
                 "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
                 code="checkpoint.tokenizer",
             )
+        if _SUBWORD_PREFIX.search(text):
+            raise UnsupportedError(
+                f"The tokenizer in {path} marks continued words with a prefix.",
+                remedy="Byte-level and SentencePiece-style tokenizers can be used.",
+                code="unsupported.tokenizer",
+            )
         try:
             backend = Backend.from_str(text)
-        except Exception as error:  # the tokenizers package raises bare Exception
+            backend.encode("a")  # some contradictions only show when it is used
+        except BaseException as error:
+            # The tokenizers package raises bare Exception, and a Rust panic is not even that.
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
             raise CheckpointError(
                 f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
             ) from error
