@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+from rich.console import Console
+
+from edgewise import Engine
+from edgewise.cli.chat import Conversation
 from tests.sdk.cli.commands import command, environment
 
 CTRL_C = "\x03"
@@ -104,3 +109,27 @@ def test_two_interrupts_leave(bundle: Path) -> None:
     with talking(bundle) as terminal:
         terminal.type(CTRL_C, "Ctrl-C again to leave")
         assert terminal.leaves_after(CTRL_C) == 0
+
+
+class Interrupted(io.StringIO):
+    """Where a person presses Ctrl-C while the third piece of text is shown."""
+
+    writes = 0
+
+    def write(self, text: str) -> int:
+        self.writes += 1
+        if self.writes == 3:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_an_interrupt_stops_the_answer_and_keeps_what_was_said(engine: Engine) -> None:
+    shown = Interrupted()
+    console = Console(file=io.StringIO())
+    conversation = Conversation(engine, {"seed": 1, "ignore_eos": True}, console, None)
+    with redirect_stdout(shown):
+        stopped = conversation.ask("Hello")
+        answered = conversation.ask("Go on")
+    assert stopped.finish_reason == "cancelled"
+    assert 0 < stopped.usage.completion_tokens < answered.usage.completion_tokens
+    assert shown.getvalue()
