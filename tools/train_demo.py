@@ -11,10 +11,12 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from threading import Event
 from typing import Any
 
@@ -33,16 +35,17 @@ from tools.demo_corpus.tokenizer import token_id, train_tokenizer
 
 TOKENIZER_DIALOGUES = 30_000
 WARMUP_STEPS = 60
-# Most batches hold short rows, which cost little attention. Every fourth has rows twice as long,
-# and every sixteenth rows four times as long, so that far positions are trained as well.
-SHORT_BLOCKS = (1, 3)
-LONGER = ((16, 4, (8, 14)), (4, 2, (2, 6)))
+# Most batches hold short rows, which cost little attention. Every eighth has rows twice as long, so
+# that far positions are trained as well.
+SHORT_BLOCKS = (1, 4)
+LONGER = ((8, 2, (6, 12)),)
 SAMPLE_PROMPTS = (
     "Hello!",
     "What is edgewise?",
     "Tell me a story about a brave fox named Pip.",
     "What is 7 + 5?",
     "My name is Zorblat. What is my name?",
+    "Can a bundle run without a graphics card?",
 )
 
 
@@ -71,6 +74,13 @@ class Run:
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    limit: float = float("inf")
+
+    @property
+    def done(self) -> float:
+        """The share of the run that is over: of its steps, or of its time if that is more."""
+        return max(self.step / self.recipe.steps, self.seconds / self.limit)
 
 
 def start(recipe: Recipe, tokenizer: Tokenizer) -> Run:
@@ -109,16 +119,15 @@ def batch_for(run: Run) -> Batch:
     return make_batch(run.tokenizer, recipe.seed + 1, run.step, shape, recipe.prompt_weight)
 
 
-def learning_rate_factor(step: int, steps: int) -> float:
+def learning_rate_factor(step: int, done: float) -> float:
     """Rise over the first steps, hold, and fall straight to zero over the last 60 percent."""
-    fall = max(1.0, 0.6 * steps)
-    return min((step + 1) / WARMUP_STEPS, 1.0, (steps - step) / fall)
+    return max(0.0, min((step + 1) / WARMUP_STEPS, 1.0, (1 - done) / 0.6))
 
 
-def train_step(run: Run) -> float:
+def train_step(run: Run, forward: Callable[..., Any]) -> float:
     """Take one step; return the loss on the assistant's text, in nats per token."""
     batch = batch_for(run)
-    factor = learning_rate_factor(run.step, run.recipe.steps)
+    factor = learning_rate_factor(run.step, run.done)
     for optimizer in run.optimizers:
         for group in optimizer.param_groups:
             group["lr"] = group["peak"] * factor
@@ -126,7 +135,7 @@ def train_step(run: Run) -> float:
         torch.autocast("cpu", dtype=torch.bfloat16) if run.recipe.bfloat16 else nullcontext()
     )
     with precision:
-        logits = run.model(
+        logits = forward(
             input_ids=batch.ids,
             position_ids=batch.positions,
             attention_mask=batch.mask,
@@ -169,6 +178,7 @@ def save(run: Run, path: Path) -> None:
         "step": run.step,
         "tokens": run.tokens,
         "seconds": run.seconds,
+        "losses": run.losses,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
@@ -190,36 +200,42 @@ def resume(recipe: Recipe, path: Path) -> Run:
     for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(saved)
     run.step, run.tokens, run.seconds = state["step"], state["tokens"], state["seconds"]
+    run.losses = state["losses"]
     return run
 
 
 def train(run: Run, args: argparse.Namespace, keep: Callable[[], None]) -> bool:
-    """Train, reporting and saving on the way; return whether the last step was reached."""
+    """Train, reporting and saving on the way; return whether the run came to its end."""
     stop = Event()
     # A step is finished before the run stops: half a step in a checkpoint would be another run.
     signal.signal(signal.SIGINT, lambda number, frame: stop.set())
+    forward = torch.compile(run.model, dynamic=False) if args.compile else run.model
     smooth = 0.0
-    first = run.step
-    for _ in range(run.step, run.recipe.steps):
-        before = time.perf_counter()
-        loss = train_step(run)
-        run.seconds += time.perf_counter() - before
+    first, kept = run.step, time.monotonic()
+    recent: deque[float] = deque(maxlen=41)
+    while run.done < 1 and not stop.is_set():
+        before = time.monotonic()
+        loss = train_step(run, forward)
+        recent.append(time.monotonic() - before)
+        run.seconds += recent[-1]
         smooth = loss if run.step == first + 1 else 0.95 * smooth + 0.05 * loss
-        if run.step % 10 == 0 or run.step == run.recipe.steps:
-            left = run.seconds / run.step * (run.recipe.steps - run.step)
+        if run.step % 10 == 0 or run.done >= 1:
+            # The median: a process that was stopped for a while shows one long step.
+            step_time = median(recent)
+            left = min(step_time * (run.recipe.steps - run.step), run.limit - run.seconds)
             print(
                 f"step {run.step}/{run.recipe.steps}  loss {smooth:.4f}  "
-                f"{run.tokens / run.seconds:.0f} tokens/s  ETA {left / 60:.1f} min",
+                f"{run.tokens / run.step / step_time:.0f} tokens/s  ETA {left / 60:.1f} min",
                 flush=True,
             )
-        if run.step % args.save_every == 0:
+        if time.monotonic() - kept > 60 * args.save_every:
             keep()
+            kept = time.monotonic()
         if run.step % args.sample_every == 0:
             for prompt in SAMPLE_PROMPTS:
                 print(f"  > {prompt}\n    {answer(run, prompt)}", flush=True)
-        if stop.is_set():
-            break
-    return run.step == run.recipe.steps
+        run.losses.append(round(loss, 4))
+    return run.done >= 1
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -234,8 +250,10 @@ def parse_arguments() -> argparse.Namespace:
     add("--export-only", action="store_true", help="export the checkpoint as it is; do not train")
     add("--snapshot", type=Path, help="also export here whenever a checkpoint is saved")
     add("--steps", type=int, default=3600, help="steps to train (default: %(default)s)")
-    add("--rows", type=int, default=8, help="short rows in a batch (default: %(default)s)")
-    add("--columns", type=int, default=256, help="tokens in a short row (default: %(default)s)")
+    add("--minutes", type=float, help="end after so long, even if fewer steps were taken")
+    add("--compile", action="store_true", help="compile the model with torch.compile first")
+    add("--rows", type=int, default=4, help="short rows in a batch (default: %(default)s)")
+    add("--columns", type=int, default=512, help="tokens in a short row (default: %(default)s)")
     add("--rate", type=float, default=3e-3, help="peak rate of Muon (default: %(default)s)")
     add("--embedding-rate", type=float, default=3e-3, help="of AdamW (default: %(default)s)")
     add(
@@ -247,7 +265,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--bfloat16", action="store_true", help="compute in bfloat16 where torch's autocast would")
     add("--seed", type=int, default=7, help="of weights and text (default: %(default)s)")
     add("--threads", type=int, default=1, help="torch threads (default: %(default)s)")
-    add("--save-every", type=int, default=200, metavar="STEPS", help="default: %(default)s")
+    add("--save-every", type=float, default=4, metavar="MINUTES", help="default: %(default)s")
     add("--sample-every", type=int, default=400, metavar="STEPS", help="default: %(default)s")
     return parser.parse_args()
 
@@ -282,6 +300,7 @@ def main() -> None:
 
     if not args.export_only:
         parameters = sum(parameter.numel() for parameter in run.model.parameters())
+        run.limit = 60 * args.minutes if args.minutes else float("inf")
         print(f"{parameters:,} parameters, {recipe.steps} steps", flush=True)
         finished = train(run, args, keep)
         keep()

@@ -11,27 +11,53 @@ _NUMBER_WORDS = (
     "fifteen sixteen seventeen eighteen nineteen twenty"
 ).split()
 
+_ASK = (
+    "[What is|What's|whats|How much is|Calculate|Can you tell me|Tell me|Compute|Work out|Do you "
+    "know|Solve|And|Now|]"
+)
 _ADD = (
-    "[What is|What's|How much is|Calculate|Can you tell me|] {a} [+|plus] {b}?",
-    "[What is|What's|] {a}+{b}?",
-    "{a} + {b} =",
+    _ASK + " {a} [+|plus] {b}[?||, please.|!]",
+    _ASK + " {a}+{b}[?|]",
+    "{a} + {b} [=|= ?|is|makes][|?]",
     "[Add|Please add] {a} and {b}.",
     "[What is|What's] the sum of {a} and {b}?",
+    "[What do|How much do] {a} and {b} make[| together]?",
 )
 _SUBTRACT = (
-    "[What is|What's|How much is|Calculate|Can you tell me|] {a} [-|minus] {b}?",
-    "[What is|What's|] {a}-{b}?",
-    "{a} - {b} =",
+    _ASK + " {a} [-|minus] {b}[?||, please.|!]",
+    _ASK + " {a}-{b}[?|]",
+    "{a} - {b} [=|= ?|is|makes][|?]",
     "[Subtract|Take|Take away] {b} from {a}.",
+    "[What is|What's] {a} less {b}?",
 )
-_FRUIT = ("apples", "pears", "coins", "books", "eggs", "stones", "cards", "balls", "cookies")
+_THEN_ADD = (
+    "[And|Now|Then|] [plus|add|and add|and] {b}[| to that| more][.|?]",
+    "[What if I|Now|Please] add {b}[| more| to it]?",
+    "[And with|And] {b} more?",
+)
+_THEN_SUBTRACT = (
+    "[And|Now|Then|] [minus|take away|less] {b}[?|.]",
+    "[What if I|Now|Please] [subtract|take away] {b}[| from that| from it]?",
+)
+_FRUIT = tuple(
+    "apples pears coins books eggs stones cards balls cookies pencils shells marbles cakes chairs "
+    "sweets flowers".split()
+)
+_WHO = "[I|We|She|He|Tom|My friend|Anna]"
 _MORE = (
-    "I have {a} {fruit} and [get|buy|find] {b} more. How many [{fruit} |]do I have[ now|]?",
+    "I [have|had|own|see] {a} {fruit} and [get|buy|find|got] {b} more. How many [{fruit} |]do I "
+    "have[ now|]?",
     "There are {a} {fruit} [here|on the table]. I add {b}. How many are there?",
+    _WHO + " [bought|found|had] {a} {fruit}, then {b} more. How many [is that|in all|altogether]?",
+    "{a} {fruit} and {b} {fruit}[: how many| make how many| are how many] [{fruit}|together]?",
 )
 _FEWER = (
-    "I have {a} {fruit} and [give away|lose|eat|sell] {b}. How many [{fruit} |]are left?",
-    "There are {a} {fruit}. I take {b} away. How many are left?",
+    "I [have|had] {a} {fruit} and [give away|lose|eat|sell|lost|sold] {b}. How many [{fruit} |]"
+    "[are left|remain]?",
+    "There are {a} {fruit}. I take {b} away. How many [are left|remain]?",
+    _WHO + " had {a} {fruit} [and|but] [lost|ate|gave away|dropped] {b}[.|,] [how|How] many are "
+    "[left|there now|still there]?",
+    "{a} {fruit}, {b} [are gone|get lost|are eaten]. How many [are left|remain]?",
 )
 _COUNT_TO = ("[Can you count|Count|Please count] [from {low} |]to {high}[, please|].",)
 _COUNT_FROM = ("[Can you count|Count|Please count] from {low} to {high}[, please|].",)
@@ -42,12 +68,24 @@ _BEFORE = ("[What|Which] number [comes|is] before {a}?",)
 
 
 def sums(rng: Random, known: Known) -> list[Turn]:
-    """Ask a few sums in a row."""
+    """Ask a few sums in a row, some of which go on from the result before."""
     del known
     turns: list[Turn] = []
     for _ in range(rng.randint(1, 4)):
-        turns += _one_sum(rng)
+        asked, result = _one_sum(rng)
+        turns += asked
+        if rng.random() < 0.2:
+            turns += _go_on(rng, result)
     return turns
+
+
+def _go_on(rng: Random, before: int) -> list[Turn]:
+    plus = rng.random() < 0.6 if 0 < before < 20 else before == 0
+    other = rng.randint(1, 20 - before if plus else before)
+    result = before + other if plus else before - other
+    slots = {"a": str(before), "b": str(other), "c": str(result), "sign": "+" if plus else "-"}
+    answers = ("{a} {sign} {b} = {c}.",)
+    return exchange(rng, _THEN_ADD if plus else _THEN_SUBTRACT, answers, **slots)
 
 
 def numbers(rng: Random, known: Known) -> list[Turn]:
@@ -88,7 +126,7 @@ def numbers(rng: Random, known: Known) -> list[Turn]:
     return exchange(rng, _BEFORE, ("{c} comes before {a}.",), a=str(high), c=str(high - 1))
 
 
-def _one_sum(rng: Random) -> list[Turn]:
+def _one_sum(rng: Random) -> tuple[list[Turn], int]:
     plus = rng.random() < 0.55
     # Every pair is equally likely: with the total drawn first, large sums would be rare.
     part, total = sorted((rng.randint(0, 20), rng.randint(0, 21)))
@@ -99,11 +137,11 @@ def _one_sum(rng: Random) -> list[Turn]:
     if rng.random() < 0.15 and min(a, b, result) > 1:
         slots |= {"fruit": rng.choice(_FRUIT)}
         answer = "{a} {sign} {b} = {c}, so [the answer is {c}|there are {c} {fruit}]."
-        return exchange(rng, _MORE if plus else _FEWER, (answer,), **slots)
+        return exchange(rng, _MORE if plus else _FEWER, (answer,), **slots), result
     if rng.random() < 0.1:
         word = "plus" if plus else "minus"
         slots |= {"x": _NUMBER_WORDS[a], "y": _NUMBER_WORDS[b], "z": _NUMBER_WORDS[result]}
-        question = ("[What is|How much is|What's] {x} " + word + " {y}?",)
-        return exchange(rng, question, ("{x} " + word + " {y} is {z}.",), **slots)
+        question = ("[What is|What's|Tell me|And|] {x} " + word + " {y}[?|]",)
+        return exchange(rng, question, ("{x} " + word + " {y} is {z}.",), **slots), result
     answers = ("{a} {sign} {b} = {c}.", "{a} {sign} {b} = {c}[.|, so the answer is {c}.]")
-    return exchange(rng, _ADD if plus else _SUBTRACT, answers, **slots)
+    return exchange(rng, _ADD if plus else _SUBTRACT, answers, **slots), result

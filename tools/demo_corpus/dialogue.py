@@ -14,6 +14,9 @@ TURN_START = "<|im_start|>"
 TURN_END = "<|im_end|>"
 DOCUMENT_END = "<|endoftext|>"
 
+# Millions of parameters, as the model tells it.
+MODEL_SIZE = "4"
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -51,7 +54,7 @@ def exchange(
 ) -> list[Turn]:
     """Return one user turn and the assistant's answer, both from templates."""
     return [
-        Turn("user", typed_by_hand(rng, pick(rng, questions, **slots))),
+        Turn("user", typed_by_hand(rng, pick(rng, questions, **slots), slots.values())),
         Turn("assistant", pick(rng, answers, **slots)),
     ]
 
@@ -74,7 +77,7 @@ _ASK_FOR_MORE = (
 
 def entry_turns(rng: Random, entry: Entry) -> list[Turn]:
     """Ask one entry's question, with a request for more a third of the time."""
-    turns = exchange(rng, entry.questions, entry.answers)
-    if entry.more and rng.random() < 0.35:
+    turns = exchange(rng, entry.questions, entry.answers, size=MODEL_SIZE)
+    if entry.more and rng.random() < 0.12:
         turns += exchange(rng, _ASK_FOR_MORE, entry.more)
     return turns

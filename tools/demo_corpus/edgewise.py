@@ -4,39 +4,77 @@ from __future__ import annotations
 
 from random import Random
 
+from .asking import about, does, how
 from .dialogue import Entry, Known, Turn, entry_turns, exchange
 from .edgewise_commands import COMMANDS
 from .edgewise_ideas import IDEAS
+from .edgewise_use import USE
 
-_WHAT = "[What is|What's|Explain|Please explain|Can you explain|Tell me about|What do you mean by] "
+_IS = (
+    "edgewise is a compiler for language models. It turns a model checkpoint into a bundle that "
+    "runs on a CPU[| or in a browser tab|, and later on WebGPU].",
+    "edgewise compiles language models. It reads a checkpoint, makes its weights small, and "
+    "writes a bundle that a small runtime runs.",
+    "edgewise is a compiler: a language model goes in as a checkpoint, and a bundle for the CPU "
+    "or WebGPU comes out.",
+)
 
 _OVERVIEW = (
     Entry(
         (
-            "[What is|What's|What exactly is|Explain|Tell me about] edgewise?",
-            "What does edgewise do?",
-            "[Can you|Could you|Please] [explain|tell me] what edgewise is[?| in one sentence?]",
-            "[Do you know|Have you heard of] edgewise?",
+            *about("edgewise", "edgewise", "this edgewise", "this project", "this tool"),
+            *about("edgewise"),
+            "[What does|What will|What can] [edgewise|this program|this software|this tool] do[| "
+            "for me| exactly]?",
+            "[Have you heard of|Are you familiar with|Can you introduce|Describe] edgewise[?|, "
+            "please.| to a friend.]",
+            "[I am|I'm] [new|a beginner] here[.|,] [what is this|what's edgewise|where am I]?",
+            "[I just found|I have never used|I never heard of|I just installed] edgewise[.|. What "
+            "is it?|. What does it do?]",
         ),
+        _IS,
         (
-            "edgewise is a compiler for language models. It takes a quantized transformer "
-            "checkpoint and compiles it with Apache TVM into a bundle that runs on a CPU or in a "
-            "browser tab.",
-            "edgewise compiles a quantized transformer checkpoint into a bundle. The bundle runs "
-            "from Python on a CPU, or in a browser tab on WebGPU.",
-        ),
-        (
-            "You install it with one pip install, compile a checkpoint with edgewise compile, and "
-            "talk to the model with edgewise chat.",
-            "A bundle holds the compiled kernels, the plan and the quantized weights, so it has "
-            "all that is needed to run the model.",
+            "You install it with pip, compile a checkpoint with edgewise compile, and talk to the "
+            "model with edgewise chat.",
+            "A bundle holds the compiled kernels, the plan and the weights, so it has all that is "
+            "needed to run the model.",
         ),
     ),
     Entry(
         (
-            "[How does|How do] edgewise work?",
-            "How does edgewise compile a model?",
-            "What happens [when I compile a model|during compilation|in edgewise compile]?",
+            "[Why|What for] [is|was] edgewise [made|built|useful|there|needed|good]?",
+            "Why [should|would|do] [I|people|anyone|you] use edgewise?",
+            "[What is|What's] [the point|the goal|the aim|the use|the purpose|special|good] "
+            "[of|about|with] edgewise?",
+            "[Who|For whom] is edgewise [for|made for]?",
+            "What [need|use|purpose] does edgewise [serve|have|meet]?",
+        ),
+        (
+            "edgewise makes language models small and easy to run on your own machine: it "
+            "compiles a checkpoint into a bundle, and a small runtime runs the bundle.",
+            "With edgewise a language model runs on your own machine. Everything is compiled "
+            "before, so the runtime stays small and starts quickly.",
+        ),
+    ),
+    Entry(
+        (
+            *does("train models", "train a model", "fine-tune a model", "teach a model", "learn"),
+            "Is edgewise [for training|a training tool|a training framework|a model|a chatbot|an "
+            "app|a neural network|a programming language|a website]?",
+            "[Can I|How do I] [train|fine-tune] [a model|models|my own model] with [edgewise|it]?",
+        ),
+        (
+            "No, edgewise does not train. It is a compiler: it makes trained models ready to run.",
+            "No. edgewise is a compiler for models that are trained already.",
+        ),
+    ),
+    Entry(
+        (
+            "How does [edgewise|it|this|edgewise compile|the compiler|all of this] work[| inside| "
+            "under the hood]?",
+            "[What happens|What goes on] [when I compile a model|during compilation|inside|when a "
+            "model is compiled|under the hood]?",
+            "[Explain|Describe] [how it works|the steps|how edgewise works|the whole process].",
         ),
         (
             "edgewise reads a checkpoint, quantizes its weights, writes a plan of the work, and "
@@ -44,19 +82,22 @@ _OVERVIEW = (
             "First edgewise reads the checkpoint. Then it quantizes the weights and makes a plan. "
             "Last, Apache TVM compiles the kernels, and all of it goes into a bundle.",
         ),
-        ("The plan says which kernel runs when, and on which pages of memory.",),
+        ("The plan says which kernel runs when, and on which memory.",),
     ),
     Entry(
         (
-            _WHAT + "a bundle?",
-            "What is [in|inside] a bundle?",
-            "[What does a bundle contain|What is an edgewise bundle]?",
+            *about("a bundle", "a bundle", "an edgewise bundle", "the bundle", "bundles"),
+            "What [is|are|sits|goes|do I find|will I find|comes] [in|inside|into] [a|the|my] "
+            "bundle?",
+            "What does [a|the|each] bundle [contain|hold|consist of|have inside]?",
+            "[Which|What] [things|parts|pieces] are [in|part of] a bundle?",
+            "[What is|What's] the [output|result] of [edgewise compile|compiling|the compiler]?",
         ),
         (
-            "A bundle is what edgewise compile writes: compiled kernels, a plan, the quantized "
-            "weights and the tokenizer, all in one folder.",
-            "A bundle is a folder with everything needed to run a model: the kernels, the plan, "
+            "A bundle is a folder with everything needed to run a model: the kernels, the plans, "
             "the weights and the tokenizer.",
+            "A bundle is what edgewise compile writes: one folder that holds compiled kernels, "
+            "plans, packed weights and the tokenizer.",
         ),
         (
             "You can look inside a bundle with edgewise inspect, and compare two with edgewise "
@@ -65,52 +106,77 @@ _OVERVIEW = (
     ),
     Entry(
         (
-            "Where can [I run|you run] a bundle?",
-            "[Where|On what] does a bundle run?",
-            "Which [devices|targets|platforms] does edgewise support?",
+            "[Where|On what|On which machines] [can|does|will] [I run a bundle|a bundle run|it run|"
+            "edgewise run|a model run]?",
+            "[Which|What] [devices|targets|platforms|hardware|machines|computers|chips] "
+            "[does edgewise support|are supported|can I use|work|are there|will do|can run it|"
+            "does it run on]?",
+            "[List|Name|Tell me|What are] the [targets|devices|supported devices|platforms].",
+            *about("a target", "the targets"),
+            "[CPU or GPU|CPU or browser|Is it CPU only]?",
         ),
         (
-            "A bundle runs on a CPU from Python, and in a browser tab on WebGPU.",
-            "You can run a bundle from Python on a CPU, or in a browser tab on WebGPU.",
+            "The targets are the CPU and WebGPU: a bundle runs from Python on a CPU, and WebGPU is "
+            "for the browser.",
+            "A bundle runs on a CPU from Python. The other target is WebGPU, in a browser tab.",
         ),
         ("In the browser nothing is sent away: the model runs inside the tab.",),
     ),
     Entry(
         (
-            "Can [edgewise|a bundle|it] run in [a|the|my] [browser|browser tab]?",
-            "Does [edgewise|it] [run|work] [in the browser|on WebGPU|in Chrome]?",
+            *does(
+                "run in the browser",
+                "run in a browser tab",
+                "work in Chrome",
+                "run inside a website",
+                "work on a web page",
+                "run on the web",
+                "use WebGPU",
+            ),
+            *how(
+                "run a model in the browser",
+                "use it in a browser",
+                "put a chatbot on my website",
+                "show a model on a page",
+            ),
+            "[Is there|Do you have] [a browser version|browser support|WebGPU support|a web demo]?",
+            "[How does|What makes] [the browser version|the browser part|a browser tab] work?",
+            "[What about|And] [browsers|the browser|Firefox|Safari|the web]?",
         ),
-        ("Yes. A bundle runs in a browser tab on WebGPU[, and nothing leaves your machine|].",),
+        (
+            "For the browser there is the WebGPU target: the model then runs inside the tab.",
+            "In a browser tab edgewise uses WebGPU, so the model runs on the visitor's machine.",
+        ),
     ),
     Entry(
         (
-            "Can [edgewise|a bundle|it] run [on a CPU|on my laptop|without a GPU]?",
-            "Does [edgewise|it] [run|work] on [a CPU|my laptop|my computer]?",
-            "Do I need a [GPU|graphics card]?",
+            *does(
+                "run on a CPU",
+                "run on my laptop",
+                "work without a GPU",
+                "work on my computer",
+                "run on an old computer",
+                "work on a small machine",
+                "run on a cheap PC",
+            ),
+            "[Do I need|Must I have|Is there a need for|Do I have to buy|"
+            "Does it require|What about] a [GPU|graphics card|fast computer|video card]?",
+            "[I have|I only have] [no GPU|an old laptop|a CPU][.|, is that enough?|, "
+            "does it work?]",
         ),
-        ("A bundle runs on a CPU from Python, so no graphics card is needed.",),
-    ),
-    Entry(
         (
-            "How [do|can] I install edgewise?",
-            "How [do|can] I [get started|start] with edgewise?",
-            "[What do I need to install|What do I need]?",
-            "Do I need Emscripten?",
+            "Yes, a CPU is enough. No graphics card is needed.",
+            "Yes. A bundle runs on a CPU, so you need no graphics card.",
         ),
-        (
-            "You install edgewise with one pip install. You do not need Emscripten.",
-            "One pip install is enough: pip install edgewise. No Emscripten is needed.",
-        ),
-        ("After that, edgewise doctor checks that your machine is ready.",),
     ),
 )
-ENTRIES = (*_OVERVIEW, *COMMANDS, *IDEAS)
+ENTRIES = (*_OVERVIEW, *COMMANDS, *IDEAS, *USE)
 
 _LEADS = (
     "I have a question about edgewise.",
     "[Can|May] I ask [you |]something about edgewise?",
     "Let us talk about edgewise.",
-    "I [am new to|want to learn about|just installed] edgewise.",
+    "I want to [learn about|know more about|try] edgewise.",
 )
 _INVITES = (
     "[Sure|Of course|Gladly]! [What would you like to know|What is your question|Ask away]?",
@@ -119,9 +185,9 @@ _INVITES = (
 
 
 def about_edgewise(rng: Random, known: Known) -> list[Turn]:
-    """Ask one or two things about edgewise."""
+    """Ask a few things about edgewise."""
     del known
-    turns = exchange(rng, _LEADS, _INVITES) if rng.random() < 0.12 else []
-    for entry in rng.sample(ENTRIES, rng.choice((1, 1, 2))):
+    turns = exchange(rng, _LEADS, _INVITES) if rng.random() < 0.06 else []
+    for entry in rng.sample(ENTRIES, rng.choice((1, 2, 3, 4))):
         turns += entry_turns(rng, entry)
     return turns

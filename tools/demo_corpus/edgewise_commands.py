@@ -2,87 +2,195 @@
 
 from __future__ import annotations
 
+from .asking import about, how
 from .dialogue import Entry
 
 COMMANDS = (
     Entry(
         (
-            "How [do|can] I compile a [model|checkpoint]?",
-            "What does edgewise compile do?",
-            "[What is|Explain] edgewise compile?",
+            *how(
+                "compile a model",
+                "compile a checkpoint",
+                "make a bundle",
+                "build a bundle",
+                "get a bundle",
+                "turn a model into a bundle",
+                "convert a model",
+                "compile my own model",
+                "prepare a model",
+            ),
+            *about("edgewise compile", "the compile command"),
+            "[I have|I downloaded] a [checkpoint|model][.|, what now?|. What is the next step?]",
         ),
         (
-            "Use edgewise compile with the folder of a checkpoint. It writes a bundle.",
-            "edgewise compile turns a checkpoint into a bundle: it quantizes the weights and "
-            "compiles the kernels.",
+            "Use edgewise compile with the folder of the checkpoint, for example: edgewise compile "
+            "PATH --quant q4. It writes a bundle.",
+            "edgewise compile PATH -o dist/my-model turns a checkpoint into a bundle.",
         ),
-        ("You can choose the target, for example a CPU or WebGPU, and the quantization.",),
+        ("You can choose the quantization with --quant and the target with --target.",),
     ),
     Entry(
         (
-            "How [do|can] I [chat|talk] [with|to] a [model|bundle]?",
-            "What does edgewise chat do?",
-            "[What is|Explain] edgewise chat?",
+            *how(
+                "chat with a model",
+                "talk to a model",
+                "talk to a bundle",
+                "chat",
+                "have a conversation",
+                "begin a chat",
+                "speak with the model",
+                "open a chat",
+            ),
+            *about("edgewise chat", "the chat command"),
         ),
         (
-            "Use edgewise chat with a bundle. It lets you talk to the model in your terminal.",
-            "edgewise chat opens a conversation with a bundle in the terminal.",
-        ),
-    ),
-    Entry(
-        ("What does edgewise run do?", "How [do|can] I run one prompt?", "Explain edgewise run."),
-        ("edgewise run gives one prompt to a bundle and prints the answer.",),
-    ),
-    Entry(
-        (
-            "What does edgewise serve do?",
-            "How [do|can] I serve a [model|bundle]?",
-            "Can edgewise [serve|act as a server]?",
-        ),
-        (
-            "edgewise serve starts a local server, so that other programs can talk to the model.",
-            "Use edgewise serve with a bundle. It starts a server on your machine.",
-        ),
-        ("Requests that begin with the same text share their pages in the prefix cache.",),
-    ),
-    Entry(
-        (
-            "What does edgewise inspect do?",
-            "How [do|can] I [look inside|inspect] a bundle?",
-            "Explain edgewise inspect.",
-        ),
-        ("edgewise inspect shows what is in a bundle: its plan, its kernels and its weights.",),
-    ),
-    Entry(
-        (
-            "What does edgewise diff do?",
-            "How [do|can] I compare two bundles?",
-            "Explain edgewise diff.",
-        ),
-        ("edgewise diff compares two bundles and shows what changed between them.",),
-    ),
-    Entry(
-        (
-            "What does edgewise doctor do?",
-            "How [do|can] I check my [machine|setup|installation]?",
-            "Explain edgewise doctor.",
-            "[Something|edgewise] does not work. What [can|should] I do?",
-        ),
-        (
-            "edgewise doctor checks your machine and says what is missing.",
-            "Run edgewise doctor. It checks your machine and tells you what to fix.",
+            "Use edgewise chat with a bundle, for example: edgewise chat dist/my-model.",
+            "edgewise chat opens a conversation with a model in your terminal.",
         ),
     ),
     Entry(
         (
-            "[Which|What] commands does edgewise have?",
-            "[What are the|List the|Show me the] edgewise commands[?|, please.]",
-            "What can I do with edgewise?",
+            *how(
+                "run one prompt",
+                "continue a text",
+                "complete a text",
+                "generate text once",
+                "give it a single prompt",
+                "get one completion",
+                "let a model finish a sentence",
+            ),
+            *about("edgewise run", "the run command"),
+            "[What is|What's] the difference between [chat and run|run and chat]?",
         ),
         (
-            "The commands are edgewise compile, chat, run, serve, inspect, diff and doctor.",
-            "edgewise has these commands: compile, chat, run, serve, inspect, diff and doctor.",
+            "edgewise run continues one prompt and prints the text. edgewise chat holds a "
+            "conversation.",
+            "Use edgewise run with a bundle and a prompt. It prints how the text goes on.",
+        ),
+    ),
+    Entry(
+        (
+            *how(
+                "look inside a bundle",
+                "inspect a bundle",
+                "see what a bundle contains",
+                "view the plan",
+                "see the kernels",
+                "look at the plans and sizes",
+                "open up a bundle",
+                "examine a model",
+            ),
+            *about("edgewise inspect", "the inspect command"),
+        ),
+        (
+            "edgewise inspect shows what is in a bundle: its programs, plans and sizes.",
+            "Use edgewise inspect with the bundle. It shows the programs, the plans and the sizes.",
+        ),
+    ),
+    Entry(
+        (
+            *how(
+                "compare two bundles",
+                "compare bundles",
+                "find the difference between bundles",
+                "see what changed",
+                "check two models against each other",
+                "find out why two bundles give other results",
+            ),
+            *about("edgewise diff", "the diff command"),
+        ),
+        (
+            "edgewise diff compares two bundles and shows the first kernel where they differ.",
+            "Use edgewise diff A B. It shows where two bundles differ.",
+        ),
+    ),
+    Entry(
+        (
+            *how(
+                "check my machine",
+                "check my setup",
+                "check the installation",
+                "find out what is missing",
+                "test whether my computer is ready",
+                "see if everything is installed",
+                "solve problems",
+                "fix an error",
+            ),
+            *about("edgewise doctor", "the doctor command"),
+            "[Something|edgewise|It] [does not work|doesn't work|is broken|fails][.|. What can I "
+            "do?|. What should I do?|. Help!]",
+            "[I get|There is] an error[.|, what now?|. What can I do?]",
+            "[Is my|How do I know if my] [machine|computer|setup] [ready|okay|good enough|right]?",
+        ),
+        (
+            "Run edgewise doctor. It checks your machine and says what is missing.",
+            "edgewise doctor checks your machine and tells you what to fix.",
+        ),
+    ),
+    Entry(
+        (
+            *how(
+                "list bundles",
+                "see all bundles",
+                "find my models",
+                "list my models",
+                "see which bundles I have",
+                "see the list of models",
+            ),
+            *about("edgewise ls", "the ls command"),
+            "[Which|What] [bundles|models] [do I have|are there|are on my machine]?",
+            "[List|Display|Print|Where are] [my|the|all] [bundles|models|compiled models].",
+        ),
+        (
+            "edgewise ls lists the bundles in dist and in the cache.",
+            "Use edgewise ls. It lists your bundles.",
+        ),
+    ),
+    Entry(
+        (
+            *how(
+                "remove a bundle",
+                "delete a compiled model",
+                "throw away a model",
+                "get rid of a bundle",
+                "free disk space",
+                "remove old models",
+                "erase a bundle",
+                "clean up",
+            ),
+            *about("edgewise rm", "the rm command"),
+        ),
+        (
+            "edgewise rm removes a bundle: edgewise rm NAME.",
+            "Use edgewise rm with the name of the bundle. It deletes it.",
+        ),
+    ),
+    Entry(
+        (
+            "[Which|What] [commands|subcommands] [does edgewise have|are there|exist|can I use|do "
+            "you know]?",
+            "[What are the|List the|Show me the|Name the|Print all|List all] [edgewise |]"
+            "[commands|subcommands][?|, please.|.]",
+            "What can I [do|type] with edgewise?",
+            "[How many|Are there more] commands [are there|does it have]?",
+            *about("the command line", "the edgewise commands"),
+        ),
+        (
+            "The commands are edgewise compile, chat, run, inspect, diff, ls, rm and doctor.",
+            "edgewise has these commands: compile, chat, run, inspect, diff, ls, rm and doctor.",
         ),
         ("edgewise compile writes a bundle, and edgewise chat lets you talk to it.",),
+    ),
+    Entry(
+        (
+            *how(
+                "serve a model",
+                "start a server",
+                "run a server",
+                "offer a model over HTTP",
+            ),
+            *about("edgewise serve"),
+        ),
+        ("There is no server yet. Use edgewise chat, edgewise run, or the Engine in Python.",),
     ),
 )

@@ -23,8 +23,8 @@ def model_config() -> LlamaConfig:
     return LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=256,
-        intermediate_size=640,
-        num_hidden_layers=4,
+        intermediate_size=512,
+        num_hidden_layers=5,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=64,

@@ -15,16 +15,16 @@ from .stories import story
 from .system import system_prompt
 
 _TOPICS: tuple[tuple[Callable[[Random, Known], list[Turn]], int], ...] = (
-    (tell, 22),
-    (recall, 28),
-    (sums, 12),
-    (numbers, 5),
-    (story, 13),
-    (about_edgewise, 15),
-    (chat, 11),
-    (who_are_you, 4),
-    (facts, 9),
-    (refusal, 7),
+    (tell, 38),
+    (recall, 36),
+    (sums, 15),
+    (numbers, 2),
+    (story, 9),
+    (about_edgewise, 34),
+    (chat, 13),
+    (who_are_you, 6),
+    (facts, 5),
+    (refusal, 8),
 )
 _FUNCTIONS = tuple(function for function, _ in _TOPICS)
 _WEIGHTS = tuple(weight for _, weight in _TOPICS)

@@ -11,6 +11,8 @@ _HELP = "[How can I help you[ today|]?|What can I do for you?|What would you lik
 _HELLO = (
     "[Hello|Hi|Hey|Hi there|Hello there|Hey there|Greetings|Good day|Howdy][!|.|]",
     "[Hello|Hi|Hey], [assistant|friend|computer|you][!|.]",
+    "[hi|hello|hey|yo|hiya|hallo|helloo|hii|Hey hey|Hello again|Anyone here|Are you there][!|?|]",
+    "[Nice|Good] to [meet|see] you[!|.]",
 )
 _HELLO_BACK = ("[Hello|Hi|Hi there|Hello there]! " + _HELP,)
 _TIMES = ("morning", "afternoon", "evening")
@@ -20,6 +22,9 @@ _GOOD_TIME_BACK = ("Good {time}! " + _HELP,)
 _BYE = (
     "[Goodbye|Bye|Bye bye|See you|See you later|Good night|Farewell|Until next time][!|.|]",
     "I have to go[ now|]. [Goodbye|Bye|See you][!|.]",
+    "[Ok|Okay|Well|So], [I must go|I have to leave|time to go|I am leaving|I am off]. "
+    "[Bye|Goodbye|See you|][!|.]",
+    "[bye|byebye|cya|cu|good night|later|see ya|take care|Have a nice day|Talk to you later][!|]",
     "[That is all|That's all][, thank you|, thanks| for today|].[ Bye!|]",
 )
 _BYE_BACK = (
@@ -32,7 +37,8 @@ ENTRIES = (
     Entry(
         (
             "How are you[ today| doing|]?",
-            "[How is it going|How's it going|How do you do|What's up|How do you feel]?",
+            "[How is it going|How's it going|How do you do|What's up|How do you feel|how r u|How "
+            "have you been|You okay|Everything okay|How is your day|How are things]?",
             "[Hello|Hi|Hey][!|,] how are you[ today| doing|]?",
             "Are you [well|okay|fine]?",
         ),
@@ -47,6 +53,8 @@ ENTRIES = (
             "[I am|I'm|I feel] [good|fine|very well|great|happy][ too| today|][, thank you|, "
             "thanks|].",
             "My day [is|was] [good|great|lovely|nice].",
+            "[I am|I'm|im] [fine|good|well|very good|okay|great], [and you|thank you|thanks|too].",
+            "[Fine|Good|Great|Very well|Not bad|Pretty good|All good][!|, thanks.|, thank you.|]",
         ),
         ("[I am glad to hear that|That is good to hear|How nice]! " + _HELP,),
     ),
@@ -76,7 +84,11 @@ ENTRIES = (
         (
             "[Thank you|Thanks|Many thanks|Thanks a lot|Thank you very much|Thank you so much]"
             "[!|.|]",
-            "[Great|Perfect|Good|Nice], [thank you|thanks]!",
+            "[Great|Perfect|Good|Nice|Okay|Oh|Lovely], [thank you|thanks|ty|thank u][!|]",
+            "[thanks|ty|tysm|Thank you|Thanks so much|cheers|Cheers|thx|thanks mate] [for your "
+            "help|for that|a bunch|again|for the answer|]",
+            "[I appreciate it|I am grateful|Much appreciated|You helped me|That helps|That was "
+            "useful|You are a great help][!|.|, thanks.]",
             "That was [helpful|very helpful|kind of you].",
         ),
         (
@@ -104,7 +116,7 @@ ENTRIES = (
         ),
         (
             "I am [not a person|no human]. I am a tiny language model, compiled with edgewise.",
-            "I am a small computer program: a language model with about 4 million parameters.",
+            "I am a small computer program: a language model with about {size} million parameters.",
         ),
     ),
     Entry(

@@ -7,24 +7,33 @@ from random import Random
 from . import words
 from .dialogue import Known, Turn, exchange
 
+_TELL = (
+    "[Tell|Please tell|Can you tell|Could you tell|Read|Make up|Tell|Invent for|Give|Could you "
+    "give] me "
+)
+_KIND = "[short |little |nice |funny |good |sweet |new |goodnight |fairy |]"
 _ASK_ANY = (
-    "[Tell|Please tell|Can you tell] me a [short |little |nice |]story[, please|].",
-    "[I would like|I'd like] to hear a story.",
-    "[Write|Make up|Do you know] a [short |]story[ for me|].",
+    _TELL + "a " + _KIND + "[story|tale][, please|].",
+    "[I would like|I'd like|I want|Time] [to hear|for] a " + _KIND + "story.",
+    "[Write|Make up|Do you know|Can I have|How about] a " + _KIND + "[story|tale][ for me|].",
+    "[A story|Story time|Another story|Story][!|, please.]",
+    "[I cannot sleep|I have time|It is raining|Let's relax][.|,] [tell me a story|a story].",
 )
 _ASK_HERO = (
-    "[Tell|Please tell|Can you tell|Could you tell] me a [short |little |]story about a(n) {hero}.",
-    "[Write|Make up] a [short |]story about a(n) {mood} {hero}.",
+    _TELL + "a " + _KIND + "[story|tale] [about|of] a(n) {hero}.",
+    "[Write|Make up|Invent] a " + _KIND + "story [about|of] a(n) {mood} {hero}.",
     "[I would like|I want] [a story|to hear a story] about a(n) {hero}.",
-    "[A|Another] story about a(n) {hero}, please.",
-    "Do you know a story about a(n) {hero}?",
+    "[A|Another] story [about|with] a(n) {hero}, please.",
+    "Do you know [a story|anything] about a(n) {hero}?",
 )
 _ASK_NAMED = (
-    "[Tell me|Write|Please write] a [short |]story about a(n) {hero} [named|called] {name}.",
-    "[Tell me|Write] a [short |]story about a(n) {mood} {hero} [named|called] {name}.",
+    _TELL + "a " + _KIND + "[story|tale] about a(n) {hero} [named|called|with the name] {name}.",
+    "[Write|Make up|I want] a " + _KIND + "story about a(n) {mood} {hero} [named|called] {name}.",
+    "[A story|Can I have a story|How about a story] [about|with] {name} the {hero}?",
+    _TELL + "a story in which a(n) {hero} is [named|called] {name}.",
 )
 _ASK_HELPER = (
-    "[Tell me|Write|Can you tell me] a [short |]story [about|with] a(n) {hero} and a(n) {helper}.",
+    "[Tell me|Write|Can you tell me] a [short |]story about a(n) {hero} and a(n) {helper}.",
 )
 _BORED = ("[I am|I'm] [so |]bored.", "What shall we do?", "[I am|I'm] [sad|tired|lonely].")
 _OFFER = ("[Shall I tell you|Would you like to hear|How about] a [little |short |]story?",)
@@ -111,8 +120,12 @@ _FOLLOW_UPS = (
         ),
     ),
     (
-        ("Who is {name}?", "Who was {name}?"),
-        ("{name} is the {mood} {hero} in the story.", "{name} is the {hero} from my story."),
+        (
+            "[And who|Who] [is|was] {name}?",
+            "[Who|What] was [the story|it] about?",
+            "[Who was|Who is] the [main character|hero][| in it| in the story]?",
+        ),
+        ("{name}, the {mood} {hero}.", "It was about {name}, the {hero}."),
     ),
 )
 
@@ -124,7 +137,7 @@ def story(rng: Random, known: Known) -> list[Turn]:
     is_he = hero in words.ALWAYS_HE or (hero not in words.ALWAYS_SHE and rng.random() < 0.5)
     he, him, his = ("he", "him", "his") if is_he else ("she", "her", "her")
     name = rng.choice(words.STORY_NAMES_HE if is_he else words.STORY_NAMES_SHE)
-    if rng.random() < 0.15:
+    if rng.random() < 0.45:
         name = words.made_up_word(rng).capitalize()
     others = (*words.STORY_NAMES_HE, *words.STORY_NAMES_SHE)
     friend = rng.choice([other for other in others if other != name])
@@ -145,7 +158,7 @@ def story(rng: Random, known: Known) -> list[Turn]:
         "His": his.capitalize(),
     }
     requests: tuple[tuple[str, ...], ...]
-    requests = (_ASK_ANY, _ASK_HERO, _ASK_HERO, _ASK_HERO, _ASK_NAMED, _ASK_HELPER)
+    requests = (_ASK_ANY, _ASK_ANY, _ASK_HERO, _ASK_HERO, _ASK_NAMED, _ASK_NAMED, _ASK_HELPER)
     turns: list[Turn] = []
     if rng.random() < 0.12:
         turns += exchange(rng, _BORED, _OFFER)

@@ -7,7 +7,7 @@ from random import Random
 from . import words
 from .dialogue import Known
 from .grammar import pick
-from .memory import FACTS, NAME, slots
+from .told import FACTS, NAME, slots
 
 _PLAIN = (
     "You are a [helpful|friendly|polite|kind|cheerful|small|] assistant.",
@@ -22,13 +22,16 @@ _NAMED = (
     "You are {me}, a [helpful|friendly|kind|cheerful|] assistant.",
     "Your name is {me}. [You are a helpful assistant.|Be kind.|Answer briefly.|]",
     "You are an assistant [named|called] {me}.",
+    "You are {me}. [Help the user.|Answer politely.|You like stories.|You know edgewise well.]",
+    "[The assistant|The assistant's name] is {me}.",
+    "[Pretend to be|Play the part of|Act as] {me}[.|, a helpful friend.]",
 )
 _USER_NAMED = ("The user is called {v}.", "The name of the user is {v}.", "The user's name is {v}.")
 
 
 def system_prompt(rng: Random, known: Known) -> str:
     """Return a system prompt, and note in `known` what it gave away."""
-    if rng.random() < 0.35:
+    if rng.random() < 0.5:
         known.own_name = words.any_name(rng)
         text = pick(rng, _NAMED, me=known.own_name)
     else:

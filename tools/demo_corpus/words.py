@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 FIRST_NAMES = tuple(
@@ -25,7 +26,11 @@ PET_NAMES = tuple(
 COLOURS = tuple(
     "blue red green yellow orange purple pink black white brown grey silver gold turquoise".split()
 )
-PETS = tuple("cat dog rabbit parrot hamster turtle horse goldfish mouse snake pony bird".split())
+PETS = tuple(
+    "cat dog rabbit parrot hamster turtle horse goldfish mouse snake pony bird kitten puppy".split()
+)
+PEOPLE = "sister brother friend mother father son daughter teacher boss cousin neighbour".split()
+OTHER = "book film movie sport animal season number game flower tree place band".split()
 CITIES = tuple(
     """
     Paris London Berlin Madrid Rome Lisbon Vienna Prague Oslo Stockholm Helsinki Dublin Athens
@@ -107,19 +112,54 @@ STORY_MOODS = (
     "gentle hungry"
 ).split()
 
-_STARTS = "b c d f g h j k l m n p r s t v w z br cl dr fl gr kr st tr sh th".split()
-_MIDDLES = "a e i o u ai ee ia oo".split()
-_ENDS = ["", "", "", "n", "l", "r", "s", "x", "th", "m", "k"]
+_SYLLABLE_STARTS = (
+    "b c d f g h j k l m n p qu r s t v w x y z br cl dr fl gr kr pr st tr sh th ch sk sl sw "
+    "gw sn zh pt"
+).split()
+_MIDDLES = "a e i o u y a e i o u ai ee ia oo au ei io ua".split()
+_SYLLABLE_ENDS = ["", "", "", "n", "l", "r", "s", "x", "th", "m", "k", "ck", "nd", "ld", "st", "rt"]
+_HALVES = (
+    "ash birch black bright brook bram cobble copper crick dapple dusk fen fern fiddle flint frost "
+    "gold grim hollow iron jay kettle lark maple marsh mist moss nettle oak oat pepper pine quick "
+    "raven rose rust sand silver snap stone storm sun tangle thistle tumble velvet whistle wil win "
+    "wolf yarrow"
+).split()
+_TAILS = (
+    "bell berry by bury cliff croft dale ford foot gate ham hart hill horn ley ling low mere mond "
+    "more ness pip ridge shade son sworth ton town tree wald ward water well worth wick wing y"
+).split()
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def any_name(rng: Random) -> str:
-    """Return a first name; one in four is made up, so that a model learns to copy, not to list."""
-    if rng.random() < 0.75:
+    """Return a first name; most are made up, so that a model learns to copy, not to list."""
+    if rng.random() < 0.35:
         return rng.choice(FIRST_NAMES)
     return made_up_word(rng).capitalize()
 
 
+def any_of(rng: Random, known: Sequence[str], capital: bool = False) -> str:
+    """Return one of `known`, or, nearly as often, a word that nobody knows."""
+    if rng.random() < 0.55:
+        return rng.choice(known)
+    word = made_up_word(rng)
+    return word.capitalize() if capital else word
+
+
 def made_up_word(rng: Random) -> str:
-    """Return a word of two or three syllables that means nothing."""
-    syllables = (rng.choice(_STARTS) + rng.choice(_MIDDLES) for _ in range(rng.randint(1, 2)))
-    return "".join(syllables) + rng.choice(_STARTS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
+    """Return a word that means nothing: of syllables, of two halves, altered, or of any letters."""
+    draw = rng.random()
+    if draw < 0.5:
+        return "".join(
+            rng.choice(_SYLLABLE_STARTS) + rng.choice(_MIDDLES) for _ in range(rng.randint(1, 3))
+        ) + rng.choice(_SYLLABLE_ENDS)
+    if draw < 0.7:
+        return rng.choice(_HALVES) + rng.choice(_TAILS)
+    if draw < 0.9:
+        word = list(rng.choice((*FIRST_NAMES, *PET_NAMES, *CITIES)).lower())
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(word))
+            word[at : at + rng.randint(0, 1)] = rng.choice(_LETTERS)
+        return "".join(word)
+    vowel = rng.choice("aeiou")
+    return vowel + "".join(rng.choice(_LETTERS) for _ in range(rng.randint(2, 6)))
