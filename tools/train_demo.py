@@ -7,38 +7,28 @@ with Ctrl-C and started again: it goes on from the checkpoint in --work.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from threading import Event
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer
-from torch.nn import functional
-from transformers import LlamaForCausalLM
 
 # As a script, this file sees its own folder, not the root that its package is named from.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.demo_corpus import TURN_END, Dialogue, Turn
-from tools.demo_corpus.export import export, model_config
-from tools.demo_corpus.packing import Batch, BatchShape, make_batch
+from tools.demo_corpus.curve import loss_svg
+from tools.demo_corpus.export import export
 from tools.demo_corpus.tokenizer import token_id, train_tokenizer
+from tools.demo_corpus.training import Recipe, Run, resume, save, start, train_step
 
 TOKENIZER_DIALOGUES = 30_000
-WARMUP_STEPS = 60
-# Most batches hold short rows, which cost little attention. Every eighth has rows twice as long, so
-# that far positions are trained as well.
-SHORT_BLOCKS = (1, 4)
-LONGER = ((8, 2, (6, 12)),)
 SAMPLE_PROMPTS = (
     "Hello!",
     "What is edgewise?",
@@ -47,112 +37,6 @@ SAMPLE_PROMPTS = (
     "My name is Zorblat. What is my name?",
     "Can a bundle run without a graphics card?",
 )
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What decides the weights; a run goes on with the recipe it began with."""
-
-    seed: int
-    steps: int
-    rows: int
-    columns: int
-    learning_rate: float
-    embedding_rate: float
-    prompt_weight: float
-    bfloat16: bool
-
-
-@dataclass
-class Run:
-    """A training run under way."""
-
-    recipe: Recipe
-    tokenizer: Tokenizer
-    model: LlamaForCausalLM
-    optimizers: list[torch.optim.Optimizer]
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    losses: list[float] = field(default_factory=list)
-    limit: float = float("inf")
-
-    @property
-    def done(self) -> float:
-        """The share of the run that is over: of its steps, or of its time if that is more."""
-        return max(self.step / self.recipe.steps, self.seconds / self.limit)
-
-
-def start(recipe: Recipe, tokenizer: Tokenizer) -> Run:
-    """Return a run at step 0."""
-    torch.manual_seed(recipe.seed)
-    model = LlamaForCausalLM(model_config())
-    matrices: list[torch.nn.Parameter] = []
-    rest: list[torch.nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        is_matrix = parameter.ndim == 2 and "embed" not in name
-        (matrices if is_matrix else rest).append(parameter)
-    # Muon learns more from each token than AdamW does, and tokens are what a small machine lacks.
-    muon = torch.optim.Muon(
-        matrices,
-        lr=recipe.learning_rate,
-        weight_decay=0.05,
-        momentum=0.95,
-        adjust_lr_fn="match_rms_adamw",
-    )
-    adam = torch.optim.AdamW(rest, lr=recipe.embedding_rate, betas=(0.9, 0.98), weight_decay=0.0)
-    for optimizer in (muon, adam):
-        for group in optimizer.param_groups:
-            group["peak"] = group["lr"]
-    return Run(recipe, tokenizer, model, [muon, adam])
-
-
-def batch_for(run: Run) -> Batch:
-    """Return the batch of the run's current step."""
-    recipe = run.recipe
-    shape = BatchShape(recipe.rows, recipe.columns, SHORT_BLOCKS)
-    for every, times, blocks in LONGER:
-        if run.step % every == every - 1:
-            shape = BatchShape(recipe.rows // times, recipe.columns * times, blocks)
-            break
-    # The tokenizer was trained on the dialogues of the seed itself; these are other ones.
-    return make_batch(run.tokenizer, recipe.seed + 1, run.step, shape, recipe.prompt_weight)
-
-
-def learning_rate_factor(step: int, done: float) -> float:
-    """Rise over the first steps, hold, and fall straight to zero over the last 60 percent."""
-    return max(0.0, min((step + 1) / WARMUP_STEPS, 1.0, (1 - done) / 0.6))
-
-
-def train_step(run: Run, forward: Callable[..., Any]) -> float:
-    """Take one step; return the loss on the assistant's text, in nats per token."""
-    batch = batch_for(run)
-    factor = learning_rate_factor(run.step, run.done)
-    for optimizer in run.optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * factor
-    precision = (
-        torch.autocast("cpu", dtype=torch.bfloat16) if run.recipe.bfloat16 else nullcontext()
-    )
-    with precision:
-        logits = forward(
-            input_ids=batch.ids,
-            position_ids=batch.positions,
-            attention_mask=batch.mask,
-            use_cache=False,
-        ).logits
-    losses = functional.cross_entropy(
-        logits[:, :-1].flatten(0, 1).float(), batch.ids[:, 1:].flatten(), reduction="none"
-    )
-    weights = batch.weights[:, :-1].flatten()
-    ((losses * weights).sum() / weights.sum()).backward()
-    torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
-    for optimizer in run.optimizers:
-        optimizer.step()
-        optimizer.zero_grad()
-    run.step += 1
-    run.tokens += int((batch.weights > 0).sum())
-    return float(losses.detach()[batch.answers[:, :-1].flatten()].mean())
 
 
 def answer(run: Run, prompt: str, limit: int = 120) -> str:
@@ -166,42 +50,6 @@ def answer(run: Run, prompt: str, limit: int = 120) -> str:
     new = out[0, ids.shape[1] :].tolist()
     ended = new[-1] == token_id(run.tokenizer, TURN_END)
     return str(run.tokenizer.decode(new)) + ("" if ended else " [no end]")
-
-
-def save(run: Run, path: Path) -> None:
-    """Write a checkpoint, under a temporary name first."""
-    state = {
-        "recipe": vars(run.recipe),
-        "tokenizer": run.tokenizer.to_str(),
-        "model": run.model.state_dict(),
-        "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
-        "step": run.step,
-        "tokens": run.tokens,
-        "seconds": run.seconds,
-        "losses": run.losses,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    torch.save(state, new)
-    os.replace(new, path)
-
-
-def resume(recipe: Recipe, path: Path) -> Run:
-    """Return the run that `path` holds."""
-    state = torch.load(path, weights_only=True)
-    # Only the length may change: the learning rate then falls to zero sooner or later.
-    if {**state["recipe"], "steps": recipe.steps} != vars(recipe):
-        raise SystemExit(
-            f"{path} was written by another recipe: {state['recipe']}. "
-            "Give the same options to go on with it, or --fresh to start over."
-        )
-    run = start(recipe, Tokenizer.from_str(state["tokenizer"]))
-    run.model.load_state_dict(state["model"])
-    for optimizer, saved in zip(run.optimizers, state["optimizers"], strict=True):
-        optimizer.load_state_dict(saved)
-    run.step, run.tokens, run.seconds = state["step"], state["tokens"], state["seconds"]
-    run.losses = state["losses"]
-    return run
 
 
 def train(run: Run, args: argparse.Namespace, keep: Callable[[], None]) -> bool:
@@ -249,6 +97,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--fresh", action="store_true", help="start over, even if there is a checkpoint")
     add("--export-only", action="store_true", help="export the checkpoint as it is; do not train")
     add("--snapshot", type=Path, help="also export here whenever a checkpoint is saved")
+    add("--curve", type=Path, help="also draw the loss of all steps here, as SVG")
     add("--steps", type=int, default=3600, help="steps to train (default: %(default)s)")
     add("--minutes", type=float, help="end after so long, even if fewer steps were taken")
     add("--compile", action="store_true", help="compile the model with torch.compile first")
@@ -307,6 +156,8 @@ def main() -> None:
         if not finished:
             raise SystemExit(f"stopped at step {run.step}; run the same command again to go on")
     export(run.model, run.tokenizer, args.out)
+    if args.curve:
+        args.curve.write_text(loss_svg(run.losses))
     print(f"wrote {args.out} after {run.step} steps and {run.seconds / 60:.1f} minutes")
 
 
