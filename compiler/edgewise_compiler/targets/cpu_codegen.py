@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,6 +63,7 @@ def build_library(
     linker = find_linker()
     relays = [relay_function(symbol, len(f.params)) for symbol, f in kernels.items()]
     with (
+        _interrupts_kept(),
         storage_errors("compile in", path.parent),
         tempfile.TemporaryDirectory(prefix="edgewise-") as temporary,
         ThreadPoolExecutor(os.cpu_count()) as pool,
@@ -73,6 +77,21 @@ def build_library(
             objects[-1].write_bytes(future.result())
         _link(linker, objects, path)
     progress(1, 1)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Puts Python's handler of Ctrl-C back as it was.
+
+    The solver inside TVM takes SIGINT while it works and gives it back in a way that lets system
+    calls restart, so that nothing waiting notices; two solvers may even give it back to each other.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @lru_cache(maxsize=512)

@@ -17,7 +17,7 @@ from typing import Any
 from edgewise_runtime.errors import DeviceError
 
 PATIENCE = 0.05
-"""Seconds between looks at a job after Ctrl-C: long enough to cost nothing."""
+"""Seconds between looks for a Ctrl-C while waiting for a job: long enough to cost nothing."""
 
 
 class _Job:
@@ -126,7 +126,10 @@ class KernelThread:
         job = _Job(function, args)
         try:
             self._queue.put(job)
-            job.done.acquire()
+            # A signal whose handler lets system calls restart, which libraries arrange, or one that
+            # arrives just before the wait, wakes no one: the next look notices it.
+            while not job.done.acquire(timeout=PATIENCE):
+                pass
         except BaseException:
             if not job.claim.acquire(blocking=False):
                 _wait(job)

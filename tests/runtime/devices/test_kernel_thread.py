@@ -102,7 +102,11 @@ def test_more_interrupts_wait_as_well(thread: KernelThread) -> None:
         timer.join()
 
 
-def test_an_interrupted_call_that_has_not_begun_never_does(thread: KernelThread) -> None:
+@pytest.mark.parametrize("restarting", [False, True])
+def test_an_interrupted_call_that_has_not_begun_never_does(
+    thread: KernelThread, restarting: bool
+) -> None:
+    signal.siginterrupt(signal.SIGINT, not restarting)
     release, ran = threading.Event(), []
     other = threading.Thread(target=thread.call, args=(release.wait, 10))
     other.start()
@@ -110,6 +114,7 @@ def test_an_interrupted_call_that_has_not_begun_never_does(thread: KernelThread)
     begin = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         thread.call(ran.append, 1)
+    signal.siginterrupt(signal.SIGINT, True)
     assert time.perf_counter() - begin < 5
     release.set()
     other.join()
