@@ -91,7 +91,8 @@ class CpuLowering:
         inputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
             "step": ("int32", (8,)),
             "tokens": ("int32", (rows,)),
-            "positions": ("int32", (rows,)),
+            # One position a token; models that rotate by several (M-RoPE) will have more columns.
+            "positions": ("int32", (rows, 1)),
             "row_seq": ("int32", (rows,)),
             "logit_rows": ("int32", (batch,)),
             "table": ("int32", (batch, TABLE_HEADER + bounds.pages)),

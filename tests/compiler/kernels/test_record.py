@@ -50,7 +50,7 @@ class State:
             "sampled": [*self.sampled, *[0] * (B - len(self.sampled))],
             "table": table,
             "tokens": np.full(N, -5),
-            "positions": np.full(N, -5),
+            "positions": np.full((N, 1), -5),
             "ring": np.full((B, 64), -5),
             "eos": eos,
             "counts": rng.integers(0, 5, (B, V)),
@@ -77,7 +77,7 @@ class State:
 def test_the_token_goes_where_the_next_step_and_the_host_read_it(isa: str) -> None:
     state = State([7, 8, 9, 10], count=3).run(isa)
     assert state.changed("tokens") == [((i,), 7 + i) for i in range(B)]
-    assert state.changed("positions") == [((i,), 21) for i in range(B)]
+    assert state.changed("positions") == [((i, 0), 21) for i in range(B)]
     assert state.changed("ring") == [((i, 3), 7 + i) for i in range(B)]
     fields = [[((i, 0), 21), ((i, 5), 4)] for i in range(B)]
     assert state.changed("table") == [change for row in fields for change in row]
@@ -86,7 +86,7 @@ def test_the_token_goes_where_the_next_step_and_the_host_read_it(isa: str) -> No
 
 def test_after_prefill_the_length_is_already_that_of_the_prompt() -> None:
     state = State([7, 8, 9, 10]).run(advance=False)
-    assert state.changed("positions") == [((i,), 20) for i in range(B)]
+    assert state.changed("positions") == [((i, 0), 20) for i in range(B)]
     assert state.changed("table") == [((i, 5), 1) for i in range(B)]
 
 

@@ -96,7 +96,14 @@ class Appended:
         self.q[...] = np.nan
         self.kv = poisoned_pool(pool, heads, kv_dtype)
         step = self.batch
-        inputs = (self.qkv, self.rope, step.positions, step.row_seq, step.table, *self.norms)
+        inputs = (
+            self.qkv,
+            self.rope,
+            step.positions[:, None],
+            step.row_seq,
+            step.table,
+            *self.norms,
+        )
         compiled(heads, kv_dtype, norm, isa)(*inputs, self.q, self.kv, step.step)
 
     def expected(self) -> tuple[Array, Array, Array]:

@@ -78,9 +78,9 @@ def rope_append(
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
-    then the sines of a position; positions, row_seq int32 [N]; table int32 [B, 8+MP]; with
-    ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head before the
-    rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D], written;
+    then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
+    [B, 8+MP]; with ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
+    before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D], written;
     step int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave kv alone.
 
     Args:
@@ -97,7 +97,7 @@ def rope_append(
     arguments = [
         Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
         Arg("rope", "float32", (C, 2, D // 2)),
-        Arg("positions", "int32", (N,)),
+        Arg("positions", "int32", (N, 1)),
         Arg("row_seq", "int32", (N,)),
         Arg("table", "int32", (B, HEADER + MP)),
         *norms,
@@ -126,7 +126,7 @@ def rope_append(
 
         def one_row(row: Expr) -> None:
             x = T.sblock_alloc_buffer((D,), "float32")
-            position = let(positions[row])
+            position = let(positions[row, 0])
             with T.serial(0, HQ) as h:
                 head(x, row, h * D, position, q_norm)
                 with T.serial(0, D // LANES) as i:

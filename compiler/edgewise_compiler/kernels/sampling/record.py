@@ -36,16 +36,16 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
     token and kv_len, where the next step reads them; with a penalty on, counts learns of the token.
     A stopped sequence stays as it is.
 
-    Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens, positions
-    int32 [N], written; ring int32 [B, 64], written (it wraps around); eos int32 [16], padded with
-    -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8]; step int32 [8],
+    Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens int32 [N]
+    and positions int32 [N, 1], written; ring int32 [B, 64], written (it wraps around); eos int32
+    [16], padded with -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8]; step int32 [8],
     whose field 1 is the number of sequences.
     """
     arguments = [
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, HEADER + MP)),
         Arg("tokens", "int32", (N,)),
-        Arg("positions", "int32", (N,)),
+        Arg("positions", "int32", (N, 1)),
         Arg("ring", "int32", (B, RING)),
         Arg("eos", "int32", (STOP_TOKENS,)),
         Arg("counts", "int32", (B, V)),
@@ -74,7 +74,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
             store(ring, token, row, count & (RING - 1))
             store(table, count + 1, row, COUNT)
             store(tokens, token, row)
-            store(positions, length, row)
+            store(positions, length, row, 0)
             with when(penalized(sampling_f, row)):
                 slot = let(table[row, SLOT])
                 store(counts, counts[slot, token] + 1, slot, token)
