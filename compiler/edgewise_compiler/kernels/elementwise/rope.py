@@ -80,8 +80,9 @@ def rope_append(
     Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
     then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
     [B, 8+MP]; with ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
-    before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D], written;
-    step int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave kv alone.
+    before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D],
+    written; step int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave
+    kv alone.
 
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.

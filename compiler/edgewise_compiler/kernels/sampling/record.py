@@ -38,8 +38,8 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
 
     Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens int32 [N]
     and positions int32 [N, 1], written; ring int32 [B, 64], written (it wraps around); eos int32
-    [16], padded with -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8]; step int32 [8],
-    whose field 1 is the number of sequences.
+    [16], padded with -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8];
+    step int32 [8], whose field 1 is the number of sequences.
     """
     arguments = [
         Arg("sampled", "int32", (B,)),
