@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import BundleFactory
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
@@ -126,18 +129,29 @@ def test_relative_and_late_imports_are_understood() -> None:
     ]
 
 
-@pytest.mark.parametrize("package", ["edgewise_runtime", "edgewise"])
-def test_importing_what_runs_bundles_never_loads_the_compiler(package: str) -> None:
-    code = (
-        f"import sys, {package}\n"
-        "print([m for m in ('tvm', 'edgewise_compiler', 'torch') if m in sys.modules])"
-    )
-    path = ":".join(str(folder.parent) for folder in FOLDERS.values())
+def loaded_after(code: str) -> str:
+    """Which packages of the compiler's side a fresh process has loaded once it ran `code`."""
+    watched = ("tvm", "edgewise_compiler", "torch")
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": path},
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(set({watched}) & sys.modules.keys())"],
+        env={**os.environ, "PYTHONPATH": ":".join(str(f.parent) for f in FOLDERS.values())},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == "[]"
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("package", ["edgewise_runtime", "edgewise"])
+def test_importing_what_runs_bundles_never_loads_the_compiler(package: str) -> None:
+    assert loaded_after(f"import {package}") == "set()"
+
+
+def test_running_a_bundle_never_loads_the_compiler(bundles: BundleFactory) -> None:
+    bundle = bundles("llama-gqa2-tied-linear")
+    code = (
+        "from edgewise import Engine\n"
+        f"with Engine({str(bundle)!r}) as engine:\n"
+        "    assert len(engine.generate([1, 2, 3], max_tokens=4, ignore_eos=True).token_ids) == 4"
+    )
+    assert loaded_after(code) == "set()"
