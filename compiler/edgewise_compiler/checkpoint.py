@@ -30,6 +30,7 @@ MAX_BYTES = {
     "generation_config.json": 4 << 20,
     "tokenizer.json": 256 << 20,
     "tokenizer_config.json": 16 << 20,
+    "special_tokens_map.json": 4 << 20,
     "chat_template.jinja": 4 << 20,
 }
 """Files that are read whole, and how large each may be."""
@@ -37,6 +38,7 @@ MAX_BYTES = {
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
     "chat_template.jinja",
     "generation_config.json",
 )

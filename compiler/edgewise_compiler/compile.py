@@ -54,13 +54,6 @@ MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096
 MAX_PAGES = 1 << 16
 
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "generation_config.json",
-)
-
 
 @dataclass(frozen=True)
 class Options:
@@ -159,7 +152,7 @@ def compile_model(
                 programs.append(_write_program(folder, low, built, isa, compiled))
             # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
-            _copy_tokenizer(checkpoint.path, folder)
+            _copy_files(checkpoint.files, folder)
             name = destination.resolve().name
             write_manifest(folder, _manifest(name, folder, checkpoint, options, tensors, programs))
             tell("Writing the bundle", 1, 1)
@@ -309,11 +302,10 @@ def _write_program(
     )
 
 
-def _copy_tokenizer(source: Path, folder: Path) -> None:
-    for name in _TOKENIZER_FILES:
-        if (source / name).is_file():
-            with storage_errors("copy", folder / name):
-                shutil.copyfile(source / name, folder / name)
+def _copy_files(files: Sequence[Path], folder: Path) -> None:
+    for source in files:
+        with storage_errors("copy", source):
+            shutil.copyfile(source, folder / source.name)
 
 
 def _manifest(
