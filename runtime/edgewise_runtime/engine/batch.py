@@ -59,7 +59,9 @@ class Batch:
         self._table([sequence], kv_len=len(sequence.prompt), q_len=1)
         self.sampling([sequence])
         if sequence.params.penalized:
-            counts = np.bincount(sequence.prompt, minlength=self._vocab).astype(np.int32)
+            # Twice the times sampled, plus 1 for a token of the prompt.
+            counts = np.zeros(self._vocab, np.int32)
+            counts[list(sequence.prompt)] = 1
             self._program.write("counts", counts, sequence.slot * self._vocab)
 
     def decode(self, sequences: Rows[Sequence]) -> None:

@@ -52,8 +52,8 @@ class SamplingParams:
         top_p: keep the likeliest tokens that together reach this probability; 1 keeps all.
         min_p: keep tokens with at least this fraction of the likeliest one's probability.
         repetition_penalty: divide the positive and multiply the negative logits of tokens seen.
-        presence_penalty: subtract from the logits of tokens seen.
-        frequency_penalty: subtract, times how often the token was seen.
+        presence_penalty: subtract from the logits of tokens of the answer so far.
+        frequency_penalty: subtract, times how often the answer has the token.
         logit_bias: token id to what is added to its logit.
         seed: of the random numbers; the same seed and request give the same text. None: any.
         stop: end before the first of these strings, which is not part of the text.

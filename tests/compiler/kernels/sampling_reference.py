@@ -100,7 +100,9 @@ def scores(logits: Array, counts: Array, request: Request) -> Array:
     values = np.float32(logits)
     if request.penalized:
         repetition = np.float32(request.repetition)
-        shift = fma(-np.float32(request.frequency), counts, -np.float32(request.presence))
+        sampled = np.int64(counts) >> 1
+        shift = fma(-np.float32(request.frequency), sampled, -np.float32(request.presence))
+        shift = np.where(sampled > 0, shift, np.float32(0))
         weaker = np.where(values > 0, values / repetition + shift, fma(values, repetition, shift))
         values = np.where(counts > 0, weaker, values)
     values = _clean(values)
@@ -137,7 +139,10 @@ def kept(values: Array, masses: Array, request: Request) -> Array:
 
 
 def sample(logits: Array, counts: Array, request: Request, position: int) -> int:
-    """The token that the kernel draws at ``position`` from logits[V] and counts[V]."""
+    """The token that the kernel draws at ``position`` from logits[V] and counts[V].
+
+    ``counts`` is twice the times a token was sampled, plus 1 if the prompt has it.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         values = scores(logits, counts, request)
         if np.isneginf(values.max()):
@@ -160,7 +165,8 @@ def distribution(logits: Array, counts: Array, request: Request) -> Array:
     values[seen] = np.where(values > 0, values / request.repetition, values * request.repetition)[
         seen
     ]
-    values -= request.presence * seen + request.frequency * counts
+    sampled = np.int64(counts) >> 1
+    values -= request.presence * (sampled > 0) + request.frequency * sampled
     for token, bias in request.biases:
         values[token] += bias
     p = np.exp((values - values.max()) / request.temperature)

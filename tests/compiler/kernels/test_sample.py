@@ -177,6 +177,8 @@ def test_the_reference_keeps_what_the_textbook_keeps(name: str) -> None:
         np.testing.assert_allclose(masses / masses.sum(), p, rtol=0, atol=3e-6)
 
 
+IN_PROMPT, SAMPLED_ONCE = 1, 2
+
 PENALTIES = {
     "repetition": Request(temperature=1.0, repetition=1.3),
     "encouraged repetition": Request(temperature=1.0, repetition=0.6),
@@ -193,7 +195,7 @@ def test_penalties_weaken_tokens_that_have_occurred(name: str, isa: str) -> None
     rng = rng_for(11)
     rows = []
     for i in range(B):
-        counts = rng.poisson(0.4, LARGE)
+        counts = rng.poisson(1.0, LARGE)
         logits = SHAPES["holes" if i % 2 else "peaked"](LARGE, i)
         rows.append(Row(logits, replace(PENALTIES[name], seed=i), counts, kv_len=i))
     assert run(B, rows, isa) == [
@@ -201,10 +203,32 @@ def test_penalties_weaken_tokens_that_have_occurred(name: str, isa: str) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("seen", "request_", "expected"),
+    [
+        (IN_PROMPT, Request(presence=2.0), 3),
+        (IN_PROMPT, Request(frequency=2.0), 3),
+        (IN_PROMPT, Request(repetition=2.0), 7),
+        (SAMPLED_ONCE, Request(presence=2.0), 7),
+        (SAMPLED_ONCE, Request(frequency=2.0), 7),
+        (SAMPLED_ONCE, Request(frequency=0.6), 3),
+        (2 * SAMPLED_ONCE, Request(frequency=0.6), 7),
+        (SAMPLED_ONCE, Request(repetition=2.0), 7),
+    ],
+)
+def test_presence_and_frequency_look_at_the_answer_and_repetition_at_the_prompt_too(
+    seen: int, request_: Request, expected: int
+) -> None:
+    logits, counts = np.zeros(SMALL), np.zeros(SMALL, int)
+    logits[[3, 7]] = 5.0, 4.0
+    counts[3] = seen
+    assert run(B, [Row(logits, request_, counts)], BEST) == [expected]
+
+
 @pytest.mark.parametrize("name", PENALTIES)
 def test_the_reference_penalizes_as_the_textbook_does(name: str) -> None:
     request = replace(PENALTIES[name], temperature=1.0, top_p=1.0)
-    logits, counts = peaked(LARGE, 2), rng_for(3).poisson(0.4, LARGE)
+    logits, counts = peaked(LARGE, 2), rng_for(3).poisson(1.0, LARGE)
     masses = weights(scores(logits, counts, request), 1.0)
     p = distribution(logits, counts, request)
     np.testing.assert_allclose(masses / masses.sum(), p, rtol=0, atol=3e-6)

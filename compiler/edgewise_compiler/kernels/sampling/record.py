@@ -33,7 +33,8 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
     For each: with ``advance`` kv_len grows by 1 (the token this step put into the KV memory); the
     token goes to ``ring`` and count grows by 1; stop becomes 1 if the token is one of ``eos``
     (unless ignore_eos is set), else 2 once kv_len reaches the limit; tokens and positions get the
-    token and kv_len, where the next step reads them; with a penalty on, counts learns of the token.
+    token and kv_len, where the next step reads them; with a penalty on, counts grows by 2 (its last
+    bit says whether the token is in the prompt).
     A stopped sequence stays as it is.
 
     Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens int32 [N]
@@ -77,7 +78,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
             store(positions, length, row, 0)
             with when(penalized(sampling_f, row)):
                 slot = let(table[row, SLOT])
-                store(counts, counts[slot, token] + 1, slot, token)
+                store(counts, counts[slot, token] + 2, slot, token)
             at_limit = T.Select(length >= table[row, LIMIT], 2, 0)
             store(table, at_limit, row, STOP)
             with when(T.EQ(sampling_i[row, IGNORE_EOS], 0)), T.serial(0, STOP_TOKENS) as i:

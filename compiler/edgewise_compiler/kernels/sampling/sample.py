@@ -37,8 +37,9 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
 
     In order: penalties, biases, temperature, top-k, top-p, min-p, draw.
 
-      * A token that has occurred is penalized: its logit is divided by ``repetition`` if positive,
-        else multiplied (as in transformers), then reduced by presence + frequency*count (OpenAI).
+      * A token that occurs in prompt or answer has its logit divided by ``repetition`` if positive,
+        else multiplied (as in transformers); one that was sampled ``count`` times before has it
+        reduced by presence + frequency*count (OpenAI).
       * Biases are added in the order listed; -inf bans a token. Entries outside the vocabulary do
         nothing, a token listed twice gets both.
       * A logit that is NaN is -inf: never chosen. Without any other, the token is 0.
@@ -55,7 +56,8 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
 
     Arguments of the PrimFunc: logits float32 [B, VP], of which the first V columns count; table
     int32 [B, 8+MP]; sampling_f float32, sampling_i int32 [B, 8]; bias_ids int32, bias_values
-    float32 [B, 320]; counts int32 [B, V], row ``slot`` of the table, only read when a penalty is
+    float32 [B, 320]; counts int32 [B, V] (twice the times sampled, plus 1 for a token
+    of the prompt), row ``slot`` of the table, only read when a penalty is
     on; sampled int32 [B], written, except for rows that are stopped; the arguments of
     :func:`~edgewise_compiler.kernels.sampling.scratch.sample_scratch`, written; step int32 [8],
     whose field 1 is the number of sequences.

@@ -133,18 +133,25 @@ def _write_scores(w: Work, row: Expr, first: Expr, count: Expr, *, penalties: bo
 
 
 def _penalize(w: Work, row: Expr, score: Expr, seen: Expr) -> Expr:
-    """Repetition as transformers does it, then OpenAI's presence and frequency penalties."""
+    """Repetition as transformers does it, then OpenAI's presence and frequency penalties.
+
+    ``seen`` is twice the times the token was sampled, plus 1 if it is in the prompt: repetition
+    looks at both, the other two at what was sampled only.
+    """
     lanes = lanes_of(score)
+    zero = splat(0, lanes, "int32")
+    sampled = let(seen >> splat(1, lanes, "int32"))
 
     def minus(field: int) -> Expr:
         return splat(w.sampling_f[row, field] * float32(-1.0), lanes)
 
     repetition = splat(w.sampling_f[row, REPETITION], lanes)
-    shift = let(fma(minus(FREQUENCY), cast(seen, "float32"), minus(PRESENCE), w.isa))
+    amount = fma(minus(FREQUENCY), cast(sampled, "float32"), minus(PRESENCE), w.isa)
+    shift = let(T.Select(sampled > zero, amount, splat(0.0, lanes)))
     weaker = T.Select(
         score > splat(0.0, lanes), score / repetition + shift, fma(score, repetition, shift, w.isa)
     )
-    return T.Select(seen > splat(0, lanes, "int32"), weaker, score)
+    return T.Select(seen > zero, weaker, score)
 
 
 def _clean(score: Expr) -> Expr:
