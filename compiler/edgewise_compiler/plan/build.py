@@ -144,4 +144,4 @@ def _buffer(tensor: Tensor) -> p.Buffer:
         else:
             size = extent if size == 1 else ("mul", size, extent)
     total: Expr = fixed if size == 1 else ("mul", size, fixed)
-    return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total)
+    return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total, reset=tensor.reset)

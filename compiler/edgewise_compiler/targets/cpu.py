@@ -115,7 +115,7 @@ class CpuLowering:
             dtype, shape = outputs[name]
             return Tensor(name, "output", dtype, shape)
         if name == "counts":
-            return Tensor(name, "state", "int32", (batch, cfg.vocab))
+            return Tensor(name, "state", "int32", (batch, cfg.vocab), reset="slot")
         raise CompileError(f"No step buffer is called {name!r}.")
 
     @property
