@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgewise.cache import Progress, find_bundle
 from edgewise.options import SamplingOptions
-from edgewise.prompts import prompt_ids
+from edgewise.prompts import prompt_ids, token_ids
 from edgewise.stream import Stream
 from edgewise.turns import Turns
 from edgewise_runtime.bundle import Bundle, ModelInfo
@@ -218,10 +218,10 @@ class Engine:
         """Return the logits after each token: float32 [len(tokens), vocab].
 
         Raises:
-            InputError: no tokens, too many, or an id outside the vocabulary.
+            InputError: no tokens, too many, or what is no id of the vocabulary.
         """
         with self._turns.take():
-            return self._core.score([int(token) for token in tokens])
+            return self._core.score(token_ids(tokens))
 
     def close(self) -> None:
         """Cancel an open stream and release the memory. Closing twice is fine."""
@@ -275,6 +275,7 @@ class Engine:
             for _, text in self._core.run([sequence]):
                 if text:
                     yield text
+                    self._turns.adopt()
 
 
 def _context(model: ModelInfo, asked: int | None) -> int:

@@ -31,12 +31,29 @@ def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[list[tuple[int, ...]]
     return prompts, False
 
 
+def token_ids(tokens: Any) -> tuple[int, ...]:
+    """Return token ids as Python's own integers.
+
+    Raises InputError ``input.prompt`` for anything else.
+    """
+    ids = _whole(tokens)
+    if ids is None:
+        raise InputError(
+            f"{shorten(tokens)} is no list of token ids.",
+            remedy="Pass whole numbers, such as tokenizer.encode(text) returns.",
+            code="input.prompt",
+        )
+    return ids
+
+
 def _ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...] | None:
     """Return the ids of one prompt, None where it is not one."""
-    if isinstance(prompt, str):
-        return tuple(tokenizer.encode(prompt))
-    if isinstance(prompt, list | tuple | np.ndarray) and all(
-        isinstance(item, int | np.integer) for item in prompt
+    return tuple(tokenizer.encode(prompt)) if isinstance(prompt, str) else _whole(prompt)
+
+
+def _whole(items: Any) -> tuple[int, ...] | None:
+    if isinstance(items, list | tuple | np.ndarray) and all(
+        isinstance(item, int | np.integer) and not isinstance(item, bool) for item in items
     ):
-        return tuple(int(item) for item in prompt)
+        return tuple(int(item) for item in items)
     return None

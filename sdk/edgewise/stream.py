@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from types import TracebackType
 
 from edgewise_runtime.engine.completion import Completion
@@ -14,7 +15,7 @@ class Stream(Iterator[str]):
     """Iterates over pieces of text; none is empty, and none ends inside a character.
 
     Its engine is busy until the stream has ended, been closed or been dropped. Use it in a
-    ``with`` block, or close it, to cancel a generation before its end.
+    ``with`` block, or close it, to cancel a generation before its end; any thread may close it.
     """
 
     def __init__(self, sequence: Sequence, pieces: Generator[str]) -> None:
@@ -31,8 +32,11 @@ class Stream(Iterator[str]):
 
     def close(self) -> None:
         """Stop generating. What has come so far is the completion; closing twice is fine."""
-        self._pieces.close()
         self._sequence.cancel()
+        # While another thread is inside the generator it cannot be closed: that thread ends it
+        # after the tokens in the making, because the sequence is cancelled.
+        with suppress(ValueError):
+            self._pieces.close()
         self._ended = True
 
     @property

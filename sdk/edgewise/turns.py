@@ -39,3 +39,7 @@ class Turns:
                 yield
             finally:
                 self._owner = None
+
+    def adopt(self) -> None:
+        """Make the turn in progress this thread's: it goes on with what another one began."""
+        self._owner = get_ident()

@@ -49,15 +49,17 @@ class GenerationEngine:
         """
         self._check(request.prompt, room=1)
         self._check_ids(request.params.logit_bias, "logit_bias")
+        self._check_ids(request.params.stop_token_ids, "stop_token_ids")
         eos = self._program.bundle.model.eos
         return Sequence(request, self._tokenizer, eos, self.context)
 
     def run(self, sequences: Rows[Sequence]) -> Iterator[tuple[Sequence, str]]:
         """Generate for all sequences; yield each with its next piece of text, perhaps empty.
 
-        Closing the iterator cancels what is unfinished.
+        Closing the iterator cancels what is unfinished; a sequence cancelled by another thread
+        ends with its present burst.
         """
-        waiting, running = deque(sequences), list[Sequence]()
+        waiting, running = deque(self._unfinished(sequences)), list[Sequence]()
         try:
             while waiting or running:
                 while waiting and self._admit(waiting[0]):
@@ -107,11 +109,15 @@ class GenerationEngine:
         sequence.pages = self._pool.allocate(needed)
         return True
 
-    def _unfinished(self, running: list[Sequence]) -> list[Sequence]:
-        for sequence in running:
-            if sequence.finish_reason is not None:
+    def _unfinished(self, sequences: Rows[Sequence]) -> list[Sequence]:
+        """Return those that go on; the others give back what they hold."""
+        unfinished = []
+        for sequence in sequences:
+            if sequence.finish_reason is None:
+                unfinished.append(sequence)
+            else:
                 self._release(sequence)
-        return [sequence for sequence in running if sequence.finish_reason is None]
+        return unfinished
 
     def _release(self, sequence: Sequence) -> None:
         if sequence.slot >= 0:
