@@ -40,9 +40,11 @@ class CpuDevice:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = default_threads() if threads is None else threads
-        if not 1 <= self.threads <= MAX_THREADS:
+        if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
             raise DeviceError(
-                f"{self.threads} threads is not in 1..{MAX_THREADS}.", code="device.threads"
+                f"{self.threads!r} threads is not in 1..{MAX_THREADS}.",
+                remedy="Leave it out for one per physical core.",
+                code="device.threads",
             )
 
     @property

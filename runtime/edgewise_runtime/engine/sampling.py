@@ -159,10 +159,10 @@ def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises BundleError when a value in the file is out of range.
     """
-    names = {name: name for name in ("temperature", "top_k", "top_p", "min_p")}
-    names |= {"repetition_penalty": "repetition_penalty", "max_new_tokens": "max_tokens"}
     found = {
-        ours: config[theirs] for theirs, ours in names.items() if config.get(theirs) is not None
+        ours: config[theirs]
+        for theirs, ours in _CONFIG_NAMES.items()
+        if config.get(theirs) is not None
     }
     if config.get("do_sample") is False:
         found["temperature"] = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
@@ -136,7 +136,7 @@ class Tokenizer:
 
 
 def _checked(token_id: int) -> int:
-    if not 0 <= token_id < 1 << 32:
+    if not isinstance(token_id, SupportsIndex) or not 0 <= int(token_id) < 1 << 32:
         raise InputError(
             f"{token_id!r} is not a token id: ids are whole numbers from 0.", code="input.token"
         )

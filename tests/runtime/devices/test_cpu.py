@@ -357,8 +357,8 @@ def test_a_program_without_a_library_is_refused(make: Make) -> None:
     assert refused(lambda: load(make(drop))) == "device.library"
 
 
-@pytest.mark.parametrize("threads", [0, -1, 5000])
-def test_a_number_of_threads_out_of_range_is_refused(threads: int) -> None:
+@pytest.mark.parametrize("threads", [0, -1, 5000, 2.5, "2"])
+def test_a_number_of_threads_out_of_range_is_refused(threads: Any) -> None:
     assert refused(lambda: CpuDevice(threads)) == "device.threads"
 
 

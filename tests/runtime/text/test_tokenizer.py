@@ -87,8 +87,8 @@ def test_a_lone_surrogate_is_refused_by_name(text: str) -> None:
     assert caught.value.code == "input.text"
 
 
-@pytest.mark.parametrize("token", [-1, 1 << 32])
-def test_an_impossible_id_is_refused_by_value(token: int) -> None:
+@pytest.mark.parametrize("token", [-1, 1 << 32, 1.5, "x"])
+def test_an_impossible_id_is_refused_by_value(token: Any) -> None:
     with pytest.raises(InputError, match=str(token)):
         loaded("one_digit").decode([0, token])
 
