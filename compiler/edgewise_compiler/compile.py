@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,7 +154,7 @@ def compile_model(
             # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
             _copy_files(checkpoint.files, folder)
-            name = destination.resolve().name
+            name = _name(destination)
             write_manifest(folder, _manifest(name, folder, checkpoint, options, tensors, programs))
             tell("Writing the bundle", 1, 1)
     return destination
@@ -223,7 +224,7 @@ def _options(
             )
     if context is None:
         context = min(cfg.context, DEFAULT_CONTEXT)
-    _in_range("context", context, 1, min(cfg.context, MAX_CONTEXT))
+    _in_range("context", context, 2, min(cfg.context, MAX_CONTEXT))
     _in_range("max_batch", max_batch, 1, MAX_BATCH)
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
     rows = max(min(prefill_chunk, context), max_batch)
@@ -239,7 +240,9 @@ def _in_range(name: str, value: int, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InputError(
             f"{name} is {value!r}, outside {low}..{high}.",
-            remedy=f"Choose a {name} in that range; the model's config.json bounds the context.",
+            remedy="The model's config.json says how long its context can be."
+            if name == "context"
+            else "Choose a number in that range.",
             code="input.range",
         )
 
@@ -306,6 +309,12 @@ def _copy_files(files: Sequence[Path], folder: Path) -> None:
     for source in files:
         with storage_errors("copy", source):
             shutil.copyfile(source, folder / source.name)
+
+
+def _name(destination: Path) -> str:
+    """The folder's name, with ``-`` for what a bundle's name may not hold."""
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", destination.resolve().name)
+    return name.strip("-.+")[:128] or "model"
 
 
 def _manifest(

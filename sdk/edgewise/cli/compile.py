@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shlex import quote
 from time import perf_counter
 
 from rich.console import Console
@@ -17,23 +18,41 @@ from edgewise_runtime.manifest import QUANTS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("path", metavar="PATH", type=Path, help="folder with config.json")
+    parser.add_argument("path", metavar="PATH", type=Path, help="a checkpoint folder")
     parser.add_argument(
         "-o", "--out", metavar="DIR", type=Path, help="default: dist/<name>-<quant>"
     )
-    parser.add_argument("--target", default="cpu", help="comma-separated; so far: cpu")
-    parser.add_argument("--quant", choices=QUANTS, default=DEFAULT_QUANT, help="default: q4")
     parser.add_argument(
-        "--context", type=int, metavar="N", help="most tokens (default: the model's, up to 4096)"
+        "--target", metavar="NAMES", default="cpu", help="comma-separated; so far there is cpu"
+    )
+    parser.add_argument(
+        "--quant",
+        choices=QUANTS,
+        default=DEFAULT_QUANT,
+        help=f"how weights are stored (default: {DEFAULT_QUANT})",
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="most tokens of prompt and answer (default: the model's, up to 4096)",
     )
     parser.add_argument(
         "--max-batch", type=int, metavar="N", default=8, help="most sequences together (default: 8)"
     )
     parser.add_argument(
-        "--prefill-chunk", type=int, metavar="N", default=512, help="default: 512 tokens"
+        "--prefill-chunk",
+        type=int,
+        metavar="N",
+        default=512,
+        help="most prompt tokens computed together (default: 512)",
     )
     parser.add_argument(
-        "--cpu", metavar="NAME", default="native", help="native (default), all, or one by name"
+        "--cpu",
+        metavar="NAME",
+        default="native",
+        help="native (the best one for this machine, the default), all, or avx512vnni, avx2 or "
+        "portable",
     )
     parser.add_argument(
         "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
@@ -65,5 +84,5 @@ def run(args: argparse.Namespace) -> int:
     programs = ", ".join(program.id for program in bundle.manifest.programs)
     console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
-    console.print(f"Try it: edgewise chat {out}")
+    console.print(f"Try it: edgewise chat {quote(str(out))}")
     return 0

@@ -7,6 +7,7 @@ Exit statuses: 0 fine, 1 an error (said in one sentence, with what to do about i
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -37,20 +38,28 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status. Wrong usage raises SystemExit with status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # of a terminal that lacks some characters
     args = _parser().parse_args(argv)
     try:
         status: int = args.run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone: nobody is left to be told, also not when Python flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()  # the reader has gone: nobody is left to be told
         return 1
     except EdgewiseError as error:
         _debug()
         _report(error.message, error.remedy, error.code)
+        return 1
+    except OSError as error:
+        _debug()
+        _report(f"The system refused: {error}.", "Check the disk, or where output goes.", "storage")
+        _silence()
         return 1
     except Exception as error:
         _debug()
@@ -77,6 +86,12 @@ def _parser() -> argparse.ArgumentParser:
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     return parser
+
+
+def _silence() -> None:
+    """Leave what stdout could not take, so that Python does not try again at exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _debug() -> None:

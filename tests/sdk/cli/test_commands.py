@@ -51,12 +51,14 @@ def test_compile_says_what_it_made_and_how_to_use_it(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
     checkpoint = checkpoints("llama-gqa2-tied-linear")
-    out = edgewise("compile", checkpoint, "--prefill-chunk", 128)
-    folder = Path("dist") / f"{checkpoint.name}-q4"
-    assert (folder / "bundle.json").is_file()
-    assert f"{folder}: {size(Bundle.open(folder).total_bytes)}, " in out
+    odd = Path(shutil.copytree(checkpoint, "Ein schönes Modell"))
+    out = edgewise("compile", odd, "--prefill-chunk", 128)
+    folder = Path("dist") / f"{odd.name}-q4"
+    bundle = Bundle.open(folder)
+    assert bundle.name == "Ein-sch-nes-Modell-q4"
+    assert f"{folder}: {size(bundle.total_bytes)}, " in out
     assert "cpu-w4a8-" in out
-    assert f"edgewise chat {folder}" in out
+    assert f"edgewise chat '{folder}'" in out
 
 
 def test_chat_without_input_asks_one_question(edgewise: Run, bundle: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -53,7 +54,7 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
         (["rm", "BUNDLE"], "input.confirm"),
         (["compile", "BUNDLE"], "checkpoint"),
         (["compile", "CHECKPOINT", "--target", "abacus"], "unsupported.target"),
-        (["compile", "CHECKPOINT", "--context", "0"], "input.range"),
+        (["compile", "CHECKPOINT", "--context", "1"], "input.range"),
         (["compile", "CHECKPOINT", "--cpu", "i386"], "unsupported"),
     ],
 )
@@ -145,6 +146,30 @@ def test_an_interrupt_has_status_130(bundle: Path) -> None:
         waiting.send_signal(signal.SIGINT)  # while it waits for the next line
         _, said = waiting.communicate(timeout=60)
     assert (waiting.returncode, said) == (130, b"")
+
+
+@pytest.mark.parametrize("stdout", ["/dev/full", "closed"])
+def test_output_that_cannot_be_written_is_no_mistake_of_ours(bundle: Path, stdout: str) -> None:
+    run = shlex.join(command("run", bundle, "x", "--max-tokens", "3"))
+    where = ">&-" if stdout == "closed" else f">{stdout}"
+    done = subprocess.run(
+        f"{run} {where}", shell=True, stderr=subprocess.PIPE, env=environment(), check=False
+    )
+    assert done.returncode == (0 if stdout == "closed" else 1)
+    assert (b"[storage]" in done.stderr) == (stdout != "closed")
+    assert b"inside edgewise" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+def test_a_terminal_that_lacks_characters_gets_others(bundle: Path) -> None:
+    done = subprocess.run(
+        command("chat", bundle, "--question", "é", "--max-tokens", "3"),
+        stdout=subprocess.PIPE,
+        env=environment(PYTHONIOENCODING="ascii"),
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"? ?\n")
 
 
 def test_a_reader_that_leaves_is_no_reason_for_a_traceback(bundle: Path) -> None:
