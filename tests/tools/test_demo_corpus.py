@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from random import Random
 
 import pytest
@@ -58,8 +59,21 @@ def test_text_is_plain_ascii() -> None:
 
 
 def test_the_vocabulary_is_broad_and_still_small() -> None:
-    words = {word for turn in TURNS for word in re.findall(r"[a-z]+", turn.text.lower())}
-    assert 1000 < len(words) < 4096
+    words = Counter(word for turn in TURNS for word in re.findall(r"[a-z]+", turn.text.lower()))
+    assert 1000 < sum(count > 4 for count in words.values()) < 4096
+
+
+def test_many_words_are_made_up_so_that_they_have_to_be_copied() -> None:
+    asked = Counter(
+        word
+        for turn in TURNS
+        if turn.role == "user"
+        for word in re.findall(r"[A-Za-z]+", turn.text)
+    )
+    said = {word for turn in TURNS if turn.role == "assistant" for word in turn.text.split()}
+    rare = {word for word, count in asked.items() if count == 1}
+    assert len(rare) > 500
+    assert len({word for word in rare if word + "." in said}) > 100
 
 
 def test_all_topics_come_up() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from .arithmetic import numbers, sums
+from .copying import copying
 from .dialogue import Dialogue, Known, Turn
 from .edgewise import about_edgewise
 from .facts import facts, refusal
@@ -17,6 +18,7 @@ from .system import system_prompt
 _TOPICS: tuple[tuple[Callable[[Random, Known], list[Turn]], int], ...] = (
     (tell, 38),
     (recall, 36),
+    (copying, 40),
     (sums, 15),
     (numbers, 2),
     (story, 9),
