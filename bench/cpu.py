@@ -43,6 +43,13 @@ SAMPLES = {
     "decode_4_128": Sample("decode 4 128 24", 96),
     "decode_1_2048": Sample("decode 1 2048 32", 32),
 }
+# What a fresh process pays: the key in its answer, and the unit.
+COSTS = {
+    "memory": ("peak_mib", "MiB"),
+    "load": ("load", "s"),
+    "ready": ("ready", "s"),
+    "first_token": ("first_token", "s"),
+}
 BUSY = {
     "alone": Sample("decode 1 128 48", 48),
     "busy": Sample("busy 1 128 48", 48),
@@ -250,14 +257,7 @@ def ratios(result: Mapping[str, object]) -> dict[str, float]:
     if not isinstance(ours, dict) or not isinstance(peer, dict):
         return {}
     faster = {key: ours[key]["tok_s"] / peer[key]["tok_s"] for key in SAMPLES}
-    cheaper = {
-        name: peer[key] / ours[key]
-        for name, key in (
-            ("memory", "peak_mib"),
-            ("load", "load"),
-            ("first_token", "first_token"),
-        )
-    }
+    cheaper = {name: peer[key] / ours[key] for name, (key, _) in COSTS.items()}
     return {key: round(value, 3) for key, value in {**faster, **cheaper}.items()}
 
 
@@ -269,11 +269,7 @@ def table(result: Mapping[str, object]) -> str:
     for key in SAMPLES:
         values = [e[key]["tok_s"] for e in engines.values() if isinstance(e, dict)]
         rows.append([f"{key} tok/s", *(f"{v:.1f}" for v in values), _shown(shares.get(key))])
-    for name, key, unit in (
-        ("memory", "peak_mib", "MiB"),
-        ("load", "load", "s"),
-        ("first_token", "first_token", "s"),
-    ):
+    for name, (key, unit) in COSTS.items():
         values = [e[key] for e in engines.values() if isinstance(e, dict)]
         rows.append([f"{name} {unit}", *(f"{v:.2f}" for v in values), _shown(shares.get(name))])
     for key in ("busy_thread", "busy_thread_oversubscribed"):

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.devices import tvm_library
 from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.engine.engine import MAX_BURST, GenerationEngine
 from edgewise_runtime.engine.sampling import SamplingParams
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cold", action="store_true")
     args = parser.parse_args()
+    tvm_library.ffi()  # the counterpart of the peer's `import llama_cpp`
     if args.cold:
         cold(lambda: Edgewise(args.bundle, args.threads), prompt=128, context=2048)
         return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from cpu import SAMPLES, Effort, Sample, figures, interleave, ratios
-from protocol import Command, Driver
+from cpu import COSTS, SAMPLES, Effort, Sample, figures, interleave, ratios
+from protocol import Command, Driver, process_age
 
 ONCE = Effort(rounds=1, most=3, cold=1, idle_wait=0.0)
 
@@ -30,12 +31,18 @@ def test_without_a_clean_sample_all_count() -> None:
 def test_a_ratio_above_one_is_always_better() -> None:
     def engine(speed: float, cost: float) -> dict[str, object]:
         speeds = {key: {"tok_s": speed} for key in SAMPLES}
-        return {**speeds, "peak_mib": cost, "load": cost, "first_token": cost}
+        return {**speeds, **{key: cost for key, _ in COSTS.values()}}
 
     better = ratios({"ours": engine(30.0, 1.0), "peer": engine(20.0, 3.0)})
     assert {better[key] for key in SAMPLES} == {1.5}
-    assert {better[key] for key in ("memory", "load", "first_token")} == {3.0}
+    assert {better[key] for key in COSTS} == {3.0}
     assert ratios({"ours": engine(30.0, 1.0)}) == {}
+
+
+def test_a_process_grows_older_by_the_second() -> None:
+    age = process_age()
+    time.sleep(0.1)
+    assert 0 < age < process_age() - 0.05
 
 
 @pytest.fixture

@@ -86,7 +86,8 @@ def test_chat_remembers_what_was_said(edgewise: Run, bundle: Path, engine: Engin
 
 def test_chat_forgets_the_oldest_turns_when_they_no_longer_fit(edgewise: Run, bundle: Path) -> None:
     lines = "\n".join(["the weather " * 12] * 6)
-    out = edgewise("chat", bundle, "--max-tokens", 30, "--ignore-eos", stdin=lines)
+    options = ("--max-tokens", 30, "--ignore-eos", "--temperature", 0)
+    out = edgewise("chat", bundle, *options, stdin=lines)
     assert "forgotten" in out
     assert out.count("30 tokens") >= 4
 
