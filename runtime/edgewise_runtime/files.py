@@ -30,6 +30,7 @@ _CAUSES: dict[int, tuple[str, str]] = {
     errno.EROFS: ("permission", "The disk is mounted read-only: choose another folder."),
     errno.ENOENT: ("missing", "Check the path."),
     errno.ENOTDIR: ("missing", "Check the path: a part of it is a file."),
+    errno.EEXIST: ("exists", "Check the path: something else stands there, or above it."),
     errno.EISDIR: ("type", "Check the path: it is a folder."),
 }
 

@@ -67,6 +67,8 @@ def find_bundle(
             + (
                 "it has neither a bundle.json nor a config.json."
                 if path.is_dir()
+                else "it is a file, not a folder."
+                if path.exists()
                 else "there is no such folder."
             ),
             remedy="Name a bundle (`edgewise ls` lists them) or a checkpoint folder.",

@@ -134,6 +134,7 @@ def run_program(
             remedy="Pass a shorter text.",
             code="input.diff",
         )
+    _check_vocabulary(bundle.name, tokens, model.vocab)
     outputs: Outputs = {}
     symbols = {"pages": pages_for(model.context)}
     with CpuDevice().load(bundle, program_id, load_symbols=symbols, trust=trust) as program:
@@ -152,6 +153,16 @@ def run_program(
                     outputs[label] = output[:live]
         outputs["logits"] = program.read("logits")[:rows, : model.vocab]
     return outputs
+
+
+def _check_vocabulary(name: str, tokens: Rows[int], vocab: int) -> None:
+    """Refuse tokens of another model's tokenizer: an embedding has no row for them."""
+    if max(tokens) >= vocab:
+        raise InputError(
+            f"The text has token {max(tokens)}, and {name} knows 0 to {vocab - 1}.",
+            remedy="Compare programs of the same model.",
+            code="input.diff",
+        )
 
 
 def _as_floats(outputs: Rows[npt.NDArray[Any]]) -> Floats | None:
@@ -183,6 +194,7 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outpu
     model = AutoModelForCausalLM.from_pretrained(
         checkpoint, dtype=torch.float32, attn_implementation="eager"
     ).eval()
+    _check_vocabulary(str(checkpoint), tokens, model.config.vocab_size)
     outputs: Outputs = {}
     handles = [
         module.register_forward_hook(_hook(outputs, label, pick))

@@ -196,7 +196,8 @@ def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError) as error, files.new_folder(tmp_path / "file" / "bundle"):
         pytest.fail("the block was entered")
-    assert error.value.code in {"storage.missing", "storage.io"}
+    assert error.value.code in {"storage.missing", "storage.exists"}
+    assert error.value.remedy
 
 
 @pytest.mark.parametrize("size", [0, 1, files.CHUNK, 2 * files.CHUNK + 3])

@@ -56,6 +56,12 @@ def test_the_command_names_the_kernel_and_fails(
     assert "prefill/layers.1.gate_up" in capsys.readouterr().out
 
 
+def test_programs_of_other_vocabularies_are_refused(bundles: BundleFactory) -> None:
+    bundle = Bundle.open(bundles(CASE, "f32"))
+    with pytest.raises(InputError, match=r"token 320, .* 0 to 319"):
+        run_program(bundle, bundle.manifest.programs[0].id, [5, 320], rows=1)
+
+
 def test_a_program_equals_itself(
     bundles: BundleFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from rich.console import Console
 
 from edgewise.cli.options import add_loading, add_sampling, load, sampling
+from edgewise.cli.output import stdout_console
 from edgewise.cli.speed import speed
 from edgewise.engine import Engine
 from edgewise.options import SamplingOptions
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     options = sampling(args)
     if args.max_tokens is None:
         options["max_tokens"] = MAX_TOKENS
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = stdout_console()
     with load(args) as engine:
         conversation = Conversation(engine, options, console, args.system)
         if args.question is None and sys.stdin is not None and sys.stdin.isatty():

@@ -7,9 +7,8 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from rich.console import Console
-
 from edgewise.cache import DEFAULT_QUANT
+from edgewise.cli.output import stdout_console
 from edgewise.cli.progress import Phases
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import Bundle
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = perf_counter() - start
     bundle = Bundle.open(out, verify=False)
     programs = ", ".join(program.id for program in bundle.manifest.programs)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = stdout_console()
     console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
     console.print(f"Try it: edgewise chat {quote(str(out))}")
     return 0

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from edgewise.cli.output import stdout_console
 from edgewise.diff import (
     DECADES,
     Difference,
@@ -45,10 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = "BUNDLE, BUNDLE:PROGRAM or a checkpoint folder (run by transformers)"
     parser.add_argument("a", metavar="A", help=form)
     parser.add_argument("b", metavar="B", help=f"the reference: {form}")
-    parser.add_argument("--text", default=TEXT, help="what both read (default: a short sample)")
+    parser.add_argument(
+        "--text", metavar="TEXT", default=TEXT, help="what both read (default: a short sample)"
+    )
     parser.add_argument(
         "--tolerance",
         type=float,
+        metavar="X",
         help="RMS difference of an output, relative to the RMS of the reference, that still counts"
         " as the same (default: 0 for one arithmetic, 1e-4 between floats, 0.5 with quantization)",
     )
@@ -58,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; 0 when nothing departs, 1 when something does."""
+    if args.tolerance is not None and not args.tolerance >= 0:
+        raise InputError(
+            f"--tolerance is {args.tolerance}; it must be 0 or more.", code="input.range"
+        )
     sides = [_side(args.a), _side(args.b)]
     bundles = [side for side in sides if side.program is not None]
     if not bundles:
@@ -76,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         tolerance = default_tolerance({side.arithmetic for side in sides})
     names = (sides[0].name, sides[1].name)
     result = report(names, outputs[0], outputs[1], len(tokens), tolerance)
-    _print(Console(), result, everything=args.all)
+    _print(stdout_console(), result, everything=args.all)
     return 0 if result.first is None else 1
 
 
@@ -117,8 +126,11 @@ def _print(console: Console, result: Report, *, everything: bool) -> None:
         console.print(f"No kernel departs. Same best token on {result.top1:.0%} of the logit rows.")
     else:
         console.print(
-            f"First departure: [bold]{result.first.label}[/bold]. "
-            f"Same best token on {result.top1:.0%} of the logit rows."
+            Text.assemble(
+                "First departure: ",
+                (result.first.label, "bold"),
+                f". Same best token on {result.top1:.0%} of the logit rows.",
+            )
         )
         _print_histogram(console, result.first)
 

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from edgewise.cache import bundles_folder
 from edgewise.cli.bundles import named
+from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import Bundle, choose_program
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.limits import available_memory
-from edgewise_runtime.trust import key_id, key_path
+from edgewise_runtime.trust import key_id, key_path, verify
 
 COMPILERS = ("cc", "gcc", "clang")
-_MARKS = {"ok": "[green]✓[/]", "warning": "[yellow]![/]", "problem": "[red]✗[/]"}
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
         findings += _bundle(named(args.bundle))
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for finding in findings:
-        table.add_row(_MARKS[finding.grade], Text(finding.what), Text(finding.says))
-    Console(highlight=False, soft_wrap=True).print(table)
+        table.add_row(Text(*_MARKS[finding.grade]), Text(finding.what), Text(finding.says))
+    stdout_console().print(table)
     return 1 if any(finding.grade == "problem" for finding in findings) else 0
 
 
@@ -155,4 +155,9 @@ def _bundle(folder: Path) -> list[Finding]:
         program = choose_program(bundle, cpu_features() | {cpu_arch()})
     except EdgewiseError as error:
         return [Finding(str(folder), str(error), "problem")]
+    try:
+        verify(bundle.manifest.files[program.library or ""].sha256, program.signature)
+    except (EdgewiseError, KeyError):
+        says = f"{program.id} would run only with --trust: this user did not compile it"
+        return [Finding(bundle.name, says, "warning")]
     return [Finding(bundle.name, f"would run {program.id}")]

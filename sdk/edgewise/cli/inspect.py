@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cli.bundles import named
+from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import Bundle, choose_program
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
@@ -33,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cost", action="store_true", help="bytes, operations and the time memory bandwidth allows"
     )
     parser.add_argument(
-        "--history", type=int, metavar="N", help=f"tokens of history for --cost ({HISTORY})"
+        "--history",
+        type=int,
+        metavar="N",
+        help=f"tokens of history for --cost (default: {HISTORY})",
     )
     parser.add_argument(
         "--batch", type=int, metavar="N", default=1, help="sequences for --cost (default: 1)"
@@ -42,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the summary, the plan or the costs."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout_console()
     bundle = Bundle.open(named(args.bundle))
     program = _program(bundle, args.program)
     plans = bundle.plans(program.id)
@@ -52,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
             remedy=f"It has {', '.join(plans)}.",
             code="input.plan",
         )
+    _check_range("--batch", args.batch, 1, bundle.model.max_batch)
+    if args.history is not None:
+        _check_range("--history", args.history, 0, bundle.model.context - 1)
     if args.cost:
         wanted = plans if args.plan is None else {args.plan: plans[args.plan]}
         _print_costs(console, bundle, wanted, args.history, args.batch)
@@ -60,6 +67,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_summary(console, bundle, program, plans)
     return 0
+
+
+def _check_range(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InputError(
+            f"{option} is {value}; this bundle allows {low} to {high}.", code="input.range"
+        )
 
 
 def _program(bundle: Bundle, wanted: str | None) -> Program:

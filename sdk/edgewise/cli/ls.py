@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from edgewise.cli.bundles import folders
+from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.errors import EdgewiseError
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a table, or how to get a bundle."""
-    console = Console(highlight=False)
+    console = stdout_console()
     found = folders()
     if not found:
         console.print("No bundles in ./dist or the cache. Make one: edgewise compile PATH")

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from rich.text import Text
 from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run
 from edgewise.cli import compile as compile_command
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.files import storage_error
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "compile": (compile_command, "compile a checkpoint to a bundle"),
@@ -58,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         _debug()
-        _report(f"The system refused: {error}.", "Check the disk, or where output goes.", "storage")
+        failed = storage_error(error, "use", Path(error.filename or "the standard output"))
+        _report(failed.message, failed.remedy, failed.code)
         _silence()
         return 1
     except Exception as error:

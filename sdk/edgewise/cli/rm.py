@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-
-from rich.console import Console
+from shlex import quote
 
 from edgewise.cli.bundles import named
+from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import MANIFEST, MAX_MANIFEST, BundleManifest
 from edgewise_runtime.errors import BundleError, InputError
@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Delete each bundle once it is confirmed; 1 where one was kept."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = stdout_console()
     kept = False
-    for folder in [named(name) for name in args.bundles]:
+    for folder in dict.fromkeys(named(name) for name in args.bundles):
         files = _listed(folder)
         total = sum(path.stat().st_size for path in files if path.is_file())
         if not args.yes and not _confirmed(folder, total):
@@ -49,7 +49,14 @@ def _listed(folder: Path) -> list[Path]:
             code="input.bundle",
         )
     data = read_bytes(folder / MANIFEST, MAX_MANIFEST)
-    manifest = BundleManifest.from_json(parse_json(data, MANIFEST, BundleError))
+    try:
+        manifest = BundleManifest.from_json(parse_json(data, MANIFEST, BundleError))
+    except BundleError as error:
+        raise BundleError(
+            f"Which files in {folder} are the bundle's is not known: {error.message}",
+            remedy=f"Delete the folder yourself if all of it can go: rm -r {quote(str(folder))}",
+            code=error.code,
+        ) from error
     return [*(folder / name for name in manifest.files), folder / MANIFEST]
 
 

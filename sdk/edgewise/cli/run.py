@@ -16,7 +16,9 @@ from edgewise_runtime.errors import InputError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     add_loading(parser)
-    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="default: what stdin says")
+    parser.add_argument(
+        "prompt", metavar="PROMPT", nargs="?", help="default: stdin, without its last newline"
+    )
     parser.add_argument("--json", action="store_true", help="print the completion as JSON")
     add_sampling(parser)
 
@@ -44,4 +46,4 @@ def _stdin() -> str:
             remedy='Give one: edgewise run MODEL "Once upon a time", or pipe it in.',
             code="input.prompt",
         )
-    return sys.stdin.read()
+    return sys.stdin.read().removesuffix("\n")

@@ -50,7 +50,9 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
         (["chat", "BUNDLE", "--question", "x", "--max-tokens", "0"], "input.sampling"),
         (["inspect", "BUNDLE", "--plan", "nothing"], "input.plan"),
         (["inspect", "BUNDLE", "--program", "nothing"], "bundle.unknown_name"),
-        (["inspect", "BUNDLE", "--cost", "--batch", "99"], "plan.range"),
+        (["inspect", "BUNDLE", "--cost", "--batch", "99"], "input.range"),
+        (["inspect", "BUNDLE", "--cost", "--history", "-1"], "input.range"),
+        (["diff", "BUNDLE", "BUNDLE", "--tolerance", "-1"], "input.range"),
         (["rm", "BUNDLE"], "input.confirm"),
         (["compile", "BUNDLE"], "checkpoint"),
         (["compile", "CHECKPOINT", "--target", "abacus"], "unsupported.target"),
@@ -78,6 +80,17 @@ def test_a_damaged_bundle_is_said_to_be(bundle: Path, capsys: pytest.CaptureFixt
     said = failed(capsys, "run", damaged, "x")
     assert "[bundle.checksum]" in said
     assert "is damaged" in said
+
+
+def test_a_bundle_nobody_can_read_is_not_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("old one").mkdir()
+    (Path("old one") / "bundle.json").write_text("{")
+    assert "rm -r 'old one'" in failed(capsys, "rm", "old one", "-y")
+
+
+def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model.gguf").write_text("")
+    assert "a file, not a folder" in failed(capsys, "run", "model.gguf", "x")
 
 
 def test_a_link_is_not_deleted(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +169,7 @@ def test_output_that_cannot_be_written_is_no_mistake_of_ours(bundle: Path, stdou
         f"{run} {where}", shell=True, stderr=subprocess.PIPE, env=environment(), check=False
     )
     assert done.returncode == (0 if stdout == "closed" else 1)
-    assert (b"[storage]" in done.stderr) == (stdout != "closed")
+    assert (b"[storage.full]" in done.stderr) == (stdout != "closed")
     assert b"inside edgewise" not in done.stderr
     assert b"Exception ignored" not in done.stderr
 
