@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,10 @@ from hypothesis import settings
 # Derandomized, so that a suite that passed passes again; deadlines would measure the machine.
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("full", derandomize=True, deadline=None, max_examples=2000)
+
+
+# A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
