@@ -98,7 +98,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--export-only", action="store_true", help="export the checkpoint as it is; do not train")
     add("--snapshot", type=Path, help="also export here whenever a checkpoint is saved")
     add("--curve", type=Path, help="also draw the loss of all steps here, as SVG")
-    add("--steps", type=int, default=3600, help="steps to train (default: %(default)s)")
+    add("--steps", type=int, default=2500, help="steps to train (default: %(default)s)")
     add("--minutes", type=float, help="end after so long, even if fewer steps were taken")
     add("--compile", action="store_true", help="compile the model with torch.compile first")
     add("--rows", type=int, default=4, help="short rows in a batch (default: %(default)s)")
@@ -108,7 +108,7 @@ def parse_arguments() -> argparse.Namespace:
     add(
         "--prompt-weight",
         type=float,
-        default=0.2,
+        default=0.1,
         help="how much text that is not the assistant's counts in the loss (default: %(default)s)",
     )
     add("--bfloat16", action="store_true", help="compute in bfloat16 where torch's autocast would")

@@ -67,4 +67,4 @@ def test_the_committed_model_is_the_one_described() -> None:
     assert all(config[size] % 32 == 0 for size in sizes)
     generation = json.loads((MODEL / "generation_config.json").read_text())
     assert generation["eos_token_id"] == [2, 0]
-    assert sum(file.stat().st_size for file in MODEL.iterdir()) <= 8_000_000
+    assert sum(file.stat().st_size for file in MODEL.iterdir()) <= 20_000_000
