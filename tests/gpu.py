@@ -1,0 +1,90 @@
+"""Runs single GPU kernels: TIR to WGSL to a real adapter, which in tests is lavapipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_compiler.kernels.gpu import Launch
+from edgewise_compiler.targets.webgpu_codegen import Shader, shader
+
+# More threads than one make lavapipe's times bimodal, and the suite no faster.
+os.environ.setdefault("LP_NUM_THREADS", "1")
+
+Array = npt.NDArray[Any]
+
+LIMITS = {
+    "max-storage-buffers-per-shader-stage": 8,
+    "max-compute-workgroup-storage-size": 16384,
+    "max-compute-invocations-per-workgroup": 256,
+    "max-storage-buffer-binding-size": 128 << 20,
+}
+"""WebGPU's defaults: what every kernel must be content with."""
+
+
+@cache
+def device() -> Any:
+    """A device with WebGPU's default limits, float16 and subgroups."""
+    import wgpu
+
+    adapters = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] == "Vulkan"]
+    software = [a for a in adapters if a.info["adapter_type"] == "CPU"]
+    return (software or adapters)[0].request_device_sync(
+        required_features=["shader-f16", "subgroup"], required_limits=LIMITS
+    )
+
+
+@cache
+def _pipeline(made: Shader) -> Any:
+    code = made.source.replace("enable subgroups;", "")
+    module = device().create_shader_module(code=code)
+    return device().create_compute_pipeline(
+        layout="auto", compute={"module": module, "entry_point": made.entry}
+    )
+
+
+def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
+    """Launch a kernel once, with the grid it has at these symbols (``n=3, b=1``).
+
+    Args:
+        arrays: an array per argument, in order; any dtype, a multiple of 4 bytes each.
+
+    Returns:
+        The arrays afterwards: copies of those that the kernel may write, the others as they are.
+    """
+    import wgpu
+
+    made = shader(launch.function)
+    usage = wgpu.BufferUsage
+    buffers = []
+    for array in arrays:
+        data = np.ascontiguousarray(array)
+        flags = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+        buffers.append(device().create_buffer_with_data(data=data.tobytes(), usage=flags))
+    last = device().create_buffer_with_data(data=b"\xff" * 16, usage=usage.UNIFORM)
+    pipeline = _pipeline(made)
+    entries = [
+        {"binding": i, "resource": {"buffer": b, "offset": 0, "size": b.size}}
+        for i, b in enumerate([*buffers, last])
+    ]
+    group = device().create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
+    encoder = device().create_command_encoder()
+    work = encoder.begin_compute_pass()
+    work.set_pipeline(pipeline)
+    work.set_bind_group(0, group)
+    work.dispatch_workgroups(*launch.workgroups(**symbols))
+    work.end()
+    device().queue.submit([encoder.finish()])
+    after = []
+    for array, buffer, access in zip(arrays, buffers, made.access, strict=True):
+        if access == "read":
+            after.append(array)
+        else:
+            raw = device().queue.read_buffer(buffer)
+            after.append(np.frombuffer(raw, array.dtype).reshape(array.shape).copy())
+    return after
