@@ -301,6 +301,7 @@ def _write_program(
         library=library,
         plans=plans,
         entries={name: (Entry(dict([when.get(name, ("b", batch))]), name),) for name in plans},
+        state_dtype=low.arithmetic.kv_dtype,
         signature=trust.sign(sha256_file(folder / library)),
     )
 
@@ -327,7 +328,6 @@ def _manifest(
 ) -> BundleManifest:
     cfg, bounds = checkpoint.model, options.bounds
     files = describe_files(folder)
-    arithmetic = cpu_target.ARITHMETICS[options.scheme.arithmetic]
     return BundleManifest(
         name=name,
         model=ModelInfo(
@@ -357,7 +357,6 @@ def _manifest(
                 kind="paged",
                 layers=tuple(range(cfg.layers)),
                 window=None,
-                dtype=arithmetic.kv_dtype,
                 page_tokens=cpu_target.PAGE,
                 kv_heads=cfg.kv_heads,
                 head_dim=cfg.head_dim,

@@ -277,6 +277,9 @@ class Bundle:
                     f"{list(buffer.shape)}, its tensor {tensor.dtype} {list(tensor.shape)}."
                 )
                 raise _error("tensor", message)
+        missing = sorted(plan.kernels.keys() - program.shaders.keys())
+        if program.library is None and missing:
+            raise _error("shader", f"{where}: there is no shader for the kernel {missing[0]!r}.")
         for operation, entries in program.entries.items():
             for entry in entries:
                 if entry.plan == name:
@@ -284,15 +287,16 @@ class Bundle:
         return plan
 
     def _check_states(self, program: Program, plans: Mapping[str, Plan]) -> None:
-        """Check that the buffers of the state groups are states of the right dtype."""
+        """Check that the buffers of the state groups are states of the program's dtype."""
         buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
         for group in self.manifest.state_groups:
             for name in group.buffers:
                 buffer = buffers.get(name)
-                if buffer is None or buffer.role != "state" or buffer.dtype != group.dtype:
+                if buffer is None or (buffer.role, buffer.dtype) != ("state", program.state_dtype):
                     found = "missing" if buffer is None else f"{buffer.role} {buffer.dtype}"
                     message = (
-                        f"Program {program.id!r}: {name!r} is {found}, not {group.dtype} state."
+                        f"Program {program.id!r}: {name!r} is {found}, "
+                        f"not {program.state_dtype} state."
                     )
                     raise _error("state", message)
 

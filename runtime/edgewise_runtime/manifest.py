@@ -56,7 +56,6 @@ class StateGroup:
     kind: str
     layers: tuple[int, ...]
     window: int | None
-    dtype: str
     page_tokens: int
     kv_heads: int
     head_dim: int
@@ -118,7 +117,9 @@ class Program:
     """The plans and kernels of one target and arithmetic.
 
     `library` and `plans` are paths in the bundle, `signature` is made by `trust.sign` from the
-    library's sha256. `entries` lists, per operation, which plan serves which symbol values.
+    library's sha256. `shaders` maps the kernels of a program without a library to their files;
+    programs may share files. `state_dtype` is what the buffers of the state groups hold in this
+    program. `entries` lists, per operation, which plan serves which symbol values.
     """
 
     id: str
@@ -129,6 +130,8 @@ class Program:
     library: str | None
     plans: Mapping[str, str]
     entries: Mapping[str, tuple[Entry, ...]]
+    state_dtype: str
+    shaders: Mapping[str, str] = field(default_factory=dict)
     signature: str | None = None
 
     def plan_for(self, operation: str, values: Mapping[str, int]) -> str | None:
@@ -146,6 +149,8 @@ class Program:
             "library": self.library,
             "plans": dict(self.plans),
             "entries": {k: [entry.to_json() for entry in v] for k, v in self.entries.items()},
+            "state_dtype": self.state_dtype,
+            "shaders": dict(self.shaders),
         }
         return data if self.signature is None else data | {"signature": self.signature}
 

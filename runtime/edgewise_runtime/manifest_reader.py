@@ -26,6 +26,8 @@ from edgewise_runtime.manifest import (
 from edgewise_runtime.reading import HEX_SHA256, ID, LIMIT, NAME, Fields, shorten
 
 MAX_FILES, MAX_TENSORS, MAX_PROGRAMS, MAX_PLANS, MAX_LAYERS = 65536, 65536, 256, 256, 4096
+MAX_SHADERS = 4096
+STATE_DTYPES = ("float32", "float16")
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 PATH = re.compile(rf"(?:{_PART}/)*{_PART}")
@@ -137,7 +139,6 @@ def _read_group(fields: Fields, model: ModelInfo) -> StateGroup:
         kind=fields.choice("kind", STATE_KINDS),
         layers=tuple(layers),
         window=fields.nullable("window", lambda: fields.integer("window", 1, 2**22)),
-        dtype=fields.choice("dtype", tuple(DTYPES)),
         page_tokens=fields.integer("page_tokens", 1, 2**12),
         kv_heads=fields.integer("kv_heads", 1, 2**12),
         head_dim=fields.integer("head_dim", 1, 2**12),
@@ -199,6 +200,7 @@ def _read_program(fields: Fields) -> Program:
     program_id = fields.text("id", ID)
     fields.where = f"bundle.json, program {program_id!r}"
     paths = Fields(fields.get("plans"), f"{fields.where}, plans", BundleError)
+    shaders = Fields(fields.get("shaders"), f"{fields.where}, shaders", BundleError)
     program = Program(
         id=program_id,
         target=fields.text("target", ID),
@@ -213,6 +215,10 @@ def _read_program(fields: Fields) -> Program:
                 for item in _list(fields, key, items)
             )
             for key, items in fields.table("entries", most=64).items()
+        },
+        state_dtype=fields.choice("state_dtype", STATE_DTYPES),
+        shaders={
+            key: _read_path(shaders, key) for key in fields.table("shaders", most=MAX_SHADERS)
         },
         signature=fields.text("signature", HEX_SHA256) if fields.has("signature") else None,
     )
@@ -253,7 +259,8 @@ def _check_programs(fields: Fields, manifest: BundleManifest) -> None:
         if program.layout not in manifest.layouts:
             message = f"{where}: no layout is called {program.layout!r}"
             raise fields.fail("unknown_name", message)
-        listed = [*program.plans.values(), *([program.library] if program.library else [])]
+        library = [program.library] if program.library else []
+        listed = [*program.plans.values(), *library, *program.shaders.values()]
         for path in listed:
             if path not in manifest.files:
                 raise fields.fail("unknown_name", f"{where}: 'files' does not list {path!r}")

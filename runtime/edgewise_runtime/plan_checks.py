@@ -28,6 +28,10 @@ KV_RANGE: Range = (0, 2**22)
 ALIGNMENT = 256
 """Bytes that divide every binding's offset: what each graphics interface accepts."""
 
+MAX_SHADER_BUFFERS = 8
+MAX_WORKGROUPS = 65535
+"""WebGPU's default limits: storage buffers of a shader, workgroups in x and in y."""
+
 MAX_SIZE_SYMBOLS = 4
 """Load symbols that sizes may use: their corners are tried one by one."""
 
@@ -237,9 +241,18 @@ class _Checker:
                 raise self.fail("args", where, counts)
             for arg, binding in zip(kernel.args, step.bindings, strict=True):
                 self.binding(where, arg, binding, buffers.get(binding.buffer))
-            for axis in step.grid:
-                self.positive(f"{where}, grid", axis, self.plan.ranges)
+            largest = [self.positive(f"{where}, grid", e, self.plan.ranges)[1] for e in step.grid]
+            if self.plan.target == "webgpu":
+                self.webgpu(where, kernel, largest)
             self.touched(where, step, kernel)
+
+    def webgpu(self, where: str, kernel: p.Kernel, grid: list[int]) -> None:
+        if len(kernel.args) > MAX_SHADER_BUFFERS:
+            message = f"{len(kernel.args)} buffers, and a shader has {MAX_SHADER_BUFFERS}"
+            raise self.fail("limits", where, message)
+        if max(grid) > MAX_WORKGROUPS or grid[2] > 1:
+            message = f"up to {grid} workgroups, over {MAX_WORKGROUPS} in x or y or 1 in z"
+            raise self.fail("limits", where, message)
 
     def binding(
         self, where: str, arg: p.KernelArg, binding: p.Binding, buffer: p.Buffer | None

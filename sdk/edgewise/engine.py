@@ -16,7 +16,7 @@ from edgewise.options import SamplingOptions
 from edgewise.prompts import prompt_ids, token_ids
 from edgewise.stream import Stream
 from edgewise.turns import Turns
-from edgewise_runtime.bundle import Bundle, ModelInfo
+from edgewise_runtime.bundle import Bundle, ModelInfo, choose_program
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.engine.completion import Completion
@@ -77,9 +77,10 @@ class Engine:
         self._template = ChatTemplate.from_folder(opened.path, self.tokenizer.special_tokens)
         self._defaults = defaults_from(read_object(opened.path / "generation_config.json"))
         chosen = _device(device, threads)
-        pages = fitting_pages(opened, self.context)
+        program = choose_program(opened, chosen.features(), target=chosen.target)
+        pages = fitting_pages(opened, program, self.context)
         self._program = chosen.load(
-            opened, load_symbols={"pages": pages}, trust=trust, progress=progress
+            opened, program, load_symbols={"pages": pages}, trust=trust, progress=progress
         )
         self._core = GenerationEngine(
             self._program, self.tokenizer, pages=pages, context=self.context

@@ -149,6 +149,8 @@ def program(name: str, features: list[str], *, arithmetic: str = "f32") -> Json:
             "prefill": [{"when": {"n": [1, 4]}, "plan": "prefill"}],
             "decode": [{"when": {"b": [1, 2]}, "plan": "decode"}],
         },
+        "state_dtype": "float32",
+        "shaders": {},
     }
 
 
@@ -180,7 +182,6 @@ def manifest() -> Json:
                 "kind": "paged",
                 "layers": [0],
                 "window": None,
-                "dtype": "float32",
                 "page_tokens": 16,
                 "kv_heads": 1,
                 "head_dim": 2,

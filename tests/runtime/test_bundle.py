@@ -128,7 +128,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("a layer without a buffer", setter("state_groups/0/buffers", []), "bundle.state"),
     ("a state no plan has", setter("state_groups/0/buffers", ["kv.9"]), "bundle.state"),
     ("a state that is none", setter("state_groups/0/buffers", ["x"]), "bundle.state"),
-    ("a state of another dtype", setter("state_groups/0/dtype", "float16"), "bundle.state"),
+    ("a state of another dtype", setter("programs/0/state_dtype", "float16"), "bundle.state"),
     ("a tensor of an unknown dtype", setter(f"{TENSOR}/dtype", "int4"), "bundle.dtype"),
     ("a tensor of another dtype", setter(f"{TENSOR}/dtype", "int32"), "bundle.tensor"),
     ("a tensor of another shape", setter(f"{TENSOR}/shape", [2, 4]), "bundle.tensor"),

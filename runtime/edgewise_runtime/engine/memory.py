@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.bundle import Bundle, Program, StateGroup
 from edgewise_runtime.dtypes import DTYPES
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.limits import available_memory
 
-__all__ = ["fitting_pages", "page_bytes", "pages_for", "pool_pages"]
+__all__ = ["fitting_pages", "page_bytes", "pages_for", "pool_pages", "weight_bytes"]
 
 MAX_PAGES = 1 << 16
 """More than any plan allows."""
@@ -17,31 +17,49 @@ SHARE = 0.5
 """The part of the memory beside the weights that pages may take."""
 
 
-def page_bytes(bundle: Bundle) -> int:
+def page_bytes(bundle: Bundle, program: Program) -> int:
     """Return the bytes of one page over all layers."""
-    return sum(
-        2 * g.kv_heads * g.page_tokens * g.head_dim * DTYPES[g.dtype] * len(g.layers)
-        for g in bundle.manifest.state_groups
-        if g.kind == "paged"
-    )
+    return sum(_layer_page_bytes(g, program) * len(g.layers) for g in _paged(bundle))
 
 
-def pool_pages(bundle: Bundle, context: int, available: int | None) -> int:
+def weight_bytes(bundle: Bundle, program: Program) -> int:
+    """Return the bytes of the layout whose weights the program uses."""
+    return sum(tensor.bytes for tensor in bundle.manifest.layouts[program.layout].values())
+
+
+def pool_pages(
+    bundle: Bundle,
+    program: Program,
+    context: int,
+    available: int | None,
+    largest_buffer: int | None = None,
+) -> int:
     """Return the number of pages for `max_batch` sequences of `context` tokens each.
 
-    Fewer where `SHARE` of the `available` bytes beside the weights cannot hold them, but always
-    enough for one sequence.
+    Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the
+    device allows for one layer's pages, cannot hold them, but always enough for one sequence.
 
     Raises DeviceError ``device.memory`` where not even one fits.
     """
-    one, size = pages_for(context), page_bytes(bundle)
+    one, size = pages_for(context), page_bytes(bundle, program)
     wanted = max(one, min(one * bundle.model.max_batch, MAX_PAGES))
+    if largest_buffer is not None:
+        layer = max((_layer_page_bytes(g, program) for g in _paged(bundle)), default=1)
+        if one * layer > largest_buffer:
+            raise DeviceError(
+                f"One layer's KV pages of a sequence of {context:,} tokens take "
+                f"{one * layer >> 20:,} MiB; a buffer of this device holds {largest_buffer >> 20:,}.",
+                remedy="Choose a smaller context.",
+                code="device.memory",
+            )
+        wanted = min(wanted, largest_buffer // layer)
     if available is None:
         return wanted
-    left = max(available - bundle.total_bytes, 0)
+    weights = weight_bytes(bundle, program)
+    left = max(available - weights, 0)
     if one * size > left:
         raise DeviceError(
-            f"The model takes {bundle.total_bytes >> 20:,} MiB and the KV pages of one sequence of "
+            f"The model takes {weights >> 20:,} MiB and the KV pages of one sequence of "
             f"{context:,} tokens {one * size >> 20:,} MiB; {available >> 20:,} MiB are available.",
             remedy="Choose a smaller context, a smaller model or a smaller quantization.",
             code="device.memory",
@@ -49,6 +67,16 @@ def pool_pages(bundle: Bundle, context: int, available: int | None) -> int:
     return max(one, min(wanted, int(left * SHARE) // size))
 
 
-def fitting_pages(bundle: Bundle, context: int) -> int:
+def fitting_pages(bundle: Bundle, program: Program, context: int) -> int:
     """Return `pool_pages` for the memory this process can still take."""
-    return pool_pages(bundle, context, available_memory())
+    return pool_pages(bundle, program, context, available_memory())
+
+
+def _paged(bundle: Bundle) -> list[StateGroup]:
+    return [group for group in bundle.manifest.state_groups if group.kind == "paged"]
+
+
+def _layer_page_bytes(group: StateGroup, program: Program) -> int:
+    """Bytes of one page in one layer: keys and values."""
+    elements = 2 * group.kv_heads * group.page_tokens * group.head_dim
+    return elements * DTYPES[program.state_dtype]

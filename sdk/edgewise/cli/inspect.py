@@ -93,7 +93,7 @@ def _print_summary(
     console: Console, bundle: Bundle, program: Program, plans: Mapping[str, Plan]
 ) -> None:
     model = bundle.model
-    page = page_bytes(bundle)
+    page = page_bytes(bundle, program)
     facts = {
         "bundle": f"{bundle.name}, {size(bundle.total_bytes)}, {len(bundle.manifest.files)} files",
         "model": f"{model.family}, {model.layers} layers, hidden {model.hidden}, "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.engine.memory import fitting_pages, page_bytes, pool_pages
+from edgewise_runtime.engine.memory import fitting_pages, page_bytes, pool_pages, weight_bytes
 from edgewise_runtime.errors import DeviceError
 
 
@@ -18,8 +18,12 @@ def bundle(bundles: Callable[..., Path]) -> Bundle:
     return Bundle.open(bundles("llama-gqa2-tied-linear"))
 
 
+def weights(bundle: Bundle) -> int:
+    return weight_bytes(bundle, bundle.manifest.programs[0])
+
+
 def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
-    assert page_bytes(bundle) == 2 * (2 * 2 * 16 * 32 * 2)
+    assert page_bytes(bundle, bundle.manifest.programs[0]) == 2 * (2 * 2 * 16 * 32 * 2)
 
 
 @pytest.mark.parametrize(
@@ -38,18 +42,19 @@ def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
 def test_pages_are_enough_for_the_batch_or_for_one(
     bundle: Bundle, context: int, spare_pages: int | None, expected: int
 ) -> None:
-    size = page_bytes(bundle)
-    available = None if spare_pages is None else bundle.total_bytes + spare_pages * size
-    assert pool_pages(bundle, context, available) == expected
+    size = page_bytes(bundle, bundle.manifest.programs[0])
+    available = None if spare_pages is None else weights(bundle) + spare_pages * size
+    assert pool_pages(bundle, bundle.manifest.programs[0], context, available) == expected
 
 
 @pytest.mark.parametrize("pages", [-1000, 0, 15])
 def test_too_little_memory_for_one_sequence_is_said(bundle: Bundle, pages: int) -> None:
     with pytest.raises(DeviceError, match="256") as caught:
-        pool_pages(bundle, 256, bundle.total_bytes + pages * page_bytes(bundle))
+        available = weights(bundle) + pages * page_bytes(bundle, bundle.manifest.programs[0])
+        pool_pages(bundle, bundle.manifest.programs[0], 256, available)
     assert caught.value.code == "device.memory"
     assert "context" in caught.value.remedy
 
 
 def test_this_machine_has_room_for_the_tiny_bundle(bundle: Bundle) -> None:
-    assert fitting_pages(bundle, 256) == 128
+    assert fitting_pages(bundle, bundle.manifest.programs[0], 256) == 128
