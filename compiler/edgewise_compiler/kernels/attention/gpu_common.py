@@ -1,0 +1,49 @@
+"""What the GPU kernels that read or write KV pages share.
+
+A layer's pages are one buffer (pages, 2, HK, 16*D): keys as [d][token], values as [token][d].
+Kernels see it as vectors of four: of one page and KV head, key vector d*4 + u holds tokens 4u..4u+3
+at d, value vector token*D/4 + c holds 4c..4c+3 of a token. Positions and page ids are int32.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.attention.common import HEADER, PAGE, SEGMENT, SEGMENT_PAGES
+from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.gpu import bind
+
+PAGES = 65536  # declared extent of a pool: more than any binding holds
+QUADS = PAGE // 4  # vectors of keys of a page at one d
+SEGMENT_QUADS = SEGMENT // 4
+LOWEST = -3.0e38  # stands for the score of a key that takes no part; WGSL has no infinity
+
+
+def kv_vectors(HK: int, D: int, kv_dtype: str) -> Arg:
+    """A layer's KV pages as vectors of four."""
+    return Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE * D // 4))
+
+
+def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr) -> Expr:
+    """The page that is ``nth`` of a segment; past its ``pages`` live pages the last one again."""
+    return bind(table[sequence, HEADER + segment * SEGMENT_PAGES + T.min(nth, pages - 1)])
+
+
+def pages_of(keys: Expr) -> Expr:
+    """How many pages hold ``keys`` tokens."""
+    return bind(T.floordiv(keys + (PAGE - 1), PAGE))
+
+
+def largest_divisor(number: int, most: int, multiple: int = 1) -> int:
+    """The largest divisor of ``number`` up to ``most`` that is a multiple of ``multiple``."""
+    fitting = (n for n in range(multiple, most + 1, multiple) if number % n == 0)
+    return max(fitting, default=multiple)
+
+
+def power_of_two_up_to(number: int) -> int:
+    """The largest power of two that is not larger than ``number``."""
+    return 1 << int(math.log2(number))

@@ -1,0 +1,153 @@
+"""gpu_rope_append: rotation in place, per-head normalization and the pages' layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.elementwise.gpu_rope import gpu_rope_append
+from edgewise_compiler.kernels.gpu import Launch
+from edgewise_runtime.errors import CompileError
+from tests.compiler.kernels.paged import (
+    Array,
+    Heads,
+    Rows,
+    batch_of,
+    poisoned_pool,
+    read_tokens,
+    shuffled_pages,
+)
+from tests.compiler.kernels.test_rope import (
+    BATCHES,
+    BOUNDS,
+    CONTEXT,
+    EPS,
+    RAGGED,
+    SHAPES,
+    Appended,
+    check,
+    random_rows,
+    rope_table,
+    same_bits,
+)
+from tests.gpu import run
+
+# Heads of 48 and 80 leave threads without a vector; 44 heads take several workgroups a row.
+GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(40, 2, 16), Heads(5, 1, 48)]
+
+
+def kernel(heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False) -> Launch:
+    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
+    shape = (heads.query, heads.kv, heads.dim, CONTEXT)
+    return gpu_rope_append(*bounds, *shape, kv_dtype, EPS, qk_norm=norm, subgroups=subgroups)
+
+
+class GpuAppended(Appended):
+    """One call of the GPU kernel; rows beyond the step are NaN."""
+
+    def __init__(
+        self,
+        sequences: list[Rows],
+        heads: Heads,
+        kv_dtype: str,
+        *,
+        norm: bool,
+        subgroups: bool = False,
+        qkv: Array | None = None,
+        live: int | None = None,
+    ) -> None:
+        self.heads, self.sequences = heads, sequences
+        self.page_ids, pool = shuffled_pages(sequences, np.random.default_rng(7))
+        self.batch = batch_of(sequences, BOUNDS, self.page_ids)
+        self.rows = int(self.batch.step[0])
+        self.qkv = random_rows(heads) if qkv is None else qkv.copy()
+        self.qkv[self.rows :] = np.nan
+        self.rope = rope_table(heads.dim)
+        weights = np.random.default_rng(5).uniform(0.5, 1.5, (2, heads.dim)).astype("float32")
+        self.norms = list(weights) if norm else []
+        self.batch.step[0] = self.rows if live is None else live
+        inputs = [self.qkv, self.rope, self.batch.positions, self.batch.row_seq, self.batch.table]
+        after = run(
+            kernel(heads, kv_dtype, norm=norm, subgroups=subgroups),
+            [
+                *inputs,
+                *([weights] if norm else []),
+                poisoned_pool(pool, heads, kv_dtype),
+                self.batch.step,
+            ],
+            # The grid of a step may have more rows than are live.
+            n=BOUNDS.rows,
+        )
+        self.after, self.kv = after[0], after[-2]
+        self.q = self.after[:, : heads.query * heads.dim]
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
+@pytest.mark.parametrize("heads", GPU_SHAPES, ids=str)
+def test_rotates_queries_and_appends_keys_and_values(
+    heads: Heads, norm: bool, subgroups: bool
+) -> None:
+    check(GpuAppended(RAGGED, heads, "float32", norm=norm, subgroups=subgroups))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_every_batch_lands_in_its_pages(batch: str) -> None:
+    check(GpuAppended(BATCHES[batch], SHAPES[0], "float32", norm=True))
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
+def test_keys_and_values_in_the_projection_stay_as_they_are(norm: bool) -> None:
+    done = GpuAppended(RAGGED, SHAPES[1], "float32", norm=norm)
+    first = SHAPES[1].query * SHAPES[1].dim
+    same_bits(done.after[:, first:], done.qkv[:, first:])
+
+
+def test_half_precision_pages_hold_the_nearest_float16() -> None:
+    exact = GpuAppended(RAGGED, SHAPES[3], "float32", norm=True)
+    rounded = GpuAppended(RAGGED, SHAPES[3], "float16", norm=True)
+    np.testing.assert_array_equal(rounded.kv, exact.kv.astype("float16"))
+    same_bits(rounded.q, exact.q)
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
+def test_a_row_alone_gives_the_bits_it_has_in_a_batch(subgroups: bool) -> None:
+    heads = SHAPES[0]
+    many = GpuAppended(RAGGED, heads, "float16", norm=True, subgroups=subgroups)
+    for row in (0, 16, 17, 38, 39):
+        position, sequence = int(many.batch.positions[row]), int(many.batch.row_seq[row])
+        first = np.roll(many.qkv, -row, axis=0)
+        alone = GpuAppended(
+            [Rows(position, 1)], heads, "float16", norm=True, subgroups=subgroups, qkv=first
+        )
+        same_bits(alone.q[0], many.q[row])
+        ours = read_tokens(alone.kv, alone.page_ids[0], position + 1, heads.dim)
+        theirs = read_tokens(many.kv, many.page_ids[sequence], position + 1, heads.dim)
+        for a, b in zip(ours, theirs, strict=True):
+            same_bits(a[-1], b[-1])
+
+
+def test_a_step_without_rows_writes_nothing() -> None:
+    done = GpuAppended(RAGGED, SHAPES[0], "float32", norm=True, live=0)
+    same_bits(done.after, done.qkv)
+    assert np.isnan(done.kv).all()
+
+
+def test_a_kernel_without_sums_is_one_for_both_kinds_of_programs() -> None:
+    names = {kernel(SHAPES[0], "float32", norm=False, subgroups=s).name for s in (False, True)}
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "kv_dtype", "named"),
+    [
+        ((2, 1, 40), "float16", "40"),
+        ((3, 2, 32), "float16", "3 query heads"),
+        ((2, 1, 32), "bfloat16", "bfloat16"),
+    ],
+)
+def test_what_attention_is_not_written_for_is_refused(
+    shape: tuple[int, int, int], kv_dtype: str, named: str
+) -> None:
+    with pytest.raises(CompileError, match=named):
+        gpu_rope_append(1, 1, 1, *shape, 16, kv_dtype, EPS, qk_norm=False, subgroups=False)
