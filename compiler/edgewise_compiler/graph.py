@@ -69,6 +69,10 @@ class Graph:
                 return node
         return None
 
+    def text(self) -> str:
+        """One line a node, for people."""
+        return "".join(f"{node.output.id} = {node.op} {node}\n" for node in self.nodes)
+
     def with_nodes(self, nodes: Iterable[Node]) -> Graph:
         """The same graph with other nodes."""
         return replace(self, nodes=tuple(nodes))

@@ -60,7 +60,6 @@ __all__ = [
     "TensorEntry",
     "choose_program",
     "describe_files",
-    "weights_id",
     "write_manifest",
 ]
 
@@ -327,12 +326,6 @@ def describe_files(folder: Path) -> dict[str, FileEntry]:
     names = {path.relative_to(folder).as_posix(): path for path in found}
     names.pop(MANIFEST, None)
     return {name: FileEntry(path.stat().st_size, sha256_file(path)) for name, path in names.items()}
-
-
-def weights_id(files: Mapping[str, FileEntry], layout: Mapping[str, TensorEntry]) -> str:
-    """The id of a layout's weights: sha256 over the sha256s of its files by path."""
-    names = sorted({tensor.file for tensor in layout.values()})
-    return sha256_bytes("\n".join(files[name].sha256 for name in names).encode())
 
 
 def write_manifest(folder: Path, manifest: BundleManifest) -> None:

@@ -1,8 +1,8 @@
-"""Kernel calls to a plan: constant offsets for temporaries, and the host function that runs it."""
+"""Kernel calls to a plan: constant offsets for temporaries, and on the CPU its host function."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tvm.tirx import PrimFunc
@@ -15,18 +15,28 @@ from edgewise_runtime.errors import CompileError
 from edgewise_runtime.expr import Expr
 from edgewise_runtime.plan_checks import check_shared, check_states_written
 
+MAX_PAGES = 1 << 16
+
 
 @dataclass(frozen=True)
 class BuiltPlan:
-    """A plan, its generated host function and the kernels it calls by symbol."""
+    """A plan, the kernels it calls by symbol, and on the CPU its generated host function."""
 
     plan: p.Plan
-    host: PrimFunc
+    host: PrimFunc | None
     kernels: Mapping[str, PrimFunc]
 
 
-def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
+def build_plan(
+    calls: PlanCalls,
+    symbols: tuple[p.Symbol, ...],
+    target: str = "cpu",
+    entry: Callable[[str], str] = str,
+) -> BuiltPlan:
     """Plan memory for the temporaries of ``calls`` and write everything down.
+
+    Args:
+        entry: what a kernel is called in the compiled code, by its name.
 
     Raises:
         CompileError: two different kernels claim one symbol, or a temporary is read before a step
@@ -50,7 +60,7 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
                 f"Two different kernels are called {symbol!r}.",
                 remedy="A kernel factory must put every parameter into its symbol.",
             )
-        kernels[symbol] = _kernel(symbol, call)
+        kernels[symbol] = _kernel(entry(symbol), call)
         named |= {a.tensor.name: a.tensor for a in call.arguments if a.tensor.role != "scratch"}
         steps.append(_step(symbol, call, place))
         seen_as = (_host_argument(a.tensor, place) for a in call.arguments)
@@ -62,21 +72,35 @@ def build_plan(calls: PlanCalls, symbols: tuple[p.Symbol, ...]) -> BuiltPlan:
         p.Buffer(name, "scratch", "uint8", (size,), size)
         for name, size in zip(scratch, sizes, strict=True)
     ]
-    symbol = f"plan_{calls.name}"
-    host = host_function(
-        symbol, len(views), host_calls, table=_stop_table(views) if calls.repeats else None
-    )
+    host, host_plan = None, None
+    if target == "cpu":
+        symbol = f"plan_{calls.name}"
+        table = _stop_table(views) if calls.repeats else None
+        host = host_function(symbol, len(views), host_calls, table=table)
+        host_plan = p.Host(symbol, tuple(views))
     plan = p.Plan(
         name=calls.name,
-        target="cpu",
+        target=target,
         symbols=symbols,
         buffers=tuple(buffers),
         kernels=kernels,
         steps=tuple(steps),
-        host=p.Host(symbol, tuple(views)),
+        host=host_plan,
         loop=p.Loop("table") if calls.repeats else None,
     )
     return BuiltPlan(plan, host, functions)
+
+
+def plan_symbols(rows: int, batch: int, context: int | None = None) -> tuple[p.Symbol, ...]:
+    """The symbols of a program's plans; ``t`` only where a grid depends on the context."""
+    reach = () if context is None else (p.Symbol("t", "step", 1, context),)
+    return (
+        p.Symbol("pages", "load", 1, MAX_PAGES),
+        p.Symbol("n", "step", 1, rows),
+        p.Symbol("b", "step", 1, batch),
+        p.Symbol("r", "step", 1, batch),
+        *reach,
+    )
 
 
 def check_program(plans: Iterable[p.Plan]) -> None:
@@ -118,6 +142,7 @@ def _step(symbol: str, call: Call, place: Mapping[str, str]) -> p.Step:
     return p.Step(
         kernel=symbol,
         bindings=tuple(p.Binding(name) for name, _ in bound),
+        grid=(*call.grid, 1),
         reads=tuple(dict.fromkeys(name for name, access in bound if access != "write")),
         writes=tuple(dict.fromkeys(name for name, access in bound if access != "read")),
         label=call.label,

@@ -54,10 +54,11 @@ class Argument:
 
 @dataclass(frozen=True)
 class Call:
-    """One launch: a kernel, its arguments in order, and what it costs.
+    """One launch: a kernel, its arguments in order, what it costs and how many workgroups it has.
 
     ``bytes`` and ``flops`` are expressions over the step symbols ``n``, ``b``, ``r`` and ``kv``
-    (tokens of history per sequence).
+    (tokens of history per sequence). ``grid`` is that of a GPU kernel, over the step symbols; a
+    CPU kernel divides its work itself.
     """
 
     kernel: PrimFunc
@@ -65,6 +66,7 @@ class Call:
     label: str
     bytes: Expr
     flops: Expr
+    grid: tuple[Expr, Expr] = (1, 1)
 
 
 @dataclass(frozen=True)

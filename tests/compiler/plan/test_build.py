@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
-from edgewise_compiler.compile import build_graphs, build_program
-from edgewise_compiler.layout import layout_specs, param_tensors
+from edgewise_compiler.graphs import CPU_FLOAT, CPU_INTEGER, build_graphs
+from edgewise_compiler.layout import layout_specs, linear_widths, param_tensors
 from edgewise_compiler.quantize import find_scheme
-from edgewise_compiler.targets.cpu import ARITHMETICS, Bounds, CpuLowering
+from edgewise_compiler.targets.cpu import ARITHMETICS, CpuLowering
+from edgewise_compiler.targets.cpu_program import build_program
+from edgewise_compiler.targets.lowering import Bounds
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.plan import Plan
 
@@ -33,9 +35,10 @@ def plans() -> Callable[[str], Plans]:
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
             specs = layout_specs(scheme, cfg, family.params(cfg), BOUNDS.context)
-        quantized = arithmetic.weight_bits is not None
-        graphs = build_graphs(family, cfg, specs, quantized=quantized)
-        low = CpuLowering(cfg, BOUNDS, arithmetic, "portable", param_tensors(specs))
+        passes = CPU_FLOAT if arithmetic.weight_bits is None else CPU_INTEGER
+        graphs = build_graphs(family, cfg, linear_widths(specs), passes)
+        params = param_tensors(specs)
+        low = CpuLowering(cfg, BOUNDS, params, arithmetic.kv_dtype, arithmetic, "portable")
         return {built.plan.name: built.plan for built in build_program(low, graphs)}
 
     return build

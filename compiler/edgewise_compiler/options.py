@@ -1,0 +1,96 @@
+"""What a caller of the compiler asked for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise_compiler.models.base import ModelConfig
+from edgewise_compiler.quantize import Scheme, find_scheme
+from edgewise_compiler.targets.cpu_isa import ISAS, Isa, isa_named
+from edgewise_compiler.targets.lowering import Bounds
+from edgewise_runtime.cpuid import cpu_features
+from edgewise_runtime.errors import InputError, UnsupportedError
+
+TARGETS = ("cpu", "webgpu")
+DEFAULT_CONTEXT = 4096
+MAX_CONTEXT = 1 << 20
+MAX_BATCH = 64
+MAX_PREFILL_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile: targets without repeats, the CPU paths, bounds, where to dump."""
+
+    targets: tuple[str, ...]
+    scheme: Scheme
+    bounds: Bounds
+    isas: tuple[Isa, ...]
+    debug_dump: Path | None
+
+
+def check_options(
+    cfg: ModelConfig,
+    *,
+    targets: Sequence[str],
+    quant: str,
+    context: int | None,
+    max_batch: int,
+    prefill_chunk: int,
+    cpu: str,
+    debug_dump: str | Path | None,
+) -> Options:
+    """Check what `compile_model` was given against the model.
+
+    Raises:
+        UnsupportedError: an unknown target, scheme or CPU path.
+        InputError: a number out of range, or no target.
+    """
+    for target in targets:
+        if target not in TARGETS:
+            raise UnsupportedError(
+                f"There is no target {target!r}.",
+                remedy=f"Targets: {', '.join(TARGETS)}.",
+                code="unsupported.target",
+            )
+    if not targets:
+        raise InputError(
+            "No target to compile for.",
+            remedy=f"Targets: {', '.join(TARGETS)}.",
+            code="input.target",
+        )
+    if context is None:
+        context = min(cfg.context, DEFAULT_CONTEXT)
+    _in_range("context", context, 2, min(cfg.context, MAX_CONTEXT))
+    _in_range("max_batch", max_batch, 1, MAX_BATCH)
+    _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
+    rows = max(min(prefill_chunk, context), max_batch)
+    return Options(
+        targets=tuple(dict.fromkeys(targets)),
+        scheme=find_scheme(quant),
+        bounds=Bounds(rows=rows, batch=max_batch, context=context),
+        isas=_isas(cpu),
+        debug_dump=Path(debug_dump) if debug_dump is not None else None,
+    )
+
+
+def _in_range(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(
+            f"{name} is {value!r}, outside {low}..{high}.",
+            remedy="The model's config.json says how long its context can be."
+            if name == "context"
+            else "Choose a number in that range.",
+            code="input.range",
+        )
+
+
+def _isas(name: str) -> tuple[Isa, ...]:
+    if name == "all":
+        return tuple(ISAS.values())
+    if name != "native":
+        return (isa_named(name),)
+    features = cpu_features()
+    return (next(isa for isa in ISAS.values() if features.issuperset(isa.features)),)
