@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgewise_compiler.graph import Graph, GraphBuilder
 from edgewise_compiler.passes import (
     fuse_gather,
+    fuse_norm,
     fuse_residual,
     fuse_swiglu,
     quantize_activations,
@@ -108,3 +109,27 @@ def test_a_norm_read_by_something_other_than_a_linear_stays_float() -> None:
     graph = quantize_activations(g.graph())
     assert ops(graph) == ["rms_norm", "quantize", "linear", "swiglu"]
     assert graph.nodes[0].output.kind == "f32"
+
+
+def test_norms_that_only_linears_read_become_part_of_them() -> None:
+    fused = fuse_norm(fuse_residual(fuse_swiglu(layer())))
+    assert ops(fused) == ["linear", "rope_append", "attention", "linear", "linear", "linear"]
+    normed = [node for node in fused.nodes if "norm" in node.attrs]
+    assert [node.params for node in normed] == [("qkv", "n1"), ("gate_up", "n2")]
+    assert all(node.inputs[0].name == "x" for node in normed)
+
+
+def test_a_gathering_norm_hands_the_gathering_on() -> None:
+    g = builder("head")
+    g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "n", 1e-5), "head")
+    (node,) = fuse_norm(fuse_gather(g.graph())).nodes
+    assert node.attrs["gather"] is True
+    assert (node.inputs[0].name, node.inputs[0].rows, node.output.rows) == ("x", "n", "r")
+
+
+def test_a_norm_that_something_else_reads_stays() -> None:
+    g = builder()
+    h = g.rms_norm(g.hidden(), "n", 1e-5)
+    g.attention(h, layer=0)
+    g.linear(h, "qkv")
+    assert "rms_norm" in ops(fuse_norm(g.graph()))
