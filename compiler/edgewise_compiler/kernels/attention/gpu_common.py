@@ -15,7 +15,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention.common import HEADER, PAGE, SEGMENT, SEGMENT_PAGES
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu import bind
+from edgewise_compiler.kernels.gpu import bind, cast, dtype_of, lane, number, vec4
 
 PAGES = 65536  # declared extent of a pool: more than any binding holds
 QUADS = PAGE // 4  # vectors of keys of a page at one d
@@ -47,3 +47,15 @@ def largest_divisor(number: int, most: int, multiple: int = 1) -> int:
 def power_of_two_up_to(number: int) -> int:
     """The largest power of two that is not larger than ``number``."""
     return 1 << int(math.log2(number))
+
+
+def widened(value: Expr) -> Expr:
+    """A vector of keys or values in float32."""
+    return value if dtype_of(value) == "float32x4" else cast(value, "float32")
+
+
+def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
+    """``value`` of tokens ``first`` to ``first`` + 3 of a segment; ``otherwise`` from ``keys`` on."""
+    vector = bind(value)
+    parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
+    return vec4(*parts)
