@@ -12,8 +12,8 @@ from edgewise_compiler.kernels.attention.gpu_decode import (
     gpu_attention_merge,
     part_elements,
 )
-from edgewise_runtime.errors import CompileError
-from tests.compiler.kernels.attention_cases import BOUNDS, Part, reference, same_bits, story
+from edgewise_compiler.kernels.attention.gpu_prefill import gpu_attention_prefill
+from tests.compiler.kernels.attention_cases import BOUNDS, Part, reference, same_bits, story, whole
 from tests.compiler.kernels.paged import (
     Array,
     Heads,
@@ -54,7 +54,7 @@ def _shape(part: Part) -> tuple[object, ...]:
 
 
 def _buffers(parts: Sequence[Part], seed: int, reach: int) -> tuple[list[Array], Array, Array]:
-    """qkv, pages and table; step; rows in which nothing is written yet. What no row may read is NaN."""
+    """[qkv, pages, table], step and out, all NaN where nothing is written or none may read."""
     heads = parts[0].story.heads
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
@@ -94,6 +94,15 @@ def decode(parts: Sequence[Part], *, seed: int = 0, reach: int | None = None) ->
     return _split(out, parts)
 
 
+def prefill(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
+    """Attention of all rows of every part."""
+    inputs, step, out = _buffers(parts, seed, CONTEXT)
+    launch = gpu_attention_prefill(*_shape(parts[0]), subgroups=False)
+    rows = sum(part.rows for part in parts)
+    *_, out, _ = run(launch, [*inputs, out, step], n=rows, b=len(parts), r=1, t=CONTEXT)
+    return _split(out, parts)
+
+
 def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
     for part, output in zip(parts, outputs, strict=True):
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
@@ -113,3 +122,17 @@ def test_decode_in_a_batch_equals_alone_whatever_the_grid() -> None:
     for part, rows in zip(parts, together, strict=True):
         same_bits(rows, decode([part], seed=2)[0])
         same_bits(rows, decode([part], seed=3, reach=CONTEXT)[0])
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "float32"])
+@pytest.mark.parametrize("heads", SHAPES, ids=str)
+def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
+    shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
+    parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
+    near(parts, prefill(parts))
+
+
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 63, 64, 65, BOUNDS.rows])
+def test_prefill_of_any_length_matches_the_reference(rows: int) -> None:
+    part = whole(story(GROUPED, rows))
+    near([part], prefill([part]))

@@ -55,7 +55,7 @@ def widened(value: Expr) -> Expr:
 
 
 def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
-    """``value`` of tokens ``first`` to ``first`` + 3 of a segment; ``otherwise`` from ``keys`` on."""
+    """``value`` of four tokens from ``first`` on; ``otherwise`` for those from ``keys`` on."""
     vector = bind(value)
     parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
     return vec4(*parts)
