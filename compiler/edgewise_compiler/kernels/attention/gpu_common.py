@@ -8,6 +8,7 @@ at d, value vector token*D/4 + c holds 4c..4c+3 of a token. Positions and page i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -15,7 +16,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention.common import HEADER, PAGE, SEGMENT, SEGMENT_PAGES
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu import bind, cast, dtype_of, lane, number, vec4
+from edgewise_compiler.kernels.gpu import Thread, bind, cast, dtype_of, lane, number, vec4, when
 
 PAGES = 65536  # declared extent of a pool: more than any binding holds
 QUADS = PAGE // 4  # vectors of keys of a page at one d
@@ -47,6 +48,17 @@ def largest_divisor(number: int, most: int, multiple: int = 1) -> int:
 def power_of_two_up_to(number: int) -> int:
     """The largest power of two that is not larger than ``number``."""
     return 1 << int(math.log2(number))
+
+
+def deal(thread: Thread, count: int, action: Callable[[Expr, int], None]) -> None:
+    """``action(item, round)`` for items 0 to ``count`` - 1, which the threads take in turn."""
+    for i in range(-(-count // thread.threads)):
+        item = bind(thread.t + i * thread.threads)
+        if (i + 1) * thread.threads <= count:
+            action(item, i)
+        else:
+            with when(item < count):
+                action(item, i)
 
 
 def widened(value: Expr) -> Expr:

@@ -14,7 +14,6 @@ Every sum has an order that follows from the head dimension and the number of ke
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from tvm.ir import Expr
@@ -38,6 +37,7 @@ from edgewise_compiler.kernels.attention.gpu_common import (
     LOWEST,
     QUADS,
     SEGMENT_QUADS,
+    deal,
     kv_vectors,
     largest_divisor,
     masked,
@@ -154,22 +154,12 @@ def gpu_attention_decode(
         def some_heads(first: Expr, heads: int, keys: Expr, pages: Expr) -> None:
             head = bind(h * group + first)
 
-            def each(count: int, action: Callable[[Expr, int], None]) -> None:
-                """``action(item, round)`` for items below ``count``, dealt to the threads."""
-                for i in range(-(-count // threads)):
-                    item = bind(t + i * threads)
-                    if (i + 1) * threads <= count:
-                        action(item, i)
-                    else:
-                        with when(item < count):
-                            action(item, i)
-
             def stage(item: Expr, i: int) -> None:
                 g, d = T.floordiv(item, D), T.floormod(item, D)
                 value = qkv[s, head + g, d] * number(log2_scale(sm_scale))
                 store(queries, value, item)
 
-            each(heads * D, stage)
+            deal(thread, heads * D, stage)
             barrier()
 
             quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
@@ -198,7 +188,7 @@ def gpu_attention_decode(
                 quads = [lane(scores[i], j) for j in range(4)]
                 store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
 
-            each(heads * SEGMENT_QUADS, score)
+            deal(thread, heads * SEGMENT_QUADS, score)
             barrier()
 
             best = local((1,))
@@ -217,7 +207,7 @@ def gpu_attention_decode(
                     store(weights, lane(p, j), item * 4 + j)
                 store(quad_sum, lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3), item)
 
-            each(heads * SEGMENT_QUADS, weigh)
+            deal(thread, heads * SEGMENT_QUADS, weigh)
             barrier()
 
             c, stride = bind(T.floormod(t, vectors)), bind(T.floordiv(t, vectors))
@@ -248,7 +238,7 @@ def gpu_attention_decode(
                 g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
                 store(part, acc[0], s, head + g, segment, c)
 
-            each(heads * vectors, join)
+            deal(thread, heads * vectors, join)
             with when(t < heads):
                 m = largest(t)
                 store(best, quad_sum[t * SEGMENT_QUADS], 0)

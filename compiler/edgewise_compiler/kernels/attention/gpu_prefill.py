@@ -35,6 +35,7 @@ from edgewise_compiler.kernels.attention.gpu_common import (
     LOWEST,
     QUADS,
     SEGMENT_QUADS,
+    deal,
     kv_vectors,
     largest_divisor,
     masked,
@@ -159,14 +160,15 @@ def gpu_attention_prefill(
                 keys = [bind(first_position + i + 1 - base) for i in nth]
 
                 def stage_keys(chunk: Expr) -> None:
-                    for i in range(ds * SEGMENT_QUADS // _THREADS):
-                        item = bind(t + i * _THREADS)
+                    def copy(item: Expr, _: int) -> None:
                         nth_page = bind(T.floordiv(item, ds * QUADS))
                         at = bind(T.floormod(item, ds * QUADS))
                         page = page_of(table, s, segment, nth_page, pages)
                         vector = widened(kv[page, 0, h, chunk * (ds * QUADS) + at])
                         d, quad = T.floordiv(at, QUADS), T.floormod(at, QUADS)
                         store(space, vector, d * SEGMENT_QUADS + nth_page * QUADS + quad)
+
+                    deal(thread, ds * SEGMENT_QUADS, copy)
 
                 def dot(chunk: Expr) -> None:
                     with T.serial(0, ds // 4) as i:
@@ -208,13 +210,13 @@ def gpu_attention_prefill(
                     store(state, vec4(*sums), 1)
 
                 def stage_values(chunk: Expr) -> None:
-                    for i in range(-(-tokens * vectors // _THREADS)):
-                        item = bind(t + i * _THREADS)
+                    def copy(item: Expr, _: int) -> None:
                         token = bind(chunk * tokens + T.floordiv(item, vectors))
                         at = T.floormod(token, PAGE) * vectors + T.floormod(item, vectors)
                         page = page_of(table, s, segment, T.floordiv(token, PAGE), pages)
-                        with when(item < tokens * vectors):
-                            store(space, widened(kv[page, 1, h, at]), item)
+                        store(space, widened(kv[page, 1, h, at]), item)
+
+                    deal(thread, tokens * vectors, copy)
 
                 def mix(chunk: Expr) -> None:
                     def quad(i: Expr, *, every_row: bool) -> None:
@@ -224,7 +226,9 @@ def gpu_attention_prefill(
                         weights = [bind(space[first + r * SEGMENT_QUADS]) for r in range(_ROWS)]
                         for j in range(4):
                             for c in range(columns):
-                                d = T.min(column + c * SEGMENT_QUADS, vectors - 1)
+                                d = column + c * SEGMENT_QUADS
+                                if (c + 1) * SEGMENT_QUADS > vectors:
+                                    d = T.min(d, vectors - 1)
                                 value = bind(space[(i * 4 + j) * vectors + d])
                                 for r, weight in enumerate(weights):
                                     old = outputs[r * columns + c]
