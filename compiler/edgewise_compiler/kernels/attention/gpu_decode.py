@@ -181,7 +181,7 @@ def gpu_attention_decode(
 
             def score(item: Expr, i: int) -> None:
                 store(scores, sums[item], i)
-                for j in range(1, slices):
+                with T.serial(1, slices) as j:
                     store(scores, scores[i] + sums[j * heads * SEGMENT_QUADS + item], i)
                 first = T.floormod(item, SEGMENT_QUADS) * 4
                 store(scores, masked(scores[i], first, keys, LOWEST), i)
@@ -233,7 +233,7 @@ def gpu_attention_decode(
 
             def join(item: Expr, i: int) -> None:
                 store(acc, sums[item], 0)
-                for j in range(1, strides):
+                with T.serial(1, strides) as j:
                     store(acc, acc[0] + sums[j * heads * vectors + item], 0)
                 g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
                 store(part, acc[0], s, head + g, segment, c)
@@ -326,7 +326,7 @@ def gpu_attention_merge(
                     store(totals, state[1], z)
             barrier()
             with when(thread.t < vectors):
-                for j in range(1, slices):
+                with T.serial(1, slices) as j:
                     store(acc, acc[0] + outputs[j * vectors + c], 0)
                     store(state, state[1] + totals[j], 1)
                 store(out, acc[0] / vec4(state[1]), s, head, c)
