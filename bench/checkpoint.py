@@ -7,8 +7,8 @@ byte-level BPE tokenizer as large as the model's vocabulary, so that loading cos
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
@@ -25,7 +25,10 @@ CHUNK = 1 << 22  # random numbers drawn at once, elements
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a Qwen3-like decoder with tied embeddings."""
+    """The sizes of a decoder: Qwen3's kind normalizes queries and keys, Llama's does not.
+
+    ``rope_scaling`` is what config.json says under that name, empty for none.
+    """
 
     name: str
     hidden: int
@@ -38,15 +41,52 @@ class Shape:
     context: int = 40960
     theta: float = 1e6
     eps: float = 1e-6
+    family: str = "qwen3"
+    tied: bool = True
+    rope_scaling: Mapping[str, object] = field(default_factory=dict)
 
+
+_LLAMA_31_ROPE = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 
 SHAPES = {
     shape.name: shape
     for shape in (
         Shape("qwen3-0.6b", 1024, 28, 16, 8, 128, 3072, 151936),
+        Shape(
+            "llama-3.1-8b",
+            *(4096, 32, 32, 8, 128, 14336, 128256),
+            context=131072,
+            theta=5e5,
+            eps=1e-5,
+            family="llama",
+            tied=False,
+            rope_scaling=_LLAMA_31_ROPE,
+        ),
+        # 41 million parameters: launches cost more than bytes.
+        Shape("small", 512, 8, 8, 4, 64, 1536, 32000, context=4096),
         Shape("tiny", 128, 2, 4, 2, 32, 256, 1024),
     )
 }
+
+_FAMILIES = {
+    "qwen3": {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "use_sliding_window": False,
+    },
+    "llama": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "mlp_bias": False,
+    },
+}
+"""What config.json says of a family beside its sizes."""
 
 
 def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -71,9 +111,13 @@ def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
             "mlp.up_proj": (shape.intermediate, width),
             "mlp.down_proj": (width, shape.intermediate),
         }
+        if shape.family != "qwen3":
+            del of_layer["self_attn.q_norm"], of_layer["self_attn.k_norm"]
         for name, size in of_layer.items():
             yield f"model.layers.{layer}.{name}.weight", size
     yield "model.norm.weight", (width,)
+    if not shape.tied:
+        yield "lm_head.weight", (shape.vocab, width)
 
 
 def vocabulary(size: int) -> tuple[list[str], list[tuple[str, str]]]:
@@ -93,7 +137,14 @@ def vocabulary(size: int) -> tuple[list[str], list[tuple[str, str]]]:
 def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> None:
     """Writes ``folder``; config.json comes last, so a folder that has one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokens, merges = vocabulary(shape.vocab)
+    write_tokenizer(folder, shape.vocab, shape.context)
+    _write_weights(folder / "model.safetensors", shape, seed)
+    _write_json(folder / "config.json", config(shape))
+
+
+def write_tokenizer(folder: Path, vocab: int, context: int) -> None:
+    """Writes tokenizer.json and tokenizer_config.json for ``vocab`` tokens."""
+    tokens, merges = vocabulary(vocab)
     _write_json(folder / "tokenizer.json", _tokenizer(tokens, merges))
     _write_json(
         folder / "tokenizer_config.json",
@@ -102,17 +153,15 @@ def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> None:
             "chat_template": CHAT_TEMPLATE,
             "eos_token": SPECIAL[2],
             "pad_token": SPECIAL[0],
-            "model_max_length": shape.context,
+            "model_max_length": context,
         },
     )
-    _write_weights(folder / "model.safetensors", shape, seed)
-    _write_json(folder / "config.json", _config(shape))
 
 
-def _config(shape: Shape) -> dict[str, object]:
+def config(shape: Shape) -> dict[str, object]:
+    """What config.json says of ``shape``."""
     return {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
+        **_FAMILIES[shape.family],
         "hidden_size": shape.hidden,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
@@ -122,12 +171,11 @@ def _config(shape: Shape) -> dict[str, object]:
         "vocab_size": shape.vocab,
         "max_position_embeddings": shape.context,
         "rope_theta": shape.theta,
-        "rope_scaling": None,
+        "rope_scaling": dict(shape.rope_scaling) or None,
         "rms_norm_eps": shape.eps,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": shape.tied,
         "hidden_act": "silu",
         "attention_bias": False,
-        "use_sliding_window": False,
         "torch_dtype": "float16",
         "bos_token_id": shape.vocab - 3,
         "eos_token_id": shape.vocab - 1,

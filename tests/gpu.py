@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,4 +88,22 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
         else:
             raw = device().queue.read_buffer(buffer)
             after.append(np.frombuffer(raw, array.dtype).reshape(array.shape).copy())
+    _record(launch, made, launch.workgroups(**symbols), arrays, after)
     return after
+
+
+def _record(
+    launch: Launch,
+    made: Shader,
+    grid: tuple[int, int],
+    before: Sequence[Array],
+    after: Sequence[Array],
+) -> None:
+    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py."""
+    folder = os.environ.get("EDGEWISE_RECORD_KERNELS")
+    if folder:
+        from gpu.recording import Call, save_call
+
+        written = {i: after[i] for i, access in enumerate(made.access) if access != "read"}
+        call = Call(launch.name, made.source, made.entry, grid, tuple(before), written)
+        save_call(Path(folder), call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
-from checkpoint import SHAPES, SPECIAL, tensors, vocabulary, write_checkpoint
+from checkpoint import SHAPES, SPECIAL, Shape, config, tensors, vocabulary, write_checkpoint
+from edgewise_compiler.models.base import VectorSpec
+from edgewise_compiler.models.families import find_family
 from peers.gguf_writer import write_gguf
 
 TINY = SHAPES["tiny"]
@@ -68,3 +71,23 @@ def test_gguf_lists_every_tensor_and_ends_with_the_last_one(folder: Path, tmp_pa
     assert data.count(embedding) == 1
     assert len(data) % 32 == 0
     assert json.loads((folder / "config.json").read_text())["vocab_size"] == TINY.vocab
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
+def test_a_family_finds_every_tensor_of_a_shape_and_no_other(shape: Shape) -> None:
+    family = find_family(config(shape))
+    wanted: dict[str, tuple[int, ...]] = {}
+    for spec in family.params(family.read_config(config(shape))):
+        if isinstance(spec, VectorSpec):
+            wanted[spec.source] = (spec.size,)
+        else:
+            wanted |= {s: (rows, spec.k) for s, rows in zip(spec.sources, spec.rows, strict=True)}
+    assert wanted == dict(tensors(shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("small", 41.6), ("qwen3-0.6b", 596.0), ("llama-3.1-8b", 8030.3)]
+)
+def test_shapes_have_as_many_parameters_as_their_names_say(name: str, millions: float) -> None:
+    count = sum(math.prod(size) for _, size in tensors(SHAPES[name]))
+    assert round(count / 1e6, 1) == millions
