@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -15,12 +16,22 @@ from edgewise_runtime.plan import Plan
 Array = npt.NDArray[Any]
 
 
+@dataclass(frozen=True)
+class TracedStep:
+    """A launch that was made: its label, its kernel and copies of the arguments it wrote."""
+
+    label: str
+    kernel: str
+    outputs: tuple[Array, ...]
+
+
 class LoadedProgram(Protocol):
     """A program bound to memory: its buffers exist and its plans can be run.
 
-    Calls are synchronous: `run` returns when the burst is done and buffers may be read. One thread
-    uses a loaded program at a time; the device sees to it that kernels of all programs run on one
-    thread. After `close`, everything raises `DeviceError` ``device.closed``.
+    Calls happen in their order, and a caller never sees a buffer half written: `read` waits for
+    every `run` before it. Where the memory is elsewhere, `run` may return once the work is handed
+    over, and what goes wrong with it may be raised by a later call. One thread uses a loaded
+    program at a time. After `close`, everything raises `DeviceError` ``device.closed``.
     """
 
     @property
@@ -39,7 +50,8 @@ class LoadedProgram(Protocol):
 
         Raises:
             DeviceError: ``device.buffer`` for an unknown buffer, one that may not be written
-                (parameters, scratch), another dtype, or elements past its end.
+                (parameters, scratch), another dtype, or elements past its end; on devices with
+                memory of their own also for a piece that does not begin and end at 4 bytes.
         """
         ...
 
@@ -60,13 +72,25 @@ class LoadedProgram(Protocol):
         ...
 
     def run(self, plan: str, k: int = 1) -> None:
-        """Run a plan, k times where it has a loop, and wait for it.
+        """Run a plan, k times where it has a loop.
 
-        A KeyboardInterrupt waits for the burst to end, so that buffers are never half written.
+        Step symbols have the values last written to ``step``: n, b, r and t in this order. A
+        KeyboardInterrupt waits for the burst to end, so that buffers are never half written.
 
         Raises:
             DeviceError: ``device.plan`` for an unknown plan or a k it does not allow,
-                ``device.kernel`` where a kernel refuses its arguments.
+                ``device.kernel`` where a kernel refuses its arguments, ``device.lost``.
+        """
+        ...
+
+    def trace(self, plan: str) -> Iterator[TracedStep]:
+        """Run a plan once, launch by launch, and show what each wrote but for state.
+
+        For debugging. A launch happens when the iterator is drawn, and nothing else may run the
+        program in between; a plan's loop and its stop are not looked at.
+
+        Raises:
+            DeviceError: as `run` does.
         """
         ...
 
@@ -105,6 +129,14 @@ class Device(Protocol):
         """What programs may need: the machine's arch and its features by their names in bundles."""
         ...
 
+    def available_memory(self) -> int | None:
+        """Bytes that programs can still take, None where the device does not tell."""
+        ...
+
+    def largest_buffer(self) -> int | None:
+        """Bytes of the largest buffer a program may have, None without a limit."""
+        ...
+
     def load(
         self,
         bundle: Bundle,
@@ -121,10 +153,11 @@ class Device(Protocol):
             program: which one, or its id; None for the best that fits this device.
             load_symbols: values of the load symbols, such as the number of pages.
             trust: load native code even if this user did not compile it.
-            progress: hears about parameter files being hashed.
+            progress: hears about parameter files being hashed, and copied where they must be.
 
         Raises:
-            DeviceError: ``device.no_program``, ``device.memory``, ``device.runtime``.
+            DeviceError: ``device.no_program``, ``device.memory``, ``device.runtime``,
+                ``device.kernel``.
             TrustError: native code that is not this user's.
             BundleError: damaged files.
             PlanError: load symbols out of range.

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from edgewise_runtime import expr as ex
-from edgewise_runtime.bundle import Bundle, Progress, choose_program
+from edgewise_runtime.bundle import Bundle, Progress
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.devices import common, memory, tvm_library
 from edgewise_runtime.devices import cpu_binding as binding
-from edgewise_runtime.devices import memory, tvm_library
-from edgewise_runtime.devices.base import Array
-from edgewise_runtime.devices.cpu_binding import TracedStep
+from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.manifest import Program
-from edgewise_runtime.plan import ROLES, Plan, check_extents
+from edgewise_runtime.plan import Plan
 from edgewise_runtime.reading import shorten
 from edgewise_runtime.trust import verify
 
@@ -54,6 +52,12 @@ class CpuDevice:
     def features(self) -> frozenset[str]:
         return cpu_features() | {cpu_arch()}
 
+    def available_memory(self) -> int | None:
+        return available_memory()
+
+    def largest_buffer(self) -> int | None:
+        return None
+
     def load(
         self,
         bundle: Bundle,
@@ -64,15 +68,9 @@ class CpuDevice:
         progress: Progress | None = None,
     ) -> CpuProgram:
         """See `base.Device.load`."""
-        chosen = self._choose(bundle, program)
+        chosen = common.choose(bundle, program, self.features(), self.target, "this CPU")
         plans = bundle.plans(chosen.id)
-        sizes: dict[str, int] = {}
-        for plan in plans.values():
-            load = plan.resolve(load_symbols)
-            check_extents(plan, load)
-            for buffer in plan.buffers:
-                size = ex.evaluate(buffer.bytes, load)
-                sizes[buffer.name] = max(size, sizes.get(buffer.name, 0))
+        sizes = common.buffer_sizes(plans, load_symbols)
         check_memory(plans, sizes, available_memory())
         if chosen.library is None:
             message = f"Program {chosen.id!r} has no library."
@@ -89,20 +87,6 @@ class CpuDevice:
         _kernels.start(self.threads)
         return CpuProgram(bundle, chosen, plans, library, sizes, dict(load_symbols))
 
-    def _choose(self, bundle: Bundle, program: Program | str | None) -> Program:
-        if program is None:
-            return choose_program(bundle, self.features(), target=self.target)
-        chosen = bundle.manifest.program(program if isinstance(program, str) else program.id)
-        missing = chosen.needs.missing(self.features())
-        if chosen.target != self.target or missing:
-            lacking = ", ".join(missing) or f"the target {chosen.target}"
-            raise DeviceError(
-                f"Program {chosen.id!r} needs {lacking}, which this CPU does not have.",
-                remedy="Leave the choice to the device, or compile the model on this machine.",
-                code="device.no_program",
-            )
-        return chosen
-
 
 def check_memory(
     plans: Mapping[str, Plan], sizes: Mapping[str, int], available: int | None
@@ -114,7 +98,7 @@ def check_memory(
     Raises:
         DeviceError: ``device.memory`` with the bytes per role.
     """
-    per_role = count_bytes(plans, sizes)
+    per_role = common.count_bytes(plans, sizes)
     total = sum(per_role.values())
     if available is not None and total > available:
         parts = ", ".join(f"{role} {size / memory.GIB:.2f}" for role, size in per_role.items())
@@ -124,15 +108,6 @@ def check_memory(
             remedy="Ask for fewer KV pages, choose a smaller model or quantization, or free some.",
             code="device.memory",
         )
-
-
-def count_bytes(plans: Mapping[str, Plan], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes per role; a buffer several plans name counts once."""
-    roles = {buffer.name: buffer.role for plan in plans.values() for buffer in plan.buffers}
-    per_role = dict.fromkeys(ROLES, 0)
-    for name, role in roles.items():
-        per_role[role] += sizes[name]
-    return per_role
 
 
 class CpuProgram:
@@ -151,15 +126,14 @@ class CpuProgram:
         self.program = program
         self.plans = plans
         self._closed = False
-        self._memory = count_bytes(plans, sizes)
-        self._roles = {b.name: b.role for plan in plans.values() for b in plan.buffers}
+        self._memory = common.count_bytes(plans, sizes)
+        self._buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
         self._library = library
         self._load = load
-        self._raw = binding.allocate(bundle, program, self._roles, sizes)
+        self._raw = binding.allocate(bundle, program, self._buffers, sizes)
         self._arrays = {
-            buffer.name: binding.shaped(self._raw[buffer.name], buffer, load)
-            for plan in plans.values()
-            for buffer in plan.buffers
+            name: binding.shaped(self._raw[name], buffer, load)
+            for name, buffer in self._buffers.items()
             if buffer.role != "scratch"
         }
         self._calls = {
@@ -167,19 +141,9 @@ class CpuProgram:
         }
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
-        target = self._array(buffer)
-        if not target.flags.writeable:
-            raise _buffer_error(f"The parameter {buffer!r} cannot be written.")
-        flat, values = target.reshape(-1), np.asarray(array)
-        if values.dtype != flat.dtype:
-            raise _buffer_error(f"{buffer!r} is {flat.dtype}, not {values.dtype}.")
-        end = offset_elems + values.size
-        if not 0 <= offset_elems <= end <= flat.size:
-            message = (
-                f"Elements {offset_elems}..{end} are not in {buffer!r}, which has {flat.size}."
-            )
-            raise _buffer_error(message)
-        flat[offset_elems:end] = values.reshape(-1)
+        flat, values = self._array(buffer).reshape(-1), np.asarray(array)
+        common.check_write(self._buffers[buffer], flat.size, values, offset_elems)
+        flat[offset_elems : offset_elems + values.size] = values.reshape(-1)
 
     def read(self, buffer: str, rows: slice | None = None) -> Array:
         array = self._array(buffer)
@@ -189,22 +153,10 @@ class CpuProgram:
         return self._array(buffer)
 
     def run(self, plan: str, k: int = 1) -> None:
-        loop = self._plan(plan).loop
-        most = 1 if loop is None else loop.max_burst
-        if not 1 <= k <= most:
-            message = f"Plan {plan!r} runs 1..{most} times a call, not {shorten(k)}."
-            raise DeviceError(message, code="device.plan")
+        self._plan(plan, k)
         _call_kernel(plan, self._calls[plan], k)
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
-        """Run a plan once, launch by launch, and show what each wrote but for state.
-
-        For debugging. A launch happens when the iterator is drawn, and nothing else may run the
-        program in between; a plan's loop and its stop are not looked at.
-
-        Raises:
-            DeviceError: as `run` does.
-        """
         for step in binding.bind_steps(self._plan(plan), self._library, self._raw, self._load):
             _call_kernel(f"{plan}/{step.label or step.kernel}", step.call)
             outputs = tuple(np.array(output) for output in step.outputs)
@@ -234,26 +186,15 @@ class CpuProgram:
 
     def _open(self) -> None:
         if self._closed:
-            raise DeviceError(f"Program {self.program.id!r} is closed.", code="device.closed")
+            raise common.closed(self.program)
 
-    def _plan(self, name: str) -> Plan:
+    def _plan(self, name: str, k: int = 1) -> Plan:
         self._open()
-        plan = self.plans.get(name)
-        if plan is None:
-            known = ", ".join(self.plans)
-            message = f"Program {self.program.id!r} has no plan {shorten(name)}; it has {known}."
-            raise DeviceError(message, code="device.plan")
-        return plan
+        return common.find_plan(self.program, self.plans, name, k)
 
     def _array(self, buffer: str) -> Array:
         self._open()
-        array = self._arrays.get(buffer)
-        if array is None:
-            what = (
-                "scratch" if self._roles.get(buffer) == "scratch" else "no buffer of this program"
-            )
-            raise _buffer_error(f"{shorten(buffer)} is {what}.")
-        return array
+        return self._arrays[common.find_buffer(self._buffers, buffer).name]
 
 
 def _call_kernel(what: str, function: Callable[..., Any], *args: int) -> None:
@@ -265,7 +206,3 @@ def _call_kernel(what: str, function: Callable[..., Any], *args: int) -> None:
         # What a kernel refuses arrives as one of several built-in exceptions.
         message = f"{what} failed: {shorten(str(cause))}."
         raise DeviceError(message, code="device.kernel") from cause
-
-
-def _buffer_error(message: str) -> DeviceError:
-    return DeviceError(message, code="device.buffer")

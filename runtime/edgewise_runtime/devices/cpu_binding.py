@@ -29,28 +29,19 @@ class BoundStep:
     outputs: tuple[Array, ...]
 
 
-@dataclass(frozen=True)
-class TracedStep:
-    """A launch that was made: its label, its kernel and copies of the arguments it wrote."""
-
-    label: str
-    kernel: str
-    outputs: tuple[Array, ...]
-
-
 def allocate(
-    bundle: Bundle, program: Program, roles: Mapping[str, str], sizes: Mapping[str, int]
+    bundle: Bundle, program: Program, buffers: Mapping[str, Buffer], sizes: Mapping[str, int]
 ) -> dict[str, Array]:
     """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
     tensors: Mapping[str, TensorEntry] = bundle.manifest.layouts[program.layout]
-    used = {tensors[name].file for name, role in roles.items() if role == "param"}
+    used = {tensors[name].file for name, b in buffers.items() if b.role == "param"}
     files = {
         name: memory.map_file(bundle.file(name), bundle.manifest.files[name].bytes)
         for name in sorted(used)
     }
     raw: dict[str, Array] = {}
-    for name, role in roles.items():
-        if role == "param":
+    for name, buffer in buffers.items():
+        if buffer.role == "param":
             entry = tensors[name]
             raw[name] = files[entry.file][entry.offset : entry.offset + entry.bytes]
         else:

@@ -1,0 +1,276 @@
+"""WebGPU programs on this machine's GPUs, by wgpu-native: WGSL on Vulkan, Metal or Direct3D 12."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+import numpy as np
+
+from edgewise_runtime import expr as ex
+from edgewise_runtime.bundle import Bundle, Progress
+from edgewise_runtime.devices import common
+from edgewise_runtime.devices.base import Array, TracedStep
+from edgewise_runtime.devices.wgpu_adapter import Adapter, Gpu, choose_adapter
+from edgewise_runtime.devices.wgpu_binding import (
+    STEP_FIELDS,
+    BoundPlan,
+    Buffers,
+    Counters,
+    bind_plans,
+    read_shaders,
+    submit,
+)
+from edgewise_runtime.devices.wgpu_transfer import Mailbox, Reader, upload
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.limits import available_memory
+from edgewise_runtime.manifest import Program
+from edgewise_runtime.plan import Plan
+
+MAX_MAIL = 64 << 10
+"""Bytes of an output that is still worth sending along with every run that writes it."""
+
+
+class WgpuDevice:
+    """Runs the ``webgpu`` programs of bundles on one adapter.
+
+    Args:
+        index: which adapter, as `wgpu_adapter.adapters` and ``edgewise doctor`` count them; None
+            for the best.
+
+    Raises:
+        DeviceError: ``device.wgpu`` without the package wgpu, ``device.adapter`` for an index
+            that is not there, or without any adapter.
+    """
+
+    target = "webgpu"
+
+    def __init__(self, index: int | None = None) -> None:
+        self.adapter: Adapter = choose_adapter(index)
+        self._gpu: Gpu | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.adapter)
+
+    def features(self) -> frozenset[str]:
+        return self._ready().features
+
+    def available_memory(self) -> int | None:
+        # GPUs with memory of their own do not tell; the others share this machine's.
+        shared = self.adapter.kind in ("integrated", "cpu")
+        return available_memory() if shared else None
+
+    def largest_buffer(self) -> int | None:
+        return min(self.adapter.max_buffer, self.adapter.max_binding)
+
+    def load(
+        self,
+        bundle: Bundle,
+        program: Program | str | None = None,
+        *,
+        load_symbols: Mapping[str, int],
+        trust: bool = False,
+        progress: Progress | None = None,
+    ) -> WgpuProgram:
+        """See `base.Device.load`. Shaders are no native code: `trust` changes nothing."""
+        if not any(p.target == self.target for p in bundle.manifest.programs):
+            has = ", ".join(p.id for p in bundle.manifest.programs)
+            raise DeviceError(
+                f"Bundle {bundle.name!r} has no program for WebGPU; it has {has}.",
+                remedy=f"`edgewise compile MODEL --target webgpu -o {bundle.path}` adds one.",
+                code="device.no_program",
+            )
+        chosen = common.choose(bundle, program, self.features(), self.target, self.name)
+        return WgpuProgram(self._ready(), bundle, chosen, load_symbols, progress)
+
+    def _ready(self) -> Gpu:
+        """The GPU, opened when first needed, and once more after it was lost."""
+        if self._gpu is None or self._gpu.lost():
+            self._gpu = Gpu(self.adapter)
+        return self._gpu
+
+
+class WgpuProgram:
+    """A program in a GPU's memory. Made by `WgpuDevice.load`; see `base.LoadedProgram`.
+
+    Attributes:
+        counters: what was made and done so far. Once loaded, a run makes nothing and submits once.
+    """
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        bundle: Bundle,
+        program: Program,
+        load_symbols: Mapping[str, int],
+        progress: Progress | None = None,
+    ) -> None:
+        self.bundle = bundle
+        self.program = program
+        self.plans = bundle.plans(program.id)
+        self.counters = Counters()
+        self._gpu = gpu
+        self._process = os.getpid()
+        self._closed = False
+        self._step = [0] * len(STEP_FIELDS)
+        self._buffers = {b.name: b for plan in self.plans.values() for b in plan.buffers}
+        sizes = common.buffer_sizes(self.plans, load_symbols)
+        self._bytes = common.count_bytes(self.plans, sizes)
+        self._shapes = {
+            name: tuple(ex.evaluate(dim, load_symbols) for dim in buffer.shape)
+            for name, buffer in self._buffers.items()
+        }
+        roles = {name: buffer.role for name, buffer in self._buffers.items()}
+        # What can be refused comes first: kernels and memory before gigabytes of weights.
+        shaders = read_shaders(bundle, program, self.plans)
+        self._memory = Buffers(gpu, self.counters, sizes, roles)
+        try:
+            with gpu.errors(f"Loading {program.id!r}"):
+                mail = {
+                    name: size for name, size in self._memory.sizes.items() if self._mailed(name)
+                }
+                self._mailbox = Mailbox(gpu, self.counters, mail)
+                self._reader = Reader(gpu, self.counters)
+                self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load_symbols)
+                bundle.verify_params(program.layout, progress)
+                layout = bundle.manifest.layouts[program.layout]
+                tensors = {name: layout[name] for name, role in roles.items() if role == "param"}
+                upload(gpu, bundle, tensors, self._memory, self._reader, progress)
+        except BaseException:
+            self._memory.destroy()
+            raise
+        self._letters = {
+            name: [b.name for b in plan.buffers if b.name in mail and _writes(plan, b.name)]
+            for name, plan in self.plans.items()
+        }
+
+    def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
+        self._open()
+        target, values = common.find_buffer(self._buffers, buffer), np.asarray(array)
+        common.check_write(target, int(np.prod(self._shapes[buffer])), values, offset_elems)
+        start = offset_elems * values.itemsize
+        if start % 4 or values.nbytes % 4:
+            raise common.buffer_error(
+                f"Bytes {start}..{start + values.nbytes} of {buffer!r}: a GPU's memory is written "
+                "4 bytes at a time."
+            )
+        if not values.size:
+            return
+        flat = np.ascontiguousarray(values).reshape(-1)
+        if buffer == "step":
+            for at, value in enumerate(flat[: len(STEP_FIELDS)].tolist(), offset_elems):
+                if at < len(STEP_FIELDS):
+                    self._step[at] = value
+        self._mailbox.forget(buffer)
+        with self._gpu.errors(f"Writing {buffer!r}"):
+            self._gpu.queue.write_buffer(self._memory[buffer], start, flat)
+
+    def read(self, buffer: str, rows: slice | None = None) -> Array:
+        self._open()
+        found = common.find_buffer(self._buffers, buffer)
+        shape, dtype = self._shapes[buffer], np.dtype(found.dtype)
+        with self._gpu.errors(f"Reading {buffer!r}"):
+            mailed = self._mailbox.look(buffer) if self._mailed(buffer) else None
+            if mailed is not None:
+                array = mailed[: int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+                return np.array(array if rows is None else array[rows])
+            first, end, stride = (rows or slice(None)).indices(shape[0])
+            if stride != 1:
+                return self.read(buffer)[rows]
+            count, row = max(end - first, 0), int(np.prod(shape[1:])) * dtype.itemsize
+            if not count:
+                return np.empty((0, *shape[1:]), dtype)
+            data = self._reader.read(self._memory[buffer], first * row, count * row)
+        return data.view(dtype).reshape(count, *shape[1:])
+
+    def view(self, buffer: str) -> Array:
+        self._open()
+        raise common.buffer_error(f"{buffer!r} is in a GPU's memory, where it cannot be viewed.")
+
+    def run(self, plan: str, k: int = 1) -> None:
+        bound, gpu = self._plan(plan, k), self._gpu
+        with gpu.errors(f"Running {plan!r}"):
+            encoder = gpu.device.create_command_encoder()
+            work = encoder.begin_compute_pass()
+            dispatches = bound.encode(work, tuple(self._step), k)
+            work.end()
+            self._mailbox.send(encoder, self._memory, self._letters[plan])
+            submit(gpu, self.counters, encoder)
+        self.counters.dispatches += dispatches
+
+    def trace(self, plan: str) -> Iterator[TracedStep]:
+        bound, gpu = self._plan(plan), self._gpu
+        grids = bound.grids(tuple(self._step))
+        for name in self._letters[plan]:
+            self._mailbox.forget(name)
+        for launch in bound.launches:
+            self._open()
+            with gpu.errors(f"Running {plan}/{launch.label or launch.kernel}"):
+                encoder = gpu.device.create_command_encoder()
+                work = encoder.begin_compute_pass()
+                work.set_pipeline(launch.pipeline)
+                work.set_bind_group(0, launch.group)
+                work.dispatch_workgroups(*grids[launch.grid])
+                work.end()
+                submit(gpu, self.counters, encoder)
+                outputs = []
+                for item in launch.outputs:
+                    dtype = np.dtype(item.dtype)
+                    size = int(np.prod(item.shape)) * dtype.itemsize
+                    data = self._reader.read(self._memory[item.buffer], item.offset, size)
+                    outputs.append(data.view(dtype).reshape(item.shape))
+            self.counters.dispatches += 1
+            yield TracedStep(launch.label, launch.kernel, tuple(outputs))
+
+    def memory(self) -> dict[str, int]:
+        self._open()
+        return dict(self._bytes)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() == self._process:
+            self._memory.destroy()
+            self._mailbox.destroy()
+            self._reader.destroy()
+        self._bound = {}
+
+    def __enter__(self) -> WgpuProgram:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise common.closed(self.program)
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "This process was forked from the one that loaded the program, and GPUs do not "
+                "follow a fork.",
+                remedy="Load the program after forking, or start processes with 'spawn'.",
+                code="device.fork",
+            )
+
+    def _plan(self, name: str, k: int = 1) -> BoundPlan:
+        self._open()
+        common.find_plan(self.program, self.plans, name, k)
+        return self._bound[name]
+
+    def _mailed(self, name: str) -> bool:
+        """Whether the buffer is small and the host may want it after a run."""
+        role = self._buffers[name].role
+        return role == "input" or (role == "output" and self._memory.sizes[name] <= MAX_MAIL)
+
+
+def _writes(plan: Plan, buffer: str) -> bool:
+    return any(buffer in step.writes for step in plan.steps)
