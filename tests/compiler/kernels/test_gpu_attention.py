@@ -46,13 +46,15 @@ CONTEXT = BOUNDS.pages * 16
 GROUPED = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
-    GROUPED,
-    Heads(2, 2, 32),
-    ODD,
-    Heads(7, 1, 128),
-    Heads(16, 1, 16),
-    Heads(4, 2, 96),
-    Heads(9, 1, 256),
+    (GROUPED, "float16"),
+    (GROUPED, "float32"),
+    (ODD, "float16"),
+    (ODD, "float32"),
+    (Heads(2, 2, 32), "float16"),
+    (Heads(7, 1, 128), "float16"),
+    (Heads(16, 1, 16), "float16"),
+    (Heads(4, 2, 96), "float32"),
+    (Heads(9, 1, 256), "float32"),
 ]
 HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages before a row
 
@@ -130,16 +132,14 @@ def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "float32"])
-@pytest.mark.parametrize("heads", SHAPES, ids=str)
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
 def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
         near(batch, decode(batch))
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "float32"])
-@pytest.mark.parametrize("heads", SHAPES, ids=str)
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
 def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
     parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
