@@ -1,0 +1,75 @@
+"""RMS normalization on the GPU, for steps of many rows."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu import (
+    Launch,
+    Thread,
+    bind,
+    f32,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    number,
+    shared,
+    store,
+    when,
+)
+from edgewise_compiler.kernels.gpu_reduce import combine_group
+
+_THREADS = 64
+
+
+@cache
+def gpu_rms_norm(N: int, H: int, eps: float, *, subgroups: bool) -> Launch:
+    """``y = x / sqrt(mean(x**2) + eps) * weight`` for the live rows (Zhang and Sennrich 2019).
+
+    Arguments: x float32 [N, H], weight float32 [H], y float32 [N, H], step. A workgroup takes one
+    row; a thread adds up every 64th vector of four, and the threads are joined in one order.
+    """
+    vectors = H // 4
+    arguments = (
+        Arg("x", "float32x4", (N, vectors)),
+        Arg("weight", "float32x4", (vectors,)),
+        Arg("y", "float32x4", (N, vectors)),
+        STEP,
+    )
+
+    def body(thread: Thread, x: Buffer, weight: Buffer, y: Buffer, step: Buffer) -> None:
+        row = thread.x
+        with when(row < T.min(step[0], N)):
+            squares = local((1,))
+            store(squares, 0.0, 0)
+            with T.serial(0, -(-vectors // _THREADS)) as i:
+                at = bind(i * _THREADS + thread.t)
+                with when(at < vectors):
+                    vector = bind(x[row, at])
+                    for c in range(4):
+                        store(squares, fma(lane(vector, c), lane(vector, c), squares[0]), 0)
+            total = combine_group(
+                thread, squares[0], _THREADS, lambda a, b: a + b, shared((_THREADS,))
+            )
+            mean = fma(total, f32(1.0 / H), number(eps))
+            scale = bind(f32(1.0) / T.sqrt(mean))
+            with T.serial(0, -(-vectors // _THREADS)) as i:
+                at = bind(i * _THREADS + thread.t)
+                with when(at < vectors):
+                    store(y, x[row, at] * scale * weight[at], row, at)
+
+    name = f"rms_norm_{N}x{H}_e{eps:.3e}{'_s' if subgroups else ''}"
+    return gpu_kernel(
+        name.replace(".", "p").replace("-", "m"),
+        arguments,
+        body,
+        threads=_THREADS,
+        grid=("n", 1),
+        bounds={"n": N},
+        subgroups=subgroups,
+    )

@@ -1,0 +1,38 @@
+"""RMS normalization on the GPU equals its definition in NumPy, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.elementwise.gpu_norm import gpu_rms_norm
+from tests.gpu import run
+
+N, EPS = 7, 1e-6
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+@pytest.mark.parametrize("H", [32, 96, 256, 1120])
+def test_live_rows_are_normalized_and_others_stay(H: int, subgroups: bool) -> None:
+    rng = np.random.default_rng(H)
+    x, before = rng.standard_normal((2, N, H), np.float32)
+    x *= np.exp2(rng.integers(-10, 10, (N, 1))).astype(np.float32)
+    weight = rng.standard_normal(H, dtype=np.float32)
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + EPS) * weight
+    for live in (1, 3, N):
+        step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+        y = run(gpu_rms_norm(N, H, EPS, subgroups=subgroups), [x, weight, before, step], n=live)[2]
+        # The sum of squares is good to a few units in the last place; nothing cancels.
+        np.testing.assert_allclose(y[:live], expected[:live], rtol=2e-6)
+        np.testing.assert_array_equal(y[live:], before[live:])
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+def test_a_row_has_the_same_bits_anywhere(subgroups: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((N, 160), np.float32)
+    weight, step = np.ones(160, np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    kernel = gpu_rms_norm(N, 160, EPS, subgroups=subgroups)
+    y = run(kernel, [x, weight, np.zeros_like(x), step], n=N)[2]
+    moved = run(kernel, [np.roll(x, 2, axis=0), weight, np.zeros_like(x), step], n=N)[2]
+    np.testing.assert_array_equal(np.roll(y, 2, axis=0), moved)
