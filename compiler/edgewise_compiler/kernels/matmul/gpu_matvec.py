@@ -2,8 +2,9 @@
 
 Neighbouring threads ("lanes") share an output row and take its groups of 32 columns in turn, so
 that a step of theirs reads consecutive memory. A thread computes several output rows, which share
-its loads of x. How a row of activations is summed depends on the matrix alone: in a group column after
-column, a lane's groups in order, then the lanes. So any number of rows beside it changes nothing.
+its loads of x. How a row of activations is summed depends on the matrix alone: in a group column
+after column, a lane's groups in order, then the lanes. So any number of rows beside it changes
+nothing.
 """
 
 from __future__ import annotations

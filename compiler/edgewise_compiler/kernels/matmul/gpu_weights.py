@@ -10,12 +10,29 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu import bind, bytes4, cast, half2, lane, number, u32, wgsl
+from edgewise_compiler.kernels.gpu import (
+    bind,
+    bytes4,
+    cast,
+    half2,
+    lane,
+    lanes_of,
+    number,
+    u32,
+    wgsl,
+)
 
 GROUP = 32
 VECTORS = GROUP // 4
 
 _COLUMNS = {"f32": 1, "f16": 2, "q8": 4, "q4": 8}  # columns in a word of 32 bits
+# How 8 columns of a row are loaded: as what, and how many of it.
+_OCTETS = {
+    "f32": ("float32x4", 2),
+    "f16": ("uint32x4", 1),
+    "q8": ("uint32x2", 1),
+    "q4": ("uint32", 1),
+}
 _OFFSET = {"q8": 128, "q4": 7}
 
 
@@ -50,6 +67,26 @@ class GpuWeights:
             return (weight,)
         return weight, Arg("scale", "uint32", (self.rows * self.groups // 2,))
 
+    def octet_arguments(self) -> tuple[Arg, ...]:
+        """The same buffers for kernels that read 8 columns at a time (`octet`)."""
+        dtype, vectors = _OCTETS[self.scheme]
+        weight = Arg("weight", dtype, (self.rows, self.k // 8 * vectors))
+        return weight, *self.arguments()[1:]
+
+    def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
+        """Columns 8c to 8c+7 of a row as two float32x4, multiplied with their scale."""
+        weight = buffers[0]
+        if self.scheme == "f32":
+            return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
+        loaded = bind(weight[row, c])
+        lanes = lanes_of(loaded)
+        words = [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
+        vectors = self._unpack(words)
+        if not self.scaled:
+            return vectors
+        scale = self._scale(buffers[1], row, T.floordiv(c, VECTORS // 2))
+        return [bind(vector * scale) for vector in vectors]
+
     def group(
         self, buffers: Sequence[Buffer], row: Expr, g: Expr
     ) -> tuple[list[Expr], Expr | None]:
@@ -65,10 +102,13 @@ class GpuWeights:
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
         if self.scheme == "f32":
             return loaded
-        words = [bind(lane(vector, i)) for vector in loaded for i in range(4)]
+        return self._unpack([bind(lane(vector, i)) for vector in loaded for i in range(4)])
+
+    def _unpack(self, words: list[Expr]) -> list[Expr]:
+        """Words of 32 bits as float32x4, in the order of the columns."""
         if self.scheme == "f16":
             pairs = [bind(half2(word)) for word in words]
-            return [_four(pairs[2 * i], pairs[2 * i + 1]) for i in range(VECTORS)]
+            return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
         offset = number(_OFFSET[self.scheme], "float32x4")
         if self.scheme == "q8":
             return [bind(cast(bytes4(word), "float32") - offset) for word in words]
