@@ -7,7 +7,6 @@ at d, value vector token*D/4 + c holds 4c..4c+3 of a token. Positions and page i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from tvm.ir import Expr
@@ -42,12 +41,12 @@ def pages_of(keys: Expr) -> Expr:
 def largest_divisor(number: int, most: int, multiple: int = 1) -> int:
     """The largest divisor of ``number`` up to ``most`` that is a multiple of ``multiple``."""
     fitting = (n for n in range(multiple, most + 1, multiple) if number % n == 0)
-    return max(fitting, default=multiple)
+    return max(fitting)
 
 
 def power_of_two_up_to(number: int) -> int:
     """The largest power of two that is not larger than ``number``."""
-    return 1 << int(math.log2(number))
+    return 1 << (number.bit_length() - 1)
 
 
 def deal(thread: Thread, count: int, action: Callable[[Expr, int], None]) -> None:

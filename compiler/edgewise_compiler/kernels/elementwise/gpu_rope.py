@@ -59,7 +59,7 @@ def gpu_rope_append(
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 (rounded to nearest) or float32.
+        kv_dtype: float16 (WGSL leaves the rounding to the device) or float32.
         eps: of the RMSNorm.
         subgroups: for the sums of the RMSNorm; without it the kernel is the same for both.
 
