@@ -38,15 +38,15 @@ def pages_of(keys: Expr) -> Expr:
     return bind(T.floordiv(keys + (PAGE - 1), PAGE))
 
 
-def largest_divisor(number: int, most: int, multiple: int = 1) -> int:
-    """The largest divisor of ``number`` up to ``most`` that is a multiple of ``multiple``."""
-    fitting = (n for n in range(multiple, most + 1, multiple) if number % n == 0)
+def largest_divisor(size: int, most: int, multiple: int = 1) -> int:
+    """The largest divisor of ``size`` up to ``most`` that is a multiple of ``multiple``."""
+    fitting = (n for n in range(multiple, most + 1, multiple) if size % n == 0)
     return max(fitting)
 
 
-def power_of_two_up_to(number: int) -> int:
-    """The largest power of two that is not larger than ``number``."""
-    return 1 << (number.bit_length() - 1)
+def power_of_two_up_to(size: int) -> int:
+    """The largest power of two that is not larger than ``size``."""
+    return 1 << (size.bit_length() - 1)
 
 
 def deal(thread: Thread, count: int, action: Callable[[Expr, int], None]) -> None:
