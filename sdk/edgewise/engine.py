@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.cache import Progress, find_bundle
+from edgewise.devices import device_for, load_program
 from edgewise.options import SamplingOptions
 from edgewise.prompts import prompt_ids, token_ids
 from edgewise.stream import Stream
 from edgewise.turns import Turns
-from edgewise_runtime.bundle import Bundle, ModelInfo, choose_program
+from edgewise_runtime.bundle import Bundle, ModelInfo
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.engine import GenerationEngine
-from edgewise_runtime.engine.memory import fitting_pages
 from edgewise_runtime.engine.sampling import defaults_from, sampling_params
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.errors import InputError
@@ -50,7 +49,8 @@ class Engine:
         self,
         bundle: str | Path,
         *,
-        device: Device | Literal["cpu"] | None = None,
+        device: Device | str | None = None,
+        program: str | None = None,
         threads: int | None = None,
         trust: bool = False,
         context: int | None = None,
@@ -61,8 +61,11 @@ class Engine:
         Args:
             bundle: a bundle folder, or a checkpoint folder in Hugging Face layout, which is
                 compiled once (q4) into ``$XDG_CACHE_HOME/edgewise/bundles``.
-            device: what to run on; None chooses, and so far there is the CPU.
-            threads: threads for kernels; None for one per physical core.
+            device: what to run on: ``"cpu"``, ``"wgpu"`` (the best GPU), ``"wgpu:1"``, or a
+                device. None for what `program` is for, and else the CPU, unless the bundle is only
+                for GPUs.
+            program: id of the program to run; None for the best that fits the device.
+            threads: threads for kernels on the CPU; None for one per physical core.
             trust: load native code that this user did not compile.
             context: the most tokens of a sequence, to save memory; None for all the bundle allows.
             progress: told the phase, and how much of how much of it is done.
@@ -76,11 +79,9 @@ class Engine:
         self._bundle = opened
         self._template = ChatTemplate.from_folder(opened.path, self.tokenizer.special_tokens)
         self._defaults = defaults_from(read_object(opened.path / "generation_config.json"))
-        chosen = _device(device, threads)
-        program = choose_program(opened, chosen.features(), target=chosen.target)
-        pages = fitting_pages(opened, program, self.context)
-        self._program = chosen.load(
-            opened, program, load_symbols={"pages": pages}, trust=trust, progress=progress
+        chosen = device_for(opened, device, program, threads=threads)
+        self._program, pages = load_program(
+            opened, chosen, program, context=self.context, trust=trust, progress=progress
         )
         self._core = GenerationEngine(
             self._program, self.tokenizer, pages=pages, context=self.context
@@ -289,11 +290,3 @@ def _context(model: ModelInfo, asked: int | None) -> int:
             code="input.context",
         )
     return asked
-
-
-def _device(device: Device | str | None, threads: int | None) -> Device:
-    if device is None or device == "cpu":
-        return CpuDevice(threads)
-    if isinstance(device, str):
-        raise InputError(f"There is no device {device!r}; there is 'cpu'.", code="input.device")
-    return device

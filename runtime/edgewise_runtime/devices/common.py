@@ -27,6 +27,13 @@ def choose(
         DeviceError: ``device.no_program`` with what is missing.
         BundleError: ``bundle.unknown_name``.
     """
+    if not any(p.target == target for p in bundle.manifest.programs):
+        has = ", ".join(p.id for p in bundle.manifest.programs)
+        raise DeviceError(
+            f"Bundle {bundle.name!r} has no {target} program; it has {has or 'none at all'}.",
+            remedy=f"`edgewise compile MODEL --target {target} -o {bundle.path}` adds one.",
+            code="device.no_program",
+        )
     if program is None:
         return choose_program(bundle, features, target=target)
     chosen = bundle.manifest.program(program if isinstance(program, str) else program.id)

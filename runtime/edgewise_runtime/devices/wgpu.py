@@ -75,13 +75,6 @@ class WgpuDevice:
         progress: Progress | None = None,
     ) -> WgpuProgram:
         """See `base.Device.load`. Shaders are no native code: `trust` changes nothing."""
-        if not any(p.target == self.target for p in bundle.manifest.programs):
-            has = ", ".join(p.id for p in bundle.manifest.programs)
-            raise DeviceError(
-                f"Bundle {bundle.name!r} has no program for WebGPU; it has {has}.",
-                remedy=f"`edgewise compile MODEL --target webgpu -o {bundle.path}` adds one.",
-                code="device.no_program",
-            )
         chosen = common.choose(bundle, program, self.features(), self.target, self.name)
         return WgpuProgram(self._ready(), bundle, chosen, load_symbols, progress)
 

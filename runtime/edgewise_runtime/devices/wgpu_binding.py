@@ -310,23 +310,13 @@ class BoundPlan:
     def grids(self, step: tuple[int, ...]) -> tuple[Grid, ...]:
         """Workgroups of each distinct grid at the values that ``step`` holds.
 
-        A value below what its symbol can be counts as the least it can be.
-
-        Raises:
-            DeviceError: ``device.step`` for a value beyond what the plan is made for.
+        A value beyond what its symbol can be counts as the nearest it can be.
         """
-        values = tuple(max(step[field], low) for _, field, low, _ in self._symbols)
+        values = tuple(min(max(step[at], low), high) for _, at, low, high in self._symbols)
         found = self._grids.get(values)
         if found is None:
-            for value, (name, field, _, high) in zip(values, self._symbols, strict=True):
-                if value > high:
-                    raise DeviceError(
-                        f"Plan {self.plan.name!r} takes {name} up to {high}; step[{field}] is "
-                        f"{value}.",
-                        code="device.step",
-                    )
-            named = {s[0]: value for s, value in zip(self._symbols, values, strict=True)}
-            symbols = self._load | named
+            named = zip((symbol[0] for symbol in self._symbols), values, strict=True)
+            symbols = self._load | dict(named)
             found = tuple(
                 (ex.evaluate(x, symbols), ex.evaluate(y, symbols), ex.evaluate(z, symbols))
                 for x, y, z in self._expressions

@@ -19,6 +19,22 @@ KV_LEN, Q_START, Q_LEN, STOP, LIMIT, COUNT, SLOT = range(7)
 """Fields of a table row before its page ids."""
 
 
+def plan_for(program: LoadedProgram, operation: str, **symbols: int) -> str:
+    """Name of the plan that does an operation for so many rows and sequences (n, b, r).
+
+    Raises:
+        BundleError: ``bundle.entry`` where the program has none.
+    """
+    plan = program.program.plan_for(operation, symbols)
+    if plan is None:
+        raise BundleError(
+            f"Program {program.program.id!r} has no plan to {operation} {symbols}.",
+            remedy="Compile the model again with this version of edgewise.",
+            code="bundle.entry",
+        )
+    return plan
+
+
 class Batch:
     """Writes the inputs of a loaded program and reads its ring.
 
@@ -29,6 +45,7 @@ class Batch:
         model = program.bundle.model
         self._program = program
         self._vocab = model.vocab
+        self._context = model.context
         self.rows = model.prefill_chunk
         self.sequences = model.max_batch
         self._sampling_of: list[Sequence] = []
@@ -42,7 +59,7 @@ class Batch:
     def prefill(self, sequence: Sequence, start: int, count: int) -> None:
         """Make prompt tokens `start` to `start + count` of one sequence the step's rows."""
         write, tokens = self._program.write, sequence.prompt[start : start + count]
-        self._step(count, 1)
+        self._step(count, 1, reach=start + count)
         write("tokens", np.array(tokens, np.int32))
         write("positions", np.arange(start, start + count, dtype=np.int32))
         write("row_seq", np.zeros(count, np.int32))
@@ -55,7 +72,7 @@ class Batch:
 
     def first_token(self, sequence: Sequence) -> None:
         """Make one sequence whose prompt is in KV ready to be sampled for."""
-        self._step(1, 1, logits=1)
+        self._step(1, 1, logits=1, reach=len(sequence.prompt))
         self._table([sequence], kv_len=len(sequence.prompt), q_len=1)
         self.sampling([sequence])
         if sequence.params.penalized:
@@ -64,11 +81,12 @@ class Batch:
             counts[list(sequence.prompt)] = 1
             self._program.write("counts", counts, sequence.slot * self._vocab)
 
-    def decode(self, sequences: Rows[Sequence]) -> None:
-        """Make the last token of each sequence a row."""
+    def decode(self, sequences: Rows[Sequence], burst: int) -> None:
+        """Make the last token of each sequence a row, for a burst of so many tokens."""
         count, write = len(sequences), self._program.write
         rows = np.arange(count, dtype=np.int32)
-        self._step(count, count, logits=count)
+        reach = max(sequence.kv_len for sequence in sequences) + burst
+        self._step(count, count, logits=count, reach=reach)
         write("tokens", np.array([s.tokens[-1] for s in sequences], np.int32))
         write("positions", np.array([s.kv_len for s in sequences], np.int32))
         write("row_seq", rows)
@@ -111,9 +129,10 @@ class Batch:
         ring = self._program.read("ring", slice(0, count))
         return [ring[row, : counts[row]].tolist() for row in range(count)]
 
-    def _step(self, rows: int, sequences: int, logits: int = 0) -> None:
+    def _step(self, rows: int, sequences: int, logits: int = 0, *, reach: int) -> None:
+        """Say how many there are; `reach` is the most tokens a sequence can come to have in KV."""
         step = np.zeros(8, np.int32)
-        step[:3] = rows, sequences, logits
+        step[:4] = rows, sequences, logits, min(reach, self._context)
         self._program.write("step", step)
 
     def _table(self, sequences: Rows[Sequence], *, kv_len: int | None, q_len: int) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.batch import Batch
+from edgewise_runtime.engine.batch import Batch, plan_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
-from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, pages_for
 from edgewise_runtime.text import Tokenizer
 
@@ -151,10 +151,10 @@ class GenerationEngine:
 
     def _burst(self, running: list[Sequence], *, waiting: bool) -> list[str]:
         """Decode a few tokens for every running sequence; return the text of each."""
-        start = perf_counter()
-        self._batch.decode(running)
+        start, size = perf_counter(), _burst_size(running, waiting=waiting)
+        self._batch.decode(running, size)
         self._batch.sampling(running)
-        self._call("decode", k=_burst_size(running, waiting=waiting), b=len(running))
+        self._call("decode", k=size, b=len(running))
         sampled = self._batch.sampled(len(running))
         pieces = [s.accept(tokens) for s, tokens in zip(running, sampled, strict=True)]
         seconds = perf_counter() - start
@@ -164,14 +164,7 @@ class GenerationEngine:
         return pieces
 
     def _call(self, operation: str, k: int = 1, **symbols: int) -> None:
-        plan = self._program.program.plan_for(operation, symbols)
-        if plan is None:
-            raise BundleError(
-                f"Program {self._program.program.id!r} has no plan to {operation} {symbols}.",
-                remedy="Compile the model again with this version of edgewise.",
-                code="bundle.entry",
-            )
-        self._program.run(plan, k)
+        self._program.run(plan_for(self._program, operation, **symbols), k)
 
     def _check(self, prompt: Rows[int], *, room: int) -> None:
         if not prompt:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cli.output import stdout_console
+from edgewise.devices import device_for
 from edgewise.diff import (
     DECADES,
     Difference,
@@ -22,8 +23,8 @@ from edgewise.diff import (
     run_program,
     run_transformers,
 )
-from edgewise_runtime.bundle import Bundle, choose_program
-from edgewise_runtime.cpuid import cpu_arch, cpu_features
+from edgewise_runtime.bundle import Bundle, Program
+from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.text import Tokenizer
 
@@ -38,8 +39,20 @@ class Side:
 
     name: str
     path: Path
-    program: str | None
-    arithmetic: str
+    program: Program | None
+    quant: str
+
+    @property
+    def computes_in(self) -> str:
+        return "transformers" if self.program is None else self.program.arithmetic
+
+    def same_bits(self, other: Side) -> bool:
+        """Whether both promise the same bits: one program, or CPU programs of one arithmetic."""
+        a, b = self.program, other.program
+        if a is None or b is None or self.quant != other.quant:
+            return False
+        alike = a.target == b.target == "cpu" and a.arithmetic == b.arithmetic
+        return alike or a.id == b.id
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="X",
         help="RMS difference of an output, relative to the RMS of the reference, that still counts"
-        " as the same (default: 0 for one arithmetic, 1e-4 between floats, 0.5 with quantization)",
+        " as the same (default: 0 for programs that promise the same bits, 1e-4 between floats,"
+        " 2e-2 with float16, 0.5 with quantization)",
     )
     parser.add_argument("--all", action="store_true", help="list every kernel, not only the first")
     parser.add_argument("--trust", action="store_true", help="run native code of others")
@@ -82,7 +96,12 @@ def run(args: argparse.Namespace) -> int:
     outputs = [_outputs(side, tokens, rows, trust=args.trust) for side in sides]
     tolerance = args.tolerance
     if tolerance is None:
-        tolerance = default_tolerance({side.arithmetic for side in sides})
+        stored = {side.quant for side in sides}
+        computes_in = {side.computes_in for side in sides}
+        tolerance = default_tolerance(
+            computes_in if len(stored) == 1 else computes_in | stored,
+            same_bits=sides[0].same_bits(sides[1]),
+        )
     names = (sides[0].name, sides[1].name)
     result = report(names, outputs[0], outputs[1], len(tokens), tolerance)
     _print(stdout_console(), result, everything=args.all)
@@ -92,22 +111,24 @@ def run(args: argparse.Namespace) -> int:
 def _side(text: str) -> Side:
     path = Path(text)
     if (path / "config.json").is_file() and not (path / "bundle.json").is_file():
-        return Side("transformers", path, None, "transformers")
+        return Side("transformers", path, None, "f32")
     program_id: str | None = None
     if not path.exists() and ":" in text:
         folder, program_id = text.rsplit(":", 1)
         path = Path(folder)
     bundle = Bundle.open(path)
     if program_id is None:
-        program_id = choose_program(bundle, cpu_features() | {cpu_arch()}).id
-    arithmetic = bundle.manifest.program(program_id).arithmetic
-    return Side(f"{bundle.name}:{program_id}", path, program_id, arithmetic)
+        device = device_for(bundle)
+        program = choose(bundle, None, device.features(), device.target, device.name)
+    else:
+        program = bundle.manifest.program(program_id)
+    return Side(f"{bundle.name}:{program.id}", path, program, bundle.model.quant)
 
 
 def _outputs(side: Side, tokens: Sequence[int], rows: int, *, trust: bool) -> Outputs:
     if side.program is None:
         return run_transformers(side.path, tokens, rows=rows)
-    return run_program(Bundle.open(side.path), side.program, tokens, rows=rows, trust=trust)
+    return run_program(Bundle.open(side.path), side.program.id, tokens, rows=rows, trust=trust)
 
 
 def _print(console: Console, result: Report, *, everything: bool) -> None:

@@ -9,7 +9,8 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -20,8 +21,12 @@ from edgewise.cache import bundles_folder
 from edgewise.cli.bundles import named
 from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
-from edgewise_runtime.bundle import Bundle, choose_program
+from edgewise.devices import named_device
+from edgewise_runtime.bundle import NATIVE_TARGETS, Bundle
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.devices.common import choose
+from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.wgpu_adapter import Adapter, adapters
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import key_id, key_path, verify
@@ -52,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         _python,
         _packages,
         _cpu,
+        _gpus,
         _compiler,
         _memory,
         _trust,
@@ -103,6 +109,29 @@ def _cpu() -> list[Finding]:
     ]
 
 
+def _gpus() -> list[Finding]:
+    """Every WebGPU adapter, or why there is none: none is needed to run on the CPU."""
+    try:
+        found = adapters()
+    except EdgewiseError as error:
+        return [Finding("GPUs", f"{error.message} {error.remedy}", "warning")]
+    if not found:
+        return [Finding("GPUs", "no Vulkan, Metal or Direct3D 12 driver", "warning")]
+    return [finding for adapter in found for finding in _gpu(adapter)]
+
+
+def _gpu(adapter: Adapter) -> list[Finding]:
+    name = f"wgpu:{adapter.index}"
+    driver = f", driver {adapter.driver}" if adapter.driver else ""
+    try:
+        features = WgpuDevice(adapter.index).features()
+    except EdgewiseError as error:
+        return [Finding(name, f"{adapter}{driver}: {error.message}", "warning")]
+    limits = f"buffers up to {size(adapter.max_buffer)}, bound up to {size(adapter.max_binding)}"
+    has = " ".join(sorted(features)) or "no optional features"
+    return [Finding(name, f"{adapter}{driver}"), Finding(f"{name} has", f"{has}; {limits}")]
+
+
 def _compiled_for() -> Finding:
     """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
     try:
@@ -150,14 +179,34 @@ def _trust() -> list[Finding]:
 
 
 def _bundle(folder: Path) -> list[Finding]:
+    """Which of a bundle's programs would run on each device."""
     try:
         bundle = Bundle.open(folder)
-        program = choose_program(bundle, cpu_features() | {cpu_arch()})
     except EdgewiseError as error:
         return [Finding(str(folder), str(error), "problem")]
+    names = ["cpu"]
+    with suppress(EdgewiseError):  # said among the GPUs already
+        names += [f"wgpu:{adapter.index}" for adapter in adapters()]
+    findings = [_runs(bundle, name) for name in names]
+    if all(finding.grade == "problem" for finding in findings):
+        return findings
+    # Not every bundle has a program for every device.
+    return [replace(f, grade="ok") if f.grade == "problem" else f for f in findings]
+
+
+def _runs(bundle: Bundle, name: str) -> Finding:
+    """What a bundle would run on a device."""
+    what = f"{bundle.name} on {name}"
+    try:
+        device = named_device(name)
+        program = choose(bundle, None, device.features(), device.target, device.name)
+    except EdgewiseError as error:
+        return Finding(what, f"{error.message} {error.remedy}", "problem")
+    if program.target not in NATIVE_TARGETS:
+        return Finding(what, f"would run {program.id}")
     try:
         verify(bundle.manifest.files[program.library or ""].sha256, program.signature)
     except (EdgewiseError, KeyError):
         says = f"{program.id} would run only with --trust: this user did not compile it"
-        return [Finding(bundle.name, says, "warning")]
-    return [Finding(bundle.name, f"would run {program.id}")]
+        return Finding(what, says, "warning")
+    return Finding(what, f"would run {program.id}")

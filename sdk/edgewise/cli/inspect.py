@@ -12,11 +12,12 @@ from rich.text import Text
 from edgewise.cli.bundles import named
 from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
-from edgewise_runtime.bundle import Bundle, choose_program
+from edgewise.devices import device_for, device_for_target
+from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
-from edgewise_runtime.cpuid import cpu_arch, cpu_features
+from edgewise_runtime.devices.common import choose
 from edgewise_runtime.engine.memory import page_bytes
-from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.manifest import ModelInfo, Program
 from edgewise_runtime.plan import Plan
@@ -80,13 +81,27 @@ def _program(bundle: Bundle, wanted: str | None) -> Program:
     if wanted is not None:
         return bundle.manifest.program(wanted)
     try:
-        return choose_program(bundle, _features())
-    except DeviceError:
+        device = device_for(bundle)
+        return choose(bundle, None, device.features(), device.target, device.name)
+    except EdgewiseError:
         return bundle.manifest.programs[0]
 
 
-def _features() -> frozenset[str]:
-    return cpu_features() | {cpu_arch()}
+def _features(target: str) -> frozenset[str] | str:
+    """What this machine has for programs of a target, or why it runs none."""
+    try:
+        return device_for_target(target).features()
+    except EdgewiseError as error:
+        return error.message
+
+
+def _here(program: Program, chosen: Program, features: frozenset[str] | str) -> str:
+    """Whether a program can run on this machine."""
+    if isinstance(features, str):
+        return features
+    if missing := program.needs.missing(features):
+        return f"lacks {', '.join(missing)}"
+    return "runs" if program is chosen else "could run"
 
 
 def _print_summary(
@@ -111,12 +126,12 @@ def _print_summary(
         facts_table.add_row(Text(name, style="bold"), Text(value))
     console.print(facts_table)
     programs = _table("program", "needs", "here")
+    features = {
+        target: _features(target) for target in {p.target for p in bundle.manifest.programs}
+    }
     for item in bundle.manifest.programs:
-        missing = item.needs.missing(_features())
-        here = (
-            "runs" if item is program else f"lacks {', '.join(missing)}" if missing else "could run"
-        )
-        needs = [item.needs.arch or "any CPU", *item.needs.features]
+        here = _here(item, program, features[item.target])
+        needs = [item.needs.arch or f"any {item.target}", *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
     table = _table("plan", "launches", "kernels", "state")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
 from edgewise.cli.progress import Phases
+from edgewise.devices import FORMS
 from edgewise.engine import Engine
 from edgewise.options import SamplingOptions
 from edgewise_runtime.manifest import QUANTS
@@ -61,7 +62,13 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     """Add the options of loading a model."""
     parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
     group = parser.add_argument_group("loading")
-    group.add_argument("--threads", type=int, metavar="N", help="default: one per physical core")
+    group.add_argument(
+        "--device", metavar="NAME", help=f"{FORMS}; default: cpu if the bundle has a program for it"
+    )
+    group.add_argument("--program", metavar="ID", help="default: the best one for the device")
+    group.add_argument(
+        "--threads", type=int, metavar="N", help="of the CPU; default: one per physical core"
+    )
     group.add_argument(
         "--context", type=int, metavar="N", help="most tokens of prompt and answer, to save memory"
     )
@@ -88,4 +95,11 @@ def load(args: argparse.Namespace) -> Engine:
     elif compiles:
         path = cached
         console.print(f"Using {path}", markup=False)
-    return Engine(path, threads=args.threads, context=args.context, trust=args.trust)
+    return Engine(
+        path,
+        device=args.device,
+        program=args.program,
+        threads=args.threads,
+        context=args.context,
+        trust=args.trust,
+    )
