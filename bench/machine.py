@@ -6,17 +6,26 @@ import os
 import platform
 import time
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from edgewise_runtime.cpuid import cpu_features, cpu_name
+from edgewise_runtime.devices.wgpu_adapter import Adapter
 
 IDLE_SHARE = 0.85
 QUIET, GLANCE = 0.5, 0.02  # seconds looked at
 
+LIMITS = (
+    "max-buffer-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-storage-size",
+    "max-storage-buffer-binding-size",
+)
+"""What is told of an adapter's limits, by wgpu's names."""
 
-def describe(threads: int) -> dict[str, object]:
-    """The machine as a dictionary that goes beside every result."""
+
+def describe(threads: int | None = None) -> dict[str, object]:
+    """The machine as a dictionary that goes beside every result; ``threads`` are those used."""
     return {
         "cpu": cpu_name(),
         "cpus": os.cpu_count(),
@@ -27,9 +36,35 @@ def describe(threads: int) -> dict[str, object]:
         "load": list(os.getloadavg()),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("edgewise", "apache-tvm", "numpy")},
+            **_versions("edgewise", "apache-tvm", "numpy", "wgpu"),
         },
     }
+
+
+def describe_adapter(adapter: Adapter) -> dict[str, object]:
+    """A GPU, or what plays one, as a dictionary that goes beside every result."""
+    limits = adapter.handle.limits
+    return {
+        "name": adapter.name,
+        "kind": adapter.kind,
+        "backend": adapter.backend,
+        "driver": adapter.driver,
+        "features": sorted(adapter.features),
+        "timestamps": "timestamp-query" in adapter.handle.features,
+        "lavapipe_threads": os.environ.get("LP_NUM_THREADS"),
+        "limits": {name: limits[name] for name in LIMITS if name in limits},
+    }
+
+
+def _versions(*names: str) -> dict[str, str]:
+    """Versions of those packages that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def wait_until_idle(seconds: float) -> float:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import wgpu
 
-from gpu.adapters import bind
-from gpu.launches import compute_pipeline
+from edgewise_runtime.devices.wgpu_adapter import Gpu
+from gpu.clock import bind, compute_pipeline
 from gpu.recording import Array, Call, load_call
 
 F32_TOLERANCE = 1e-4
@@ -19,6 +17,9 @@ F32_TOLERANCE = 1e-4
 
 F16_TOLERANCE = 5e-3
 """The same where a shader computes in float16, or writes it: 11 bits, and some sums of them."""
+
+SUBGROUPS = "enable subgroups;"
+"""wgpu-native has subgroup operations and does not know the line that WebGPU asks for them with."""
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,25 @@ class Outcome:
         return not self.failure and self.error <= self.tolerance
 
 
-def replay_all(device: Any, paths: Iterable[Path]) -> Iterator[Outcome]:
-    """Every recorded call that the device's features allow."""
+def replay_all(gpu: Gpu, paths: Iterable[Path]) -> Iterator[Outcome]:
+    """Every recorded call that the GPU's features allow."""
     for path in paths:
         call = load_call(path)
-        if needed_features(call.source) <= set(device.features):
-            yield replay(device, call)
+        if needed_features(call.source) <= gpu.features:
+            yield replay(gpu, call)
 
 
 def needed_features(source: str) -> set[str]:
-    """The features a shader asks for, as wgpu names them."""
-    names = {"enable f16;": "shader-f16", "enable subgroups;": "subgroup"}
+    """The features a shader asks for, as programs name them."""
+    names = {"enable f16;": "shader-f16", SUBGROUPS: "subgroups"}
     return {feature for line, feature in names.items() if line in source}
 
 
-def replay(device: Any, call: Call) -> Outcome:
+def replay(gpu: Gpu, call: Call) -> Outcome:
     """Run one call and compare."""
     half = "enable f16;" in call.source
     try:
-        after = run(device, call)
+        after = run(gpu, call)
     except Exception as problem:
         # Whatever a driver refuses is a result, and the calls after it are still of interest.
         return Outcome(call.kernel, np.inf, 0.0, f"{type(problem).__name__}: {problem}"[:300])
@@ -95,16 +96,16 @@ def difference(before: Array, expected: Array, found: Array) -> float:
     return float(largest / scale) if scale else float(np.inf)
 
 
-def run(device: Any, call: Call) -> dict[int, Array]:
+def run(gpu: Gpu, call: Call) -> dict[int, Array]:
     """The arguments that a call may write, afterwards."""
-    usage = wgpu.BufferUsage
+    usage, device = gpu.api.BufferUsage, gpu.device
     flags = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
     buffers = [
         device.create_buffer_with_data(data=np.ascontiguousarray(array).tobytes(), usage=flags)
         for array in call.before
     ]
     last = device.create_buffer_with_data(data=b"\xff" * 16, usage=usage.UNIFORM)
-    pipeline = compute_pipeline(device, call.source, call.entry)
+    pipeline = compute_pipeline(device, call.source.replace(SUBGROUPS, ""), call.entry)
     encoder = device.create_command_encoder()
     work = encoder.begin_compute_pass()
     work.set_pipeline(pipeline)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise_runtime.devices.wgpu_adapter import Gpu, choose_adapter
 from gpu.recording import MOST_BYTES, MOST_CALLS, Call, load_call, save_call
 from gpu.replay import difference, needed_features, replay
-from tests.gpu import device
 
 SCALE = """
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -25,6 +25,11 @@ fn scale(@builtin(global_invocation_id) id: vec3<u32>) {
   count[id.x] = count[id.x] + 1;
 }
 """
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Gpu:
+    return Gpu(choose_adapter(None))
 
 
 @pytest.fixture
@@ -61,23 +66,23 @@ def test_a_large_call_is_not_kept(call: Call, tmp_path: Path) -> None:
     assert save_call(tmp_path, large) is None
 
 
-def test_the_device_that_was_recorded_passes(call: Call) -> None:
-    outcome = replay(device(), call)
+def test_the_device_that_was_recorded_passes(gpu: Gpu, call: Call) -> None:
+    outcome = replay(gpu, call)
     assert outcome.passed, outcome
     assert outcome.error == 0
 
 
 @pytest.mark.parametrize("argument", [1, 2])
-def test_another_answer_fails(call: Call, argument: int) -> None:
+def test_another_answer_fails(gpu: Gpu, call: Call, argument: int) -> None:
     wrong = call.after[argument].copy()
     wrong[3] += 1
-    outcome = replay(device(), replace(call, after={**call.after, argument: wrong}))
+    outcome = replay(gpu, replace(call, after={**call.after, argument: wrong}))
     assert not outcome.passed
     assert outcome.error > 0
 
 
-def test_a_shader_that_a_device_refuses_is_a_failure_with_its_words(call: Call) -> None:
-    outcome = replay(device(), replace(call, source="fn"))
+def test_a_shader_that_a_device_refuses_is_a_failure_with_its_words(gpu: Gpu, call: Call) -> None:
+    outcome = replay(gpu, replace(call, source="fn"))
     assert not outcome.passed
     assert "Error" in outcome.failure
 
@@ -101,5 +106,5 @@ def test_infinities_belong_where_they_were_recorded() -> None:
 
 def test_a_shader_names_the_features_it_needs() -> None:
     assert needed_features("enable f16;\nfn f() {}") == {"shader-f16"}
-    assert needed_features("enable subgroups;\nenable f16;\n") == {"shader-f16", "subgroup"}
+    assert needed_features("enable subgroups;\nenable f16;\n") == {"shader-f16", "subgroups"}
     assert needed_features(SCALE) == set()

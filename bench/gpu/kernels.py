@@ -1,0 +1,202 @@
+"""Each kernel of a plan by itself: its launches repeated in one pass, and the bytes they move.
+
+The program is a loaded one, so weights are the bundle's and bind groups those of the runtime. What
+the other buffers hold is plausible rather than right. Launches of one kernel go through the weights
+of all layers in turn, so that what is larger than a cache is read from memory, as in a real step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.devices.wgpu import WgpuProgram
+from edgewise_runtime.devices.wgpu_binding import Launch
+from edgewise_runtime.kv.pages import TABLE_HEADER, pages_for
+from edgewise_runtime.plan import Plan
+from gpu.clock import Clock, TimedGpu
+
+LEAST_SECONDS, MOST_LAUNCHES = 0.05, 512
+"""A sample repeats a kernel until it takes so long, within reason."""
+
+NEVER = 1 << 20
+
+
+@dataclass(frozen=True)
+class Work:
+    """One step to measure: ``operation`` with so many rows, and sequences of ``kv`` tokens each."""
+
+    operation: str
+    rows: int
+    sequences: int
+    kv: int
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """The step symbols; ``t`` counts what this step appends."""
+        reach = self.kv + self.rows // self.sequences
+        return {"n": self.rows, "b": self.sequences, "r": self.sequences, "t": reach}
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """A kernel in one step: its launches, their bytes by the cost model, and seconds.
+
+    ``seconds`` is the median of the rounds, ``low`` and ``high`` the fastest and the slowest.
+    """
+
+    kernel: str
+    label: str
+    launches: int
+    bytes: int
+    seconds: float
+    low: float
+    high: float
+
+    @property
+    def gigabytes(self) -> float:
+        """GB/s (1e9 bytes)."""
+        return self.bytes / self.seconds / 1e9
+
+
+class TimedProgram(WgpuProgram):
+    """A program whose launches can be made in any order, and timed."""
+
+    def __init__(self, gpu: TimedGpu, bundle: Bundle, program: str, pages: int) -> None:
+        chosen = bundle.manifest.program(program)
+        super().__init__(gpu, bundle, chosen, {"pages": pages})
+        self.clock = Clock(gpu)
+
+    def plan_of(self, work: Work) -> Plan:
+        """The plan that serves a step."""
+        name = self.program.plan_for(work.operation, work.symbols)
+        if name is None:
+            raise ValueError(f"{self.program.id} has no plan for {work}")
+        return self.plans[name]
+
+    def kernel_times(self, work: Work, rounds: int) -> list[KernelTime]:
+        """Every kernel of a step's plan, in the order of first use."""
+        plan = self.plan_of(work)
+        values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
+        costs = plan_cost(plan, values).steps
+        self.write_step(work)
+        bound = self._bound[plan.name]
+        grids = bound.grids(tuple(self._step))
+        found = []
+        for name in dict.fromkeys(step.kernel for step in plan.steps):
+            launches = [launch for launch in bound.launches if launch.kernel == name]
+            self.write_step(work)
+            each = self._seconds_of_one(launches, grids, rounds)
+            seconds = [len(launches) * one for one in each]
+            found.append(
+                KernelTime(
+                    kernel=name,
+                    label=launches[0].label.removeprefix("layers.0."),
+                    launches=len(launches),
+                    bytes=sum(cost.bytes for cost in costs if cost.kernel == name),
+                    seconds=median(seconds),
+                    low=min(seconds),
+                    high=max(seconds),
+                )
+            )
+        return found
+
+    def device_seconds(self, work: Work, rounds: int) -> list[float]:
+        """Seconds of a whole step on the device, a sample a round."""
+        bound = self._bound[self.plan_of(work).name]
+        self.write_step(work)
+        grids = bound.grids(tuple(self._step))
+
+        def record(into: Any, times: int) -> None:
+            for _ in range(times):
+                _dispatch(into, bound.launches, grids, len(bound.launches))
+
+        return self.clock.pass_seconds(record, rounds)
+
+    def encode_seconds(self, work: Work, k: int, rounds: int) -> list[float]:
+        """CPU seconds of this thread to build the command buffer of a step, a sample a round.
+
+        Args:
+            k: how often the step is repeated in the command buffer; seconds are of one repetition.
+        """
+        bound, device = self._bound[self.plan_of(work).name], self._gpu.device
+        self.write_step(work)
+        found = []
+        for _ in range(rounds + 1):
+            start = time.thread_time()
+            encoder = device.create_command_encoder()
+            into = encoder.begin_compute_pass()
+            bound.encode(into, tuple(self._step), k)
+            into.end()
+            encoder.finish()
+            found.append((time.thread_time() - start) / k)
+        return found[1:]
+
+    def write_step(self, work: Work) -> None:
+        """Fill the step buffers of a step."""
+        for name, array in step_arrays(work, self._shapes["table"][1]).items():
+            self.write(name, array)
+
+    def _seconds_of_one(
+        self, launches: Sequence[Launch], grids: Sequence[tuple[int, int, int]], rounds: int
+    ) -> list[float]:
+        def samples(count: int, rounds: int) -> list[float]:
+            def record(into: Any, times: int) -> None:
+                _dispatch(into, launches, grids, count * times)
+
+            return [seconds / count for seconds in self.clock.pass_seconds(record, rounds)]
+
+        few = min(samples(len(launches), 1))
+        return samples(min(MOST_LAUNCHES, max(len(launches), int(LEAST_SECONDS / few))), rounds)
+
+
+def step_arrays(work: Work, table_width: int) -> Mapping[str, npt.NDArray[Any]]:
+    """The contents of the step buffers: greedy sampling, and pages of its own for each sequence."""
+    n, b, each = work.rows, work.sequences, work.rows // work.sequences
+    table = np.zeros((b, table_width), np.int32)
+    pages = pages_for(work.kv + each)
+    for row in range(b):
+        table[row, :5] = work.kv, row * each, each, 0, NEVER
+        table[row, 6] = row
+        table[row, TABLE_HEADER : TABLE_HEADER + pages] = np.arange(pages) + row * pages
+    floats = np.zeros((b, 8), np.float32)
+    floats[:, [1, 3]] = 1.0
+    rows = np.arange(n, dtype=np.int32)
+    return {
+        "step": np.array([n, b, b, work.kv + each, 0, 0, 0, 0], np.int32),
+        "tokens": rows,
+        "positions": work.kv + rows % each,
+        "row_seq": rows // each,
+        "logit_rows": np.arange(b, dtype=np.int32) * each + each - 1,
+        "table": table,
+        "eos": np.full(16, -1, np.int32),
+        "sampling_f": floats,
+        "sampling_i": np.zeros((b, 8), np.int32),
+    }
+
+
+def pages_needed(work: Work) -> int:
+    """Pages that :func:`step_arrays` names."""
+    return work.sequences * pages_for(work.symbols["t"])
+
+
+def _dispatch(
+    into: Any, launches: Sequence[Launch], grids: Sequence[tuple[int, int, int]], count: int
+) -> None:
+    """``count`` launches, beginning again from the first when they run out."""
+    pipeline = None
+    for i in range(count):
+        launch = launches[i % len(launches)]
+        if launch.pipeline is not pipeline:
+            pipeline = launch.pipeline
+            into.set_pipeline(pipeline)
+        into.set_bind_group(0, launch.group)
+        into.dispatch_workgroups(*grids[launch.grid])

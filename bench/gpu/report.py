@@ -1,0 +1,118 @@
+"""A run's results as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+
+def markdown(result: Mapping[str, Any]) -> str:
+    """Everything a run found, as tables; what it did not run is not mentioned."""
+    return "\n".join(_lines(result)) + "\n"
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+    adapter = result["adapter"]
+    yield f"# {adapter['name']} ({adapter['kind']}, {adapter['backend']})"
+    yield ""
+    yield f"{result['machine']['date']}, driver {adapter['driver']}, "
+    yield f"features {', '.join(adapter['features']) or 'none'}."
+    if "bandwidth" in result:
+        rates = ", ".join(f"{name} {rate:,.1f}" for name, rate in result["bandwidth"].items())
+        yield f"Memory, GB/s read and written: {rates}."
+    yield ""
+    if "kernels" in result:
+        yield from _kernels(result["kernels"])
+    if "contract" in result:
+        rows = [
+            [c["program"], c["name"], "yes" if c["passed"] else "NO", c["detail"]]
+            for c in result["contract"]
+        ]
+        yield from table(["program", "contract", "holds", ""], rows)
+    for program in result.get("speed", ()):
+        yield from _program(program)
+    for problem in result.get("problems", ()):
+        yield f"- {problem}"
+
+
+def _kernels(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Kernel calls as recorded: {found['passed']} of {found['calls']}."
+    yield ""
+    if found["failed"]:
+        rows = [
+            [f["kernel"], f"{f['error']:.2g}", f"{f['tolerance']:.0e}", f["failure"]]
+            for f in found["failed"]
+        ]
+        yield from table(["kernel", "error", "allowed", "failure"], rows)
+
+
+def _program(program: Mapping[str, Any]) -> Iterator[str]:
+    """Tokens a second, steps and kernels."""
+    yield f"## {program['bundle']}, {program['program']}"
+    yield ""
+    rows = [
+        [name, f"{s['median']:,.1f}", f"{s['low']:,.1f} to {s['high']:,.1f}"]
+        for name, s in program["speed"].items()
+    ]
+    yield from table(["generation loop", "tokens/s", "rounds"], rows)
+    yield from table(STEP_COLUMNS, [_step(step) for step in program["steps"]])
+    for step in program["steps"]:
+        if step["sequences"] == 1:
+            yield f"Kernels of {_name(step)}, {step['clock']} clock:"
+            yield ""
+            yield from table(KERNEL_COLUMNS, [_kernel(k) for k in step["kernels"]])
+
+
+STEP_COLUMNS = [
+    "step",
+    "launches",
+    "MB",
+    "floor, tokens/s",
+    "device, tokens/s",
+    "of the floor",
+    "device, ms",
+    "encode, µs",
+    "a launch, µs",
+]
+
+KERNEL_COLUMNS = ["kernel", "launches", "MB", "ms", "GB/s"]
+
+
+def _name(step: Mapping[str, Any]) -> str:
+    size = f"x{step['sequences']}" if step["operation"] == "decode" else str(step["rows"])
+    return f"{step['operation']} {size}"
+
+
+def _step(step: Mapping[str, Any]) -> Sequence[str]:
+    floor, device = step["floor_s"], step["device_s"]["median"]
+    encode, each = step["encode_s"], step["encode_s_per_launch"]
+    return [
+        _name(step),
+        str(step["launches"]),
+        f"{step['bytes'] / 1e6:,.1f}",
+        f"{step['rows'] / floor:,.1f}",
+        f"{step['rows'] / device:,.1f}",
+        f"{floor / device:.2f}",
+        f"{device * 1e3:,.3f}",
+        " / ".join(f"{s * 1e6:,.0f}" for s in encode.values()),
+        " / ".join(f"{s * 1e6:,.1f}" for s in each.values()),
+    ]
+
+
+def _kernel(kernel: Mapping[str, Any]) -> Sequence[str]:
+    return [
+        kernel["label"],
+        str(kernel["launches"]),
+        f"{kernel['bytes'] / 1e6:,.2f}",
+        f"{kernel['seconds'] * 1e3:,.3f}",
+        f"{kernel['gigabytes_per_s']:,.1f}",
+    ]
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A Markdown table and the empty line after it."""
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
+    yield ""

@@ -1,0 +1,111 @@
+"""WebGPU bundles of a shape without its weights: plans, shaders and a manifest that `fill` ends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from checkpoint import Shape, config
+from edgewise_compiler.checkpoint import Checkpoint
+from edgewise_compiler.compile import _manifest, _model_info
+from edgewise_compiler.gpu_layout import gpu_specs, linear_parts, linear_widths_of
+from edgewise_compiler.graphs import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.layout import param_tensors
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.models.families import find_family
+from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.quantize import ArraySpec
+from edgewise_compiler.targets.webgpu import VARIANTS, GpuLowering, plans
+from edgewise_compiler.targets.webgpu_codegen import Shader
+from edgewise_compiler.targets.webgpu_program import LAYOUT, _write_program, build_program
+from edgewise_compiler.weights.base import WeightReader
+from edgewise_runtime.bundle import FileEntry, Program, TensorEntry
+from edgewise_runtime.files import write_json
+
+NO_HASH = "0" * 64
+
+
+def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None = None) -> None:
+    """Compile every WebGPU program of a shape into ``folder``, which must not exist.
+
+    Its bundle.json lists parameters that are not there yet, a file a tensor. Bounds are the
+    compiler's own but for ``context``.
+    """
+    checkpoint = _without_weights(shape)
+    options = check_options(
+        checkpoint.model,
+        targets=("webgpu",),
+        quant=quant,
+        context=context,
+        max_batch=8,
+        prefill_chunk=512,
+        cpu="all",
+        debug_dump=None,
+    )
+    params = checkpoint.family.params(checkpoint.model)
+    specs = gpu_specs(options.scheme, checkpoint.model, params, options.bounds.context)
+    programs = _programs(checkpoint, options, specs, folder)
+    tensors = _entries(specs)
+    name = f"{shape.name}-{quant}"
+    weights = hashlib.sha256(name.encode()).hexdigest()
+    model = _model_info(checkpoint, options)
+    made = _manifest(name, folder, model, weights, {LAYOUT: {}}, programs)
+    missing = {entry.file: FileEntry(entry.bytes, NO_HASH) for entry in tensors.values()}
+    whole = replace(made, layouts={LAYOUT: tensors}, files={**made.files, **missing})
+    write_json(folder / "bundle.json", whole.to_json())
+
+
+def _without_weights(shape: Shape) -> Checkpoint:
+    hf = config(shape)
+    family = find_family(hf)
+    model = family.read_config(hf)
+    # Nothing of what is compiled here looks at weights.
+    nothing = cast(WeightReader, None)
+    return Checkpoint(Path(), hf, family, model, nothing, (), shape.vocab, None)
+
+
+def _programs(
+    checkpoint: Checkpoint, options: Options, specs: Mapping[str, ArraySpec], folder: Path
+) -> tuple[Program, ...]:
+    cfg, family = checkpoint.model, checkpoint.family
+    params = family.params(cfg)
+    widths = linear_widths_of(params)
+    many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
+    few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
+    parts = {p.name: linear_parts(options.scheme, p) for p in params if isinstance(p, LinearSpec)}
+    shaders: dict[str, Shader] = {}
+    programs = []
+    for variant in VARIANTS:
+        low = GpuLowering(
+            cfg,
+            options.bounds,
+            param_tensors(specs),
+            variant.kv_dtype,
+            variant,
+            options.scheme.name,
+            parts,
+        )
+        made = plans(low, many, few)
+        built = build_program(low, made, shaders)
+        programs.append(_write_program(folder, variant, made, built, shaders))
+    return tuple(programs)
+
+
+def _entries(specs: Mapping[str, ArraySpec]) -> dict[str, TensorEntry]:
+    """A raw file for each tensor."""
+    return {
+        name: TensorEntry(
+            f"params/{LAYOUT}/{index:05}.bin",
+            spec.dtype,
+            spec.shape,
+            0,
+            prod(spec.shape) * np.dtype(spec.dtype).itemsize,
+        )
+        for index, (name, spec) in enumerate(specs.items())
+    }

@@ -1,0 +1,202 @@
+"""How fast a loaded WebGPU program is: its generation loop, its steps and its kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from statistics import median
+from typing import Any
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.engine import MAX_BURST, GenerationEngine
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sequence import Request
+from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.text import Tokenizer
+from gpu.clock import TimedGpu
+from gpu.kernels import TimedProgram, Work
+from protocol import token_at
+
+PROMPT = 128
+"""Tokens in KV when decoding is measured."""
+
+PREFILLS = (128, 512)
+BATCHES = (1, 4)
+BURSTS = (1, MAX_BURST)
+
+UNSEEN = "\0 never \0"
+"""Where a stop string is given the host looks at every token: bursts stay at one."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure: rounds, and tokens a sequence of one sample of decoding."""
+
+    rounds: int
+    tokens: int
+
+
+FULL = Effort(rounds=5, tokens=64)
+QUICK = Effort(rounds=1, tokens=8)
+
+
+class Loop:
+    """The generation loop of one program, begun anew for every sample."""
+
+    def __init__(self, program: LoadedProgram, tokenizer: Tokenizer, pages: int) -> None:
+        self._vocab = program.bundle.model.vocab
+        context = program.bundle.model.context
+        self._engine = GenerationEngine(program, tokenizer, pages=pages, context=context)
+
+    def prefill(self, tokens: int) -> float:
+        """Seconds from a prompt of ``tokens`` to its first token."""
+        start = time.perf_counter()
+        with self._run(1, tokens, MAX_BURST, 2) as pieces:
+            next(pieces)
+            return time.perf_counter() - start
+
+    def decode(self, batch: int, burst: int, tokens: int) -> float:
+        """Seconds of a token for each of ``batch`` sequences, over ``tokens`` of each.
+
+        Bursts begin small and grow; what is measured begins at the first of ``burst``.
+        """
+        warm = [1 << i for i in range(burst.bit_length() - 1)]
+        bursts = max(1, tokens // burst)
+        with self._run(batch, PROMPT, burst, 1 + sum(warm) + bursts * burst) as pieces:
+            _take(pieces, batch * (1 + len(warm)))
+            start = time.perf_counter()
+            _take(pieces, batch * bursts)
+            return (time.perf_counter() - start) / (bursts * burst)
+
+    @contextmanager
+    def _run(self, batch: int, prompt: int, burst: int, most: int) -> Iterator[Iterator[Any]]:
+        stop = () if burst > 1 else (UNSEEN,)
+        params = SamplingParams(max_tokens=most, temperature=0.0, ignore_eos=True, stop=stop)
+        pieces = self._engine.run(
+            [
+                self._engine.sequence(
+                    Request(tuple(token_at(i, s, self._vocab) for i in range(prompt)), params)
+                )
+                for s in range(batch)
+            ]
+        )
+        try:
+            yield pieces
+        finally:
+            pieces.close()  # type: ignore[attr-defined]
+
+
+def _take(pieces: Iterator[Any], count: int) -> None:
+    taken = sum(1 for _ in islice(pieces, count))
+    if taken != count:
+        raise ValueError(f"the engine stopped after {taken} of {count} pieces")
+
+
+def measure_bundle(
+    gpu: TimedGpu,
+    bundle: Bundle,
+    programs: Iterable[str] | None,
+    effort: Effort,
+    rates: Mapping[str, float],
+) -> Iterator[dict[str, Any]]:
+    """Figures of the programs named, or of every one that the GPU has the features for.
+
+    Args:
+        rates: what `clock.bandwidth` found; floors go by the faster of the copies.
+    """
+    gigabytes = max(rates["copy_buffer"], rates["copy_shader"])
+    for program in bundle.manifest.programs:
+        wanted = programs is None or program.id in programs
+        if wanted and program.target == "webgpu" and not program.needs.missing(gpu.features):
+            found = measure_program(gpu, bundle, program.id, effort, gigabytes)
+            yield {"bundle": bundle.name, **found}
+
+
+def measure_program(
+    gpu: TimedGpu, bundle: Bundle, program_id: str, effort: Effort, gigabytes: float
+) -> dict[str, Any]:
+    """Every figure of one program; seconds unless a name says otherwise.
+
+    Args:
+        gigabytes: the device's copy bandwidth, for the floor under a decode step.
+    """
+    longest = max(n for n in (*PREFILLS, PROMPT + 2 * effort.tokens + 64))
+    pages = max(BATCHES) * pages_for(min(bundle.model.context, longest))
+    start = time.perf_counter()
+    program = TimedProgram(gpu, bundle, program_id, pages)
+    with program:
+        load = time.perf_counter() - start
+        loop = Loop(program, Tokenizer.from_folder(bundle.path), pages)
+        loop.decode(1, MAX_BURST, MAX_BURST)
+        decodes = [Work("decode", batch, batch, PROMPT) for batch in BATCHES]
+        prefills = [Work("prefill", n, 1, 0) for n in _prefills(bundle)]
+        return {
+            "program": program_id,
+            "load_s": round(load, 3),
+            "memory_mib": {k: round(v / 2**20, 1) for k, v in program.memory().items()},
+            "speed": _speed(loop, effort, bundle),
+            "steps": [_step(program, work, effort, gigabytes) for work in (*decodes, *prefills)],
+        }
+
+
+def _prefills(bundle: Bundle) -> list[int]:
+    return [n for n in PREFILLS if n <= bundle.model.prefill_chunk]
+
+
+def _speed(loop: Loop, effort: Effort, bundle: Bundle) -> dict[str, dict[str, float]]:
+    """Tokens a second of the generation loop; samples interleave."""
+    seconds: dict[str, list[float]] = {}
+    counts: dict[str, int] = {}
+    for _ in range(effort.rounds):
+        for n in _prefills(bundle):
+            counts[f"prefill {n}"] = n
+            seconds.setdefault(f"prefill {n}", []).append(loop.prefill(n))
+        for batch in BATCHES:
+            for burst in BURSTS:
+                name = f"decode x{batch} k={burst}"
+                counts[name] = batch
+                seconds.setdefault(name, []).append(loop.decode(batch, burst, effort.tokens))
+    return {name: spread([counts[name] / s for s in got]) for name, got in seconds.items()}
+
+
+def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -> dict[str, Any]:
+    """What one step of a plan costs: on the device, in its kernels, and to encode."""
+    plan = program.plan_of(work)
+    values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
+    cost = plan_cost(plan, values)
+    bursts = BURSTS if plan.loop is not None else (1,)
+    device = program.device_seconds(work, effort.rounds)
+    encode = {k: median(program.encode_seconds(work, k, effort.rounds)) for k in bursts}
+    return {
+        "operation": work.operation,
+        "rows": work.rows,
+        "sequences": work.sequences,
+        "kv": work.kv,
+        "plan": plan.name,
+        "launches": cost.launches,
+        "bytes": cost.bytes,
+        "flops": cost.flops,
+        "clock": program.clock.source,
+        "device_s": spread(device, digits=7),
+        "floor_s": round(cost.bytes / gigabytes / 1e9, 7),
+        "encode_s": {str(k): round(s, 7) for k, s in encode.items()},
+        "encode_s_per_launch": {str(k): round(s / cost.launches, 9) for k, s in encode.items()},
+        "kernels": [
+            {**asdict(kernel), "gigabytes_per_s": round(kernel.gigabytes, 2)}
+            for kernel in program.kernel_times(work, effort.rounds)
+        ],
+    }
+
+
+def spread(values: list[float], digits: int = 2) -> dict[str, float]:
+    """The median of some samples, the lowest and the highest."""
+    return {
+        "median": round(median(values), digits),
+        "low": round(min(values), digits),
+        "high": round(max(values), digits),
+    }
