@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 DEMO   := dist/demo-q4
 DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
               $(shell find compiler -name '*.py')
+SHADERS := tests/shaders/node_modules/ready.stamp
 NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -43,6 +44,13 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
 	@touch $@
 
+# Tint, to type-check shaders: Dawn for Node, 130 MB.
+$(SHADERS): tests/shaders/package-lock.json
+	@command -v npm >/dev/null || { echo "The tests need Node 20 and npm (apt install nodejs npm)."; exit 1; }
+	@echo "Installing the shader checker (about 130 MB; once)"
+	@cd tests/shaders && npm ci --silent
+	@touch $@
+
 # Compiled again when the checkpoint, the compiler, a file format or a locked version changes.
 $(DEMO)/bundle.json: $(DEMO_NEEDS) requirements/dev.lock | $(VENV)/ready.stamp
 	@$(BIN)/edgewise compile examples/demo-model --target cpu --quant q4 -o $(DEMO)
@@ -50,10 +58,12 @@ $(DEMO)/bundle.json: $(DEMO_NEEDS) requirements/dev.lock | $(VENV)/ready.stamp
 demo: $(DEMO)/bundle.json
 	@$(BIN)/edgewise chat $(DEMO)
 
-test: $(VENV)/ready.stamp
+test: $(VENV)/ready.stamp $(SHADERS)
+	@tools/ensure_vulkan.sh
 	$(BIN)/python -m pytest
 
-test-full: $(VENV)/full.stamp
+test-full: $(VENV)/full.stamp $(SHADERS)
+	@tools/ensure_vulkan.sh
 	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp
@@ -69,5 +79,5 @@ bench: $(VENV)/ready.stamp
 	$(BIN)/python bench/cpu.py $(if $(LLAMA),--llama $(LLAMA)) $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist tests/shaders/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find $(NAMES) -name __pycache__ -type d -exec rm -rf {} +

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,11 @@ from hypothesis import settings
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("full", derandomize=True, deadline=None, max_examples=2000)
 
+
+# Mesa's software GPU: more threads than one make its times bimodal, and the suite no faster.
+os.environ.setdefault("LP_NUM_THREADS", "1")
+# Without one, wgpu-native complains about the display it does not need.
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,7 +36,8 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 BundleFactory = Callable[..., Path]
-"""``bundles(case, quant="q4", cpu="native")``: a compiled tiny checkpoint, made once a session."""
+"""``bundles(case, quant="q4", cpu="native", targets=("cpu",))``: a compiled tiny checkpoint, made
+once a session."""
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +61,12 @@ def bundles(
     folder = tmp_path_factory.mktemp("bundles")
 
     @cache
-    def bundle(case: str, quant: str = "q4", cpu: str = "native") -> Path:
-        out = folder / f"{case}-{quant}-{cpu}"
-        return compile_model(checkpoints(case), out, quant=quant, cpu=cpu, prefill_chunk=128)
+    def bundle(
+        case: str, quant: str = "q4", cpu: str = "native", targets: tuple[str, ...] = ("cpu",)
+    ) -> Path:
+        out = folder / "-".join((case, quant, cpu, *targets))
+        return compile_model(
+            checkpoints(case), out, targets=targets, quant=quant, cpu=cpu, prefill_chunk=128
+        )
 
     return bundle

@@ -1,0 +1,70 @@
+"""Every shader of a compiled bundle, and the two compilers that must accept it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.gpu import device
+
+HERE = Path(__file__).parent
+_ENTRY = re.compile(r"@compute[^{]*?fn (\w+)\(")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A shader's text, and what it is called."""
+
+    name: str
+    source: str
+    entry: str
+
+
+def source(name: str, text: str) -> Source:
+    """A shader with the entry point found in its text."""
+    found = _ENTRY.search(text)
+    assert found is not None, f"{name} has no entry point"
+    return Source(name, text, found[1])
+
+
+def shaders_of(bundles: Iterable[Path]) -> list[Source]:
+    """The shaders of bundles, each once."""
+    files = {path.name: path for bundle in bundles for path in bundle.rglob("*.wgsl")}
+    return [source(name, path.read_text()) for name, path in sorted(files.items())]
+
+
+def tint(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """What Tint and Dawn's null backend have against each shader, by name."""
+    done = subprocess.run(
+        ["node", str(HERE / "check.mjs")],
+        input=json.dumps([asdict(item) for item in sources]).encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    results: dict[str, list[str]] = json.loads(done.stdout)
+    return results
+
+
+def naga(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """What wgpu-native has against each shader under WebGPU's default limits, by name."""
+    import wgpu
+
+    results = {}
+    for item in sources:
+        # wgpu-native knows subgroup operations and refuses the line that asks for them.
+        code = item.source.replace("enable subgroups;", "")
+        try:
+            module = device().create_shader_module(code=code)
+            device().create_compute_pipeline(
+                layout="auto", compute={"module": module, "entry_point": item.entry}
+            )
+        except wgpu.GPUError as error:
+            results[item.name] = [str(error)]
+        else:
+            results[item.name] = []
+    return results

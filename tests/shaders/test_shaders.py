@@ -1,0 +1,76 @@
+"""Tint (Chromium) and naga (wgpu, Firefox) accept every shader under WebGPU's default limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import BundleFactory
+from tests.shaders.checks import Source, naga, shaders_of, source, tint
+
+COMPILERS = {"tint": tint, "naga": naga}
+each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
+Compiler = Callable[[list[Source]], dict[str, list[str]]]
+
+# Between them: both families, biases, norms of heads, odd head sizes, every scheme.
+BUNDLES = [
+    ("llama-gqa4-bias-llama3", "q4"),
+    ("llama-d80-yarn", "q8"),
+    ("qwen3-gqa4-d96-bias", "f16"),
+    ("qwen3-gqa2-tied", "f32"),
+    ("qwen3-gqa2-tied", "q4"),
+]
+
+
+@pytest.fixture(scope="session")
+def shaders(bundles: BundleFactory) -> list[Source]:
+    return shaders_of(bundles(case, quant, targets=("webgpu",)) for case, quant in BUNDLES)
+
+
+@each_compiler
+def test_every_shader_is_accepted(compiler: Compiler, shaders: list[Source]) -> None:
+    results = compiler(shaders)
+    assert len(results) == len(shaders) > 100
+    assert {name: found for name, found in results.items() if found} == {}
+
+
+def compute(body: str, *, declare: str = "", size: int = 64) -> str:
+    return f"""
+@group(0) @binding(0) var<storage, read_write> a : array<f32>;
+{declare}
+@compute @workgroup_size({size}, 1, 1)
+fn main(@builtin(local_invocation_id) t : vec3<u32>) {{ {body} }}
+"""
+
+
+BUFFERS = "".join(
+    f"@group(0) @binding({i}) var<storage, read_write> b{i} : array<f32>;\n" for i in range(1, 9)
+)
+BROKEN = {
+    "a type error": compute("a[0] = 1u;"),
+    "an unknown function": compute("a[0] = nothing(1.0);"),
+    "nine storage buffers": compute(
+        "a[0] = " + " + ".join(f"b{i}[0]" for i in range(1, 9)) + ";", declare=BUFFERS
+    ),
+    "257 invocations": compute("a[0] = 1.0;", size=257),
+}
+
+
+@each_compiler
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_shader_is_refused_for(what: str, compiler: Compiler) -> None:
+    assert compiler([source("broken", BROKEN[what])])["broken"] != []
+    assert compiler([source("sound", compute("a[0] = 1.0;"))])["sound"] == []
+
+
+def test_tint_refuses_more_than_16_kib_of_workgroup_memory() -> None:
+    broken = compute(
+        "w[t.x] = 1.0; a[0] = w[t.y];", declare=f"var<workgroup> w : array<f32, {17 * 256}>;"
+    )
+    assert tint([source("broken", broken)])["broken"] != []
+
+
+def test_tint_refuses_a_barrier_that_not_all_threads_reach() -> None:
+    broken = compute("if (t.x < 3u) { workgroupBarrier(); } a[0] = 1.0;")
+    assert any("uniform" in found for found in tint([source("broken", broken)])["broken"])
