@@ -49,9 +49,10 @@ def test_pages_are_enough_for_the_batch_or_for_one(
 
 @pytest.mark.parametrize("pages", [-1000, 0, 15])
 def test_too_little_memory_for_one_sequence_is_said(bundle: Bundle, pages: int) -> None:
+    program = bundle.manifest.programs[0]
+    available = weights(bundle) + pages * page_bytes(bundle, program)
     with pytest.raises(DeviceError, match="256") as caught:
-        available = weights(bundle) + pages * page_bytes(bundle, bundle.manifest.programs[0])
-        pool_pages(bundle, bundle.manifest.programs[0], 256, available)
+        pool_pages(bundle, program, 256, available)
     assert caught.value.code == "device.memory"
     assert "context" in caught.value.remedy
 
