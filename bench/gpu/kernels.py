@@ -48,7 +48,7 @@ class Work:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel in one step: its launches, their bytes by the cost model, and seconds.
+    """A kernel in one step: its launches, their bytes and operations by the plan, and seconds.
 
     ``seconds`` is the median of the rounds, ``low`` and ``high`` the fastest and the slowest.
     """
@@ -57,6 +57,7 @@ class KernelTime:
     label: str
     launches: int
     bytes: int
+    flops: int
     seconds: float
     low: float
     high: float
@@ -65,6 +66,11 @@ class KernelTime:
     def gigabytes(self) -> float:
         """GB/s (1e9 bytes)."""
         return self.bytes / self.seconds / 1e9
+
+    @property
+    def gigaflops(self) -> float:
+        """Operations, 1e9 a second."""
+        return self.flops / self.seconds / 1e9
 
 
 class TimedProgram(WgpuProgram):
@@ -102,6 +108,7 @@ class TimedProgram(WgpuProgram):
                     label=launches[0].label.removeprefix("layers.0."),
                     launches=len(launches),
                     bytes=sum(cost.bytes for cost in costs if cost.kernel == name),
+                    flops=sum(cost.flops for cost in costs if cost.kernel == name),
                     seconds=median(seconds),
                     low=min(seconds),
                     high=max(seconds),

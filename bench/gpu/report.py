@@ -60,7 +60,7 @@ def _program(program: Mapping[str, Any]) -> Iterator[str]:
         if step["sequences"] == 1:
             yield f"Kernels of {_name(step)}, {step['clock']} clock:"
             yield ""
-            yield from table(KERNEL_COLUMNS, [_kernel(k) for k in step["kernels"]])
+            yield from table(KERNEL_COLUMNS, _kernel_rows(step["kernels"]))
 
 
 STEP_COLUMNS = [
@@ -75,7 +75,7 @@ STEP_COLUMNS = [
     "a launch, µs",
 ]
 
-KERNEL_COLUMNS = ["kernel", "launches", "MB", "ms", "GB/s"]
+KERNEL_COLUMNS = ["kernel", "launches", "MB", "ms", "of the step", "GB/s", "GFLOP/s"]
 
 
 def _name(step: Mapping[str, Any]) -> str:
@@ -99,14 +99,20 @@ def _step(step: Mapping[str, Any]) -> Sequence[str]:
     ]
 
 
-def _kernel(kernel: Mapping[str, Any]) -> Sequence[str]:
-    return [
-        kernel["label"],
-        str(kernel["launches"]),
-        f"{kernel['bytes'] / 1e6:,.2f}",
-        f"{kernel['seconds'] * 1e3:,.3f}",
-        f"{kernel['gigabytes_per_s']:,.1f}",
-    ]
+def _kernel_rows(kernels: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+    """A row a kernel, the one that takes longest first."""
+    total = sum(kernel["seconds"] for kernel in kernels)
+    for kernel in sorted(kernels, key=lambda kernel: -float(kernel["seconds"])):
+        yield [
+            # A label can be that of several kernels: a tied embedding is looked up and multiplied.
+            f"{kernel['label']} ({'_'.join(kernel['kernel'].split('_')[:2])})",
+            str(kernel["launches"]),
+            f"{kernel['bytes'] / 1e6:,.2f}",
+            f"{kernel['seconds'] * 1e3:,.3f}",
+            f"{kernel['seconds'] / total:.0%}",
+            f"{kernel['gigabytes_per_s']:,.1f}",
+            f"{kernel['gigaflops_per_s']:,.0f}",
+        ]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -187,7 +187,11 @@ def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -
         "encode_s": {str(k): round(s, 7) for k, s in encode.items()},
         "encode_s_per_launch": {str(k): round(s / cost.launches, 9) for k, s in encode.items()},
         "kernels": [
-            {**asdict(kernel), "gigabytes_per_s": round(kernel.gigabytes, 2)}
+            {
+                **asdict(kernel),
+                "gigabytes_per_s": round(kernel.gigabytes, 2),
+                "gigaflops_per_s": round(kernel.gigaflops, 2),
+            }
             for kernel in program.kernel_times(work, effort.rounds)
         ],
     }
