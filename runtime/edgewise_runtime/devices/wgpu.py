@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -12,24 +13,29 @@ from edgewise_runtime import expr as ex
 from edgewise_runtime.bundle import Bundle, Progress
 from edgewise_runtime.devices import common
 from edgewise_runtime.devices.base import Array, TracedStep
-from edgewise_runtime.devices.wgpu_adapter import Adapter, Gpu, choose_adapter
+from edgewise_runtime.devices.kernel_thread import KernelThread
+from edgewise_runtime.devices.wgpu_adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.wgpu_binding import (
     STEP_FIELDS,
     BoundPlan,
-    Buffers,
-    Counters,
+    Grid,
+    Launch,
     bind_plans,
     read_shaders,
-    submit,
 )
+from edgewise_runtime.devices.wgpu_gpu import Gpu
+from edgewise_runtime.devices.wgpu_memory import Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu_transfer import Mailbox, Reader, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.manifest import Program
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.plan import Buffer, Plan
 
 MAX_MAIL = 64 << 10
 """Bytes of an output that is still worth sending along with every run that writes it."""
+
+_calls = KernelThread(lambda threads: None)
+"""A Ctrl-C is raised in the main thread only: here nothing tears a call of wgpu apart."""
 
 
 class WgpuDevice:
@@ -104,6 +110,7 @@ class WgpuProgram:
         self.program = program
         self.plans = bundle.plans(program.id)
         self.counters = Counters()
+        _calls.start(1)
         self._gpu = gpu
         self._process = os.getpid()
         self._closed = False
@@ -142,7 +149,7 @@ class WgpuProgram:
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
         self._open()
         target, values = common.find_buffer(self._buffers, buffer), np.asarray(array)
-        common.check_write(target, int(np.prod(self._shapes[buffer])), values, offset_elems)
+        common.check_write(target, math.prod(self._shapes[buffer]), values, offset_elems)
         start = offset_elems * values.itemsize
         if start % 4 or values.nbytes % 4:
             raise common.buffer_error(
@@ -163,19 +170,21 @@ class WgpuProgram:
     def read(self, buffer: str, rows: slice | None = None) -> Array:
         self._open()
         found = common.find_buffer(self._buffers, buffer)
-        shape, dtype = self._shapes[buffer], np.dtype(found.dtype)
-        with self._gpu.errors(f"Reading {buffer!r}"):
-            mailed = self._mailbox.look(buffer) if self._mailed(buffer) else None
-            if mailed is not None:
-                array = mailed[: int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
-                return np.array(array if rows is None else array[rows])
+        array: Array = _calls.call(self._read, found, rows)
+        return array
+
+    def _read(self, buffer: Buffer, rows: slice | None) -> Array:
+        name, shape, dtype = buffer.name, self._shapes[buffer.name], np.dtype(buffer.dtype)
+        with self._gpu.errors(f"Reading {name!r}"):
+            mail = self._mailbox.look(name)
+            if mail is not None:
+                whole = mail[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+                return np.array(whole if rows is None else whole[rows])
             first, end, stride = (rows or slice(None)).indices(shape[0])
             if stride != 1:
-                return self.read(buffer)[rows]
-            count, row = max(end - first, 0), int(np.prod(shape[1:])) * dtype.itemsize
-            if not count:
-                return np.empty((0, *shape[1:]), dtype)
-            data = self._reader.read(self._memory[buffer], first * row, count * row)
+                return np.array(self._read(buffer, None)[rows])
+            count, row = max(end - first, 0), math.prod(shape[1:]) * dtype.itemsize
+            data = self._reader.read(self._memory[name], first * row, count * row)
         return data.view(dtype).reshape(count, *shape[1:])
 
     def view(self, buffer: str) -> Array:
@@ -183,39 +192,45 @@ class WgpuProgram:
         raise common.buffer_error(f"{buffer!r} is in a GPU's memory, where it cannot be viewed.")
 
     def run(self, plan: str, k: int = 1) -> None:
-        bound, gpu = self._plan(plan, k), self._gpu
-        with gpu.errors(f"Running {plan!r}"):
-            encoder = gpu.device.create_command_encoder()
+        _calls.call(self._run, self._plan(plan, k), k)
+
+    def _run(self, bound: BoundPlan, k: int) -> None:
+        name = bound.plan.name
+        with self._gpu.errors(f"Running {name!r}"):
+            encoder = self._gpu.device.create_command_encoder()
             work = encoder.begin_compute_pass()
             dispatches = bound.encode(work, tuple(self._step), k)
             work.end()
-            self._mailbox.send(encoder, self._memory, self._letters[plan])
-            submit(gpu, self.counters, encoder)
+            self._mailbox.send(encoder, self._memory, self._letters[name])
+            submit(self._gpu, self.counters, encoder)
         self.counters.dispatches += dispatches
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
-        bound, gpu = self._plan(plan), self._gpu
+        bound = self._plan(plan)
         grids = bound.grids(tuple(self._step))
         for name in self._letters[plan]:
             self._mailbox.forget(name)
         for launch in bound.launches:
             self._open()
-            with gpu.errors(f"Running {plan}/{launch.label or launch.kernel}"):
-                encoder = gpu.device.create_command_encoder()
-                work = encoder.begin_compute_pass()
-                work.set_pipeline(launch.pipeline)
-                work.set_bind_group(0, launch.group)
-                work.dispatch_workgroups(*grids[launch.grid])
-                work.end()
-                submit(gpu, self.counters, encoder)
-                outputs = []
-                for item in launch.outputs:
-                    dtype = np.dtype(item.dtype)
-                    size = int(np.prod(item.shape)) * dtype.itemsize
-                    data = self._reader.read(self._memory[item.buffer], item.offset, size)
-                    outputs.append(data.view(dtype).reshape(item.shape))
-            self.counters.dispatches += 1
-            yield TracedStep(launch.label, launch.kernel, tuple(outputs))
+            yield _calls.call(self._trace, plan, launch, grids[launch.grid])
+
+    def _trace(self, plan: str, launch: Launch, grid: Grid) -> TracedStep:
+        outputs = []
+        with self._gpu.errors(f"Running {plan}/{launch.label or launch.kernel}"):
+            encoder = self._gpu.device.create_command_encoder()
+            work = encoder.begin_compute_pass()
+            work.set_pipeline(launch.pipeline)
+            work.set_bind_group(0, launch.group)
+            work.dispatch_workgroups(*grid)
+            work.end()
+            submit(self._gpu, self.counters, encoder)
+            for item in launch.outputs:
+                dtype = np.dtype(item.dtype)
+                size = math.prod(item.shape) * dtype.itemsize
+                data = self._reader.read(self._memory[item.buffer], item.offset, size)
+                outputs.append(data.view(dtype).reshape(item.shape))
+        self.counters.dispatches += 1
+        return TracedStep(launch.label, launch.kernel, tuple(outputs))
 
     def memory(self) -> dict[str, int]:
         self._open()
@@ -248,9 +263,9 @@ class WgpuProgram:
             raise common.closed(self.program)
         if os.getpid() != self._process:
             raise DeviceError(
-                "This process was forked from the one that loaded the program, and GPUs do not "
-                "follow a fork.",
-                remedy="Load the program after forking, or start processes with 'spawn'.",
+                "This process was forked from the one that loaded the program, and drivers do not "
+                "survive a fork.",
+                remedy="Start processes with 'spawn'.",
                 code="device.fork",
             )
 

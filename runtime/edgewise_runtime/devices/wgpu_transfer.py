@@ -10,8 +10,8 @@ import numpy as np
 from edgewise_runtime.bundle import Bundle, Progress, TensorEntry
 from edgewise_runtime.devices import memory
 from edgewise_runtime.devices.base import Array
-from edgewise_runtime.devices.wgpu_adapter import Gpu
-from edgewise_runtime.devices.wgpu_binding import MIB, Buffers, Counters, submit
+from edgewise_runtime.devices.wgpu_gpu import Gpu
+from edgewise_runtime.devices.wgpu_memory import MIB, Buffers, Counters, submit
 
 UPLOAD_CHUNK = 8 * MIB
 """Bytes of weights written at a time, and"""
@@ -43,32 +43,19 @@ class Landing:
 
     def target(self, size: int) -> Any:
         """wgpu's buffer to copy to, with at least `size` bytes."""
-        # An interrupt at the wrong moment leaves it mapped, and wgpu ends a process that uses it.
-        if self._buffer.size < size or self._buffer.map_state != "unmapped":
+        if self._buffer.size < size:
             self._buffer.destroy()
             self._buffer = self._make(1 << (size - 1).bit_length())
         return self._buffer
 
     def fetch(self, size: int) -> Array:
-        """The first `size` bytes, uint8, once everything submitted is done.
-
-        A KeyboardInterrupt is raised when they are there.
-        """
+        """The first `size` bytes, uint8, once everything submitted is done."""
         self._counters.readbacks += 1
-        promise = self._buffer.map_async("READ", 0, size)
-        interrupt = None
-        while True:
-            try:
-                promise.sync_wait()
-                break
-            except KeyboardInterrupt as late:
-                interrupt = late
+        self._buffer.map_sync("READ", 0, size)
         try:
             data: Array = np.frombuffer(self._buffer.read_mapped(0, size), np.uint8)
         finally:
             self._buffer.unmap()
-        if interrupt is not None:
-            raise interrupt
         return data
 
     def destroy(self) -> None:

@@ -1,7 +1,9 @@
-"""The tiny program compiled for real, in a process of its own: this one never imports tvm."""
+"""The tiny programs compiled for real, in processes of their own: this one never imports tvm."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +13,19 @@ import pytest
 
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.cpu import CpuDevice, CpuProgram
+from edgewise_runtime.devices.wgpu import WgpuDevice
 from tests.runtime import sample
+from tests.runtime.devices import tiny_webgpu
 from tests.runtime.sample import Json
+
+# More threads than one make lavapipe's times bimodal, and the suite no faster.
+os.environ.setdefault("LP_NUM_THREADS", "1")
 
 Change = Callable[[Json], object]
 Make = Callable[..., Bundle]
+
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +56,37 @@ def program(make: Make) -> Iterator[CpuProgram]:
     """The tiny program loaded with 4 pages."""
     with CpuDevice(2).load(make(), load_symbols={"pages": 4}, trust=True) as loaded:
         yield loaded
+
+
+@pytest.fixture(scope="session")
+def shaders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
+    """The tiny WebGPU program's shaders: ``source`` and ``entry`` by kernel."""
+    script = Path(__file__).with_name("tiny_shaders.py")
+    path = tmp_path_factory.mktemp("tiny") / "shaders.json"
+    folders = os.pathsep.join(str(ROOT / name) for name in ("runtime", "compiler"))
+    environment = {**os.environ, "PYTHONPATH": folders}
+    argv = [sys.executable, str(script), str(path)]
+    subprocess.run(argv, check=True, timeout=120, env=environment)
+    found: dict[str, Json] = json.loads(path.read_text())
+    return found
+
+
+@pytest.fixture
+def make_webgpu(tmp_path: Path, shaders: dict[str, Json]) -> Make:
+    """Writes and opens a tiny bundle with a WebGPU program, some of its shaders other ones."""
+
+    def make_bundle(change: Change = lambda manifest: None, **sources: str) -> Bundle:
+        folder = tmp_path / f"webgpu{len(list(tmp_path.iterdir()))}"
+        others = {name: {"source": source} for name, source in sources.items()}
+        manifest = tiny_webgpu.write_bundle(folder, shaders | others)
+        change(manifest)
+        sample.write_manifest(folder, manifest)
+        return Bundle.open(folder)
+
+    return make_bundle
+
+
+@pytest.fixture(scope="session")
+def device() -> WgpuDevice:
+    """The best adapter; without a GPU that is a driver on the CPU."""
+    return WgpuDevice()
