@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise_runtime.devices.wgpu_adapter import DEFAULT_LIMITS, FEATURES, Adapter, Gpu
+from edgewise_runtime.devices.wgpu_adapter import FEATURES, Adapter
+from edgewise_runtime.devices.wgpu_gpu import DEFAULT_LIMITS, Gpu
 
 TIMESTAMPS = "timestamp-query"
 
