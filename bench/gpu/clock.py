@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from statistics import median
 from typing import Any
 
@@ -72,6 +73,7 @@ class Clock:
             self._queries = gpu.device.create_query_set(type="timestamp", count=2)
             flags = usage.QUERY_RESOLVE | usage.COPY_SRC
             self._ticks = gpu.device.create_buffer(size=16, usage=flags)
+            self._tick = _tick_seconds(gpu)
 
     @property
     def source(self) -> str:
@@ -134,10 +136,15 @@ class Clock:
         work.end()
         encoder.resolve_query_set(self._queries, 0, 2, self._ticks, 0)
         self._gpu.queue.submit([encoder.finish()])
-        # wgpu-native resolves to nanoseconds.
         raw = np.frombuffer(self._gpu.queue.read_buffer(self._ticks), np.uint64)
         begin, end = (int(tick) for tick in raw)
-        return max(end - begin, 1) / 1e9
+        return max(end - begin, 1) * self._tick
+
+
+def _tick_seconds(gpu: Gpu) -> float:
+    """Seconds of one timestamp: wgpu-native leaves them in the device's own unit."""
+    native = import_module("wgpu.backends.wgpu_native")
+    return float(native.lib.wgpuQueueGetTimestampPeriod(gpu.queue._internal)) / 1e9
 
 
 def bandwidth(gpu: TimedGpu, rounds: int, size: int = COPY_BYTES) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Packs what a GPU machine without a network and without the compiler needs for run.py.
 
     PYTHONPATH=bench:. .venv/bin/python bench/gpu/pack.py OUT [--python 3.12] [--platform P ...]
-        [--only kernels demo programs wheels] [--shapes NAME ...]
+        [--packages NAME ...] [--only kernels demo programs wheels] [--shapes NAME ...]
 
 `kernels/` are the calls that the GPU kernel tests make here, with their answers; `demo/` is the
 demo model, `demo-logits.npy` its logits here; `programs/` are the programs of larger shapes without
@@ -48,7 +48,7 @@ PLATFORMS = tuple(
     f"manylinux{name}_x86_64" for name in ("_2_28", "_2_27", "_2_24", "_2_17", "2014", "1")
 )
 
-KERNEL_BYTES = 20 << 20
+KERNEL_BYTES = 24 << 20
 TOTAL_BYTES = 60 << 20
 
 README = """# edgewise on a GPU machine
@@ -72,7 +72,7 @@ def main() -> None:
         "kernels": lambda: pack_kernels(out / "kernels"),
         "demo": lambda: pack_demo(out),
         "programs": lambda: pack_programs(out / "programs", args.shapes),
-        "wheels": lambda: pack_wheels(out / "wheels", args.python, args.platform),
+        "wheels": lambda: pack_wheels(out / "wheels", args.packages, args.python, args.platform),
     }
     for name in args.only or parts:
         parts[name]()
@@ -88,6 +88,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     parser.add_argument("--python", default="3.12", help="the GPU machine's Python")
     parser.add_argument("--platform", nargs="+", default=PLATFORMS, help="its wheel platforms")
+    parser.add_argument("--packages", nargs="+", default=PACKAGES, help="wheels it lacks")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=PROGRAM_SHAPES)
     parser.add_argument("--only", nargs="+", choices=("kernels", "demo", "programs", "wheels"))
     return parser.parse_args()
@@ -147,10 +148,10 @@ def pack_programs(out: Path, shapes: Sequence[str]) -> None:
                         archive.write(path, path.relative_to(folder))
 
 
-def pack_wheels(out: Path, python: str, platforms: Sequence[str]) -> None:
-    """The packages of :data:`PACKAGES` for another Python and platform."""
+def pack_wheels(out: Path, packages: Sequence[str], python: str, platforms: Sequence[str]) -> None:
+    """Packages, in the versions installed here, for another Python and platform."""
     shutil.rmtree(out, ignore_errors=True)
-    wanted = [f"{name}=={version(name)}" for name in PACKAGES]
+    wanted = [f"{name}=={version(name)}" for name in packages]
     options = ["--no-deps", "--only-binary=:all:", "--implementation", "cp", "--dest", str(out)]
     options += ["--python-version", python]
     options += [f"--platform={platform}" for platform in platforms]
