@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,8 @@ KINDS = {
     "CPU": "cpu",
 }
 """Kinds of adapters, the preferred first; a ``cpu`` is a driver that needs no GPU."""
+
+DISPLAY_FOLDER = "XDG_RUNTIME_DIR"
 
 FEATURES = {"shader-f16": "shader-f16", "subgroup": "subgroups", "subgroups": "subgroups"}
 """What programs may need, by the names that wgpu-native gives it."""
@@ -91,7 +95,22 @@ def adapters() -> tuple[Adapter, ...]:
     Raises:
         DeviceError: ``device.wgpu``.
     """
-    return in_order(package().gpu.enumerate_adapters_sync())
+    api = package()
+    with _no_display():
+        return in_order(api.gpu.enumerate_adapters_sync())
+
+
+@contextmanager
+def _no_display() -> Iterator[None]:
+    """Drivers look for a display, which nothing here needs, and complain where none can be."""
+    if DISPLAY_FOLDER in os.environ:
+        yield
+        return
+    os.environ[DISPLAY_FOLDER] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ[DISPLAY_FOLDER]
 
 
 def in_order(handles: Iterable[Any]) -> tuple[Adapter, ...]:

@@ -18,9 +18,6 @@ from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
 from tests.runtime.sample import Json
 
-# More threads than one make lavapipe's times bimodal, and the suite no faster.
-os.environ.setdefault("LP_NUM_THREADS", "1")
-
 Change = Callable[[Json], object]
 Make = Callable[..., Bundle]
 

@@ -22,11 +22,17 @@ PROMPT = tuple(range(10, 30))
 
 
 class Recorder:
-    """A loaded program that also remembers which plans ran, and how many times over."""
+    """A loaded program that also remembers which plans ran, how often, and every step written."""
 
     def __init__(self, program: LoadedProgram) -> None:
         self._program = program
         self.calls: list[tuple[str, int]] = []
+        self.steps: list[list[int]] = []
+
+    def write(self, buffer: str, array: Any, offset_elems: int = 0) -> None:
+        if buffer == "step" and offset_elems == 0:
+            self.steps.append(array.tolist())
+        self._program.write(buffer, array, offset_elems)
 
     def run(self, plan: str, k: int = 1) -> None:
         self.calls.append((plan, k))
@@ -94,6 +100,36 @@ def test_prompts_are_prefilled_in_chunks(core: GenerationEngine, program: Record
     list(core.run([core.sequence(Request(PROMPT * 10, params))]))
     plans = [plan for plan, _ in program.calls]
     assert plans == ["embed", "prefill"] * 2 + ["logits", "sample"]
+
+
+def test_a_step_says_how_many_there_are_and_how_far_kv_can_reach(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    """Rows, sequences, logit rows, tokens in KV after the call: 21 of the prompt, 15 more."""
+    generated(core, max_tokens=16)
+    assert program.bursts == [1, 2, 4, 8]
+    assert program.steps == [
+        [21, 1, 0, 21, 0, 0, 0, 0],
+        [1, 1, 1, 21, 0, 0, 0, 0],
+        *([1, 1, 1, reach, 0, 0, 0, 0] for reach in (22, 24, 28, 36)),
+    ]
+
+
+def test_the_longest_sequence_says_how_far_kv_can_reach(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    params = sampling_params(max_tokens=2, ignore_eos=True)
+    prompts = [PROMPT, PROMPT * 3, PROMPT * 2]
+    list(core.run([core.sequence(Request(prompt, params)) for prompt in prompts]))
+    assert program.steps[-1][:4] == [3, 3, 3, 61]
+
+
+def test_kv_cannot_reach_past_the_context(core: GenerationEngine, program: Recorder) -> None:
+    """The burst goes on for the short sequence after the long one has reached its end."""
+    params = sampling_params(max_tokens=40, ignore_eos=True)
+    prompts = [PROMPT, (PROMPT * 13)[:250]]
+    list(core.run([core.sequence(Request(prompt, params)) for prompt in prompts]))
+    assert max(step[3] for step in program.steps) == 256
 
 
 def test_prompts_wait_until_there_are_pages(core: GenerationEngine, program: Recorder) -> None:
