@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_runtime.devices.cpu import CpuProgram
+from edgewise_runtime.devices.base import LoadedProgram
 
 HEADER, PAGE = 8, 16
 KV_LEN, Q_START, Q_LEN, STOP, LIMIT, COUNT, SLOT = range(7)
@@ -39,14 +39,13 @@ def ints(*values: Any) -> npt.NDArray[np.int32]:
 class Driver:
     """Steps of a program; pages of a stream are dealt out from the end of the pool, shuffled."""
 
-    def __init__(self, program: CpuProgram, *, seed: int = 0) -> None:
+    def __init__(self, program: LoadedProgram, *, pages: int, seed: int = 0) -> None:
         self.program = program
         self.vocab = program.bundle.model.vocab
         self.batch = program.bundle.model.max_batch
-        self.pages_per_stream = program.view("table").shape[1] - HEADER
-        pages = program.view("kv.0").shape[0]
+        self.pages_per_stream = program.read("table").shape[1] - HEADER
         self._free = np.random.default_rng(seed).permutation(pages).tolist()
-        program.write("eos", np.full(program.view("eos").shape, -1, np.int32))
+        program.write("eos", np.full(program.read("eos").shape, -1, np.int32))
 
     def stream(self, slot: int = 0) -> Stream:
         """A new sequence with all the pages it can use."""
@@ -71,13 +70,14 @@ class Driver:
             positions += range(stream.kv_len, stream.kv_len + len(chunk))
             rows += [i] * len(chunk)
             tokens += chunk
-        write("step", ints(n, len(chunks), 0, 0, 0, 0, 0, 0))
+        reach = max(stream.kv_len + len(chunk) for stream, chunk in chunks)
+        write("step", ints(n, len(chunks), 0, reach, 0, 0, 0, 0))
         write("tokens", ints(tokens))
         write("positions", ints(positions))
         write("row_seq", ints(rows))
         write("table", table)
-        self.program.run("embed")
-        self.program.run("prefill")
+        self._run("embed", n=n)
+        self._run("prefill", n=n, b=len(chunks))
         logits = self._all_logits(n)
         found, start = [], 0
         for stream, chunk in chunks:
@@ -86,13 +86,18 @@ class Driver:
             stream.kv_len += len(chunk)
         return found
 
+    def _run(self, operation: str, k: int = 1, **symbols: int) -> None:
+        plan = self.program.program.plan_for(operation, symbols)
+        assert plan is not None, f"no plan for {operation} {symbols}"
+        self.program.run(plan, k)
+
     def _all_logits(self, n: int) -> Floats:
         parts = []
         for first in range(0, n, self.batch):
             count = min(self.batch, n - first)
             self.program.write("step", ints(count), 2)
             self.program.write("logit_rows", np.arange(first, first + count, dtype=np.int32))
-            self.program.run("logits")
+            self._run("logits", r=count)
             parts.append(self.program.read("logits", slice(0, count))[:, : self.vocab])
         return np.concatenate(parts)
 
@@ -111,7 +116,8 @@ class Driver:
             table[i, [KV_LEN, Q_START, Q_LEN, LIMIT]] = stream.kv_len, i, 1, limit
             table[i, SLOT] = stream.slot
             table[i, HEADER : HEADER + len(stream.pages)] = stream.pages
-        write("step", ints(b, b, b, 0, 0, 0, 0, 0))
+        reach = max(stream.kv_len for stream, _ in rows) + k
+        write("step", ints(b, b, b, reach, 0, 0, 0, 0))
         write("tokens", ints([token for _, token in rows]))
         write("positions", ints([stream.kv_len for stream, _ in rows]))
         write("row_seq", np.arange(b, dtype=np.int32))
@@ -121,7 +127,7 @@ class Driver:
         floats[:, [1, 3]] = 1.0
         write("sampling_f", floats)
         write("sampling_i", np.zeros((b, 8), np.int32))
-        self.program.run("decode", k)
+        self._run("decode", k, b=b)
         after, ring = self.program.read("table"), self.program.read("ring")
         sampled = []
         for i, (stream, _) in enumerate(rows):

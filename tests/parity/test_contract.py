@@ -7,14 +7,18 @@ decode equals prefill and every instruction set equals every other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from edgewise_compiler.targets.cpu_isa import ISAS
+from edgewise_compiler.targets.webgpu import VARIANTS
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cpuid import cpu_features
-from edgewise_runtime.devices.cpu import CpuDevice, CpuProgram
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.wgpu import WgpuDevice
 from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 
@@ -24,57 +28,84 @@ INTEGER = ("q8", "q4")
 PATHS = tuple(isa.name for isa in ISAS.values() if cpu_features().issuperset(isa.features))
 PROMPT = [int(token) for token in np.random.default_rng(7).integers(0, 320, 70)]
 PAGES_PER_SEQUENCE = 16
+PAGES = 12 * PAGES_PER_SEQUENCE
 
 
-@pytest.fixture(params=[(quant, path) for quant in QUANTS for path in PATHS], ids="-".join)
-def program(request: pytest.FixtureRequest, bundles: BundleFactory) -> Iterator[CpuProgram]:
-    quant, path = request.param
-    with load(bundles, quant, path) as loaded:
+class Which(NamedTuple):
+    """One program of one bundle; ``cuts`` are the places to cut the prompt at."""
+
+    quant: str
+    program: str
+    cuts: tuple[int, ...]
+
+
+# A software GPU takes its time: it gets the cuts around tiles, pages and segments.
+SOME_CUTS = (1, 2, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 69)
+CPU_PROGRAMS = [Which(q, path, tuple(range(1, len(PROMPT)))) for q in QUANTS for path in PATHS]
+GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + [
+    Which("f32", "webgpu-f32", SOME_CUTS),
+    Which("q8", "webgpu-f16-subgroups", SOME_CUTS),
+    Which("f16", "webgpu-f16", SOME_CUTS),
+]
+
+
+@pytest.fixture(params=[*CPU_PROGRAMS, *GPU_PROGRAMS], ids=lambda w: f"{w.quant}-{w.program}")
+def which(request: pytest.FixtureRequest) -> Which:
+    chosen: Which = request.param
+    return chosen
+
+
+@pytest.fixture
+def program(which: Which, bundles: BundleFactory) -> Iterator[LoadedProgram]:
+    with load(bundles, which.quant, which.program) as loaded:
         yield loaded
 
 
-def load(bundles: BundleFactory, quant: str, path: str) -> CpuProgram:
+def load(bundles: BundleFactory, quant: str, name: str) -> LoadedProgram:
+    symbols = {"pages": PAGES}
+    if name.startswith("webgpu"):
+        bundle = Bundle.open(bundles(CASE, quant, targets=("webgpu",)))
+        return WgpuDevice().load(bundle, name, load_symbols=symbols)
     bundle = Bundle.open(bundles(CASE, quant, "all"))
-    program = next(p for p in bundle.manifest.programs if p.id.endswith(f"-{path}"))
-    symbols = {"pages": 12 * PAGES_PER_SEQUENCE}
+    program = next(p for p in bundle.manifest.programs if p.id.endswith(f"-{name}"))
     return CpuDevice(threads=2).load(bundle, program.id, load_symbols=symbols)
 
 
-def whole(program: CpuProgram) -> Floats:
-    driver = Driver(program)
+def whole(program: LoadedProgram) -> Floats:
+    driver = Driver(program, pages=PAGES)
     return driver.prefill([(driver.stream(), PROMPT)])[0]
 
 
-def test_every_cut_of_a_prompt_gives_the_same_logits(program: CpuProgram) -> None:
+def test_every_cut_of_a_prompt_gives_the_same_logits(which: Which, program: LoadedProgram) -> None:
     expected = whole(program)
-    for cut in range(1, len(PROMPT)):
-        driver = Driver(program, seed=cut)
+    for cut in which.cuts:
+        driver = Driver(program, pages=PAGES, seed=cut)
         stream = driver.stream()
         first = driver.prefill([(stream, PROMPT[:cut])])[0]
         second = driver.prefill([(stream, PROMPT[cut:])])[0]
         assert np.array_equal(np.concatenate([first, second]), expected), f"cut at {cut}"
 
 
-def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: CpuProgram) -> None:
+def test_prompts_prefilled_together_get_the_logits_they_get_alone(program: LoadedProgram) -> None:
     lengths = (1, 17, 33, 5, 64)
-    driver = Driver(program)
+    driver = Driver(program, pages=PAGES)
     alone = [driver.prefill([(driver.stream(), PROMPT[:n])])[0] for n in lengths]
-    driver = Driver(program, seed=1)
+    driver = Driver(program, pages=PAGES, seed=1)
     together = driver.prefill([(driver.stream(i), PROMPT[:n]) for i, n in enumerate(lengths)])
     for one, other in zip(alone, together, strict=True):
         assert np.array_equal(one, other)
 
 
-def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: CpuProgram) -> None:
+def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: LoadedProgram) -> None:
     lengths = (3, 16, 40, 63, 64, 65, 20, 1)
     alone = {}
     for n in lengths:
-        driver = Driver(program)
+        driver = Driver(program, pages=PAGES)
         stream = driver.stream()
         driver.prefill([(stream, PROMPT[:n])])
         alone[n] = [driver.decode([(stream, PROMPT[n])])[1][0] for _ in range(3)]
     for size in range(1, 9):
-        driver = Driver(program, seed=size)
+        driver = Driver(program, pages=PAGES, seed=size)
         streams = [driver.stream(i) for i in range(size)]
         for stream, n in zip(streams, lengths, strict=False):
             driver.prefill([(stream, PROMPT[:n])])
@@ -86,15 +117,15 @@ def test_a_sequence_decodes_alike_alone_and_in_any_batch(program: CpuProgram) ->
 
 
 @pytest.mark.parametrize("burst", [2, 3, 8, 16])
-def test_a_burst_is_its_single_steps(program: CpuProgram, burst: int) -> None:
-    driver = Driver(program)
+def test_a_burst_is_its_single_steps(program: LoadedProgram, burst: int) -> None:
+    driver = Driver(program, pages=PAGES)
     stream = driver.stream()
     driver.prefill([(stream, PROMPT[:30])])
     token, single = PROMPT[30], []
     for _ in range(burst):
         [[token]], logits = driver.decode([(stream, token)])
         single.append(token)
-    driver = Driver(program)
+    driver = Driver(program, pages=PAGES)
     stream = driver.stream()
     driver.prefill([(stream, PROMPT[:30])])
     [tokens], last = driver.decode([(stream, PROMPT[30])], k=burst)
@@ -103,8 +134,10 @@ def test_a_burst_is_its_single_steps(program: CpuProgram, burst: int) -> None:
     assert stream.kv_len == 30 + burst
 
 
-def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(program: CpuProgram) -> None:
-    driver = Driver(program)
+def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
+    program: LoadedProgram,
+) -> None:
+    driver = Driver(program, pages=PAGES)
     streams = [driver.stream(i) for i in range(2)]
     for stream in streams:
         driver.prefill([(stream, PROMPT[:10])])
@@ -121,7 +154,7 @@ def test_decode_gives_the_logits_that_prefill_gives(
 ) -> None:
     with load(bundles, quant, path) as program:
         expected = whole(program)
-        driver = Driver(program, seed=3)
+        driver = Driver(program, pages=PAGES, seed=3)
         stream = driver.stream()
         for position, token in enumerate(PROMPT):
             logits = driver.decode([(stream, token)])[1]

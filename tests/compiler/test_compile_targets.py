@@ -1,0 +1,89 @@
+"""Several targets in one bundle: added to, compiled again, never mixed up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgewise_compiler.compile import compile_model
+from edgewise_compiler.targets.webgpu import VARIANTS
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.errors import EdgewiseError, StorageError
+
+CASE = "llama-mha"
+WEBGPU = [variant.name for variant in VARIANTS]
+Checkpoints = Callable[[str], Path]
+
+
+def programs(bundle: Path) -> list[str]:
+    opened = Bundle.open(bundle)
+    opened.check()
+    return [program.id for program in opened.manifest.programs]
+
+
+@pytest.fixture(scope="module")
+def both(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("both") / "bundle"
+    return compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), max_batch=2)
+
+
+def test_a_bundle_holds_the_programs_of_every_target_asked_for(both: Path) -> None:
+    found = programs(both)
+    assert found[:-1] == WEBGPU
+    assert found[-1].startswith("cpu-")
+    assert set(Bundle.open(both).manifest.layouts) == {"cpu", "gpu"}
+
+
+def test_a_target_is_added_to_a_bundle_that_is_there(
+    both: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=2)
+    before = Bundle.open(out).manifest
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=2)
+    after = Bundle.open(out).manifest
+    assert [p.id for p in after.programs] == [*WEBGPU, before.programs[0].id]
+    assert after.files.items() >= before.files.items()
+    shaders = {name: entry for name, entry in after.files.items() if name.endswith(".wgsl")}
+    assert shaders.items() <= Bundle.open(both).manifest.files.items()
+    assert programs(out) == [p.id for p in after.programs]
+
+
+def test_a_target_compiled_again_replaces_its_own_programs_only(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    out = tmp_path / "bundle"
+    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), cpu="portable", max_batch=1)
+    compile_model(checkpoints(CASE), out, cpu="portable", max_batch=1)
+    assert programs(out) == ["cpu-w4a8-portable", *WEBGPU]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"quant": "q8"}, "quant is q4 there and q8 here"),
+        ({"context": 64}, "context is 256 there and 64 here"),
+        ({"max_batch": 4}, "max_batch is 2 there and 4 here"),
+    ],
+)
+def test_programs_of_other_bounds_are_not_added(
+    options: dict[str, object], said: str, both: Path, checkpoints: Checkpoints
+) -> None:
+    before = (both / "bundle.json").read_bytes()
+    with pytest.raises(StorageError, match=said) as caught:
+        compile_model(checkpoints(CASE), both, **{"max_batch": 2, **options})  # type: ignore[arg-type]
+    assert caught.value.code == "storage.other_bundle"
+    assert "--target" in caught.value.remedy
+    assert (both / "bundle.json").read_bytes() == before
+
+
+def test_programs_of_another_checkpoint_are_not_added(both: Path, checkpoints: Checkpoints) -> None:
+    with pytest.raises(StorageError, match="checkpoint"):
+        compile_model(checkpoints("llama-gqa2-tied-linear"), both, max_batch=2)
+
+
+def test_no_target_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    with pytest.raises(EdgewiseError) as caught:
+        compile_model(checkpoints(CASE), tmp_path / "bundle", targets=())
+    assert caught.value.code == "input.target"

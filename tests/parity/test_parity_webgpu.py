@@ -1,0 +1,108 @@
+"""WebGPU programs against transformers, against the CPU's programs, and against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise import Engine
+from edgewise_compiler.targets.webgpu import VARIANTS
+from tests.conftest import BundleFactory
+from tests.parity import make_goldens, reference
+from tests.parity.make_checkpoints import CASES
+from tests.parity.test_parity import F32_TOLERANCE, config, rms
+
+F16_NOISE = 5e-3
+"""Root mean square, relative to the deviation of the logits. float16 keeps 11 bits, so each stored
+key, value and matrix entry is off by up to 2^-12 of itself; some thousands of them, of either sign,
+add up to a few parts in a thousand over these two- and three-layer models."""
+
+F16_LARGEST = 5e-2
+"""Largest difference of one logit, in the same unit: ten deviations of that noise."""
+
+NAMES = [variant.name for variant in VARIANTS]
+
+
+def programs(arithmetic: str) -> list[str]:
+    return [variant.name for variant in VARIANTS if variant.arithmetic == arithmetic]
+
+
+def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
+    device = "wgpu" if program.startswith("webgpu") else "cpu"
+    with Engine(bundle, device=device, program=program) as engine:
+        assert engine.program == program
+        return engine.score(tokens)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
+    golden = make_goldens.load(case)
+    bundle = bundles(case, "f32", targets=("webgpu",))
+    for program in programs("f32"):
+        logits = scores(bundle, program, golden["tokens"].tolist())
+        assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE, program
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_f16_logits_are_near_those_of_transformers(case: str, bundles: BundleFactory) -> None:
+    golden = make_goldens.load(case)
+    bundle = bundles(case, "f32", targets=("webgpu",))
+    spread = golden["logits"].std()
+    for program in programs("f16"):
+        logits = scores(bundle, program, golden["tokens"].tolist())[golden["rows"]]
+        error = (logits - golden["logits"]) / spread
+        assert rms(error) < F16_NOISE, program
+        assert np.abs(error).max() < F16_LARGEST, program
+        assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
+
+
+@pytest.mark.parametrize("case", ["llama-gqa2-tied-linear", "qwen3-gqa2-tied"])
+@pytest.mark.parametrize("quant", ["f32", "f16"])
+def test_f32_programs_of_cpu_and_webgpu_agree(
+    case: str, quant: str, bundles: BundleFactory
+) -> None:
+    tokens = make_goldens.load(case)["tokens"].tolist()
+    bundle = bundles(case, quant, targets=("cpu", "webgpu"))
+    with Engine(bundle) as engine:
+        expected = engine.score(tokens)
+    for program in programs("f32"):
+        logits = scores(bundle, program, tokens)
+        assert np.abs(logits - expected).max() < F32_TOLERANCE
+        assert top1_agrees(expected, logits, F32_TOLERANCE)
+
+
+@pytest.mark.parametrize("quant", ["q8", "q4"])
+@pytest.mark.parametrize("case", ["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"])
+def test_quantized_weights_are_computed_with_exactly(
+    case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
+    exact = reference.logits(cfg, weights, tokens)
+    bundle = bundles(case, quant, targets=("webgpu",))
+    for program in programs("f32"):
+        assert np.abs(scores(bundle, program, tokens) - exact).max() < F32_TOLERANCE
+    for program in programs("f16"):
+        assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
+
+
+@pytest.mark.parametrize("program", NAMES)
+def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFactory) -> None:
+    golden = make_goldens.load("qwen3-gqa2-tied")
+    expected = golden["greedy"].tolist()
+    bundle = bundles("qwen3-gqa2-tied", "f32", targets=("webgpu",))
+    with Engine(bundle, device="wgpu", program=program) as engine:
+        found = engine.generate(
+            golden["prompt"].tolist(), max_tokens=len(expected), temperature=0, ignore_eos=True
+        )
+    assert list(found.token_ids) == expected
+
+
+def top1_agrees(expected: np.ndarray, found: np.ndarray, bound: float) -> bool:
+    """Whether the best token is the same wherever it leads by more than twice the bound."""
+    ordered = np.sort(expected, axis=-1)
+    clear = ordered[:, -1] - ordered[:, -2] > 2 * bound
+    return bool((expected.argmax(-1) == found.argmax(-1))[clear].all())
