@@ -306,7 +306,7 @@ def test_a_context_the_bundle_cannot_have_is_refused(bundle: Path, context: Any)
 
 def test_an_unknown_device_is_refused(bundle: Path) -> None:
     with pytest.raises(InputError, match="'tpu'"):
-        Engine(bundle, device="tpu")  # type: ignore[arg-type]
+        Engine(bundle, device="tpu")
 
 
 def test_a_closed_engine_says_so(bundle: Path) -> None:

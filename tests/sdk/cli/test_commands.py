@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +210,8 @@ def test_doctor_finds_this_machine_in_order(edgewise: Run, bundle: Path) -> None
     out = edgewise("doctor", bundle)
     for expected in ("Python", "apache-tvm", "CPU", "signing key", "would run cpu-w4a8-"):
         assert expected in out
+    for expected in ("wgpu:0", "driver", "bound up to", "has no webgpu program"):
+        assert expected in " ".join(out.split())
     assert "✗" not in out
 
 
@@ -217,6 +220,12 @@ def test_doctor_says_that_a_bundle_of_others_needs_trust(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert "only with --trust" in edgewise("doctor", bundle)
+
+
+def test_doctor_says_what_gpus_need(edgewise: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wgpu", None)
+    out = " ".join(edgewise("doctor").split())
+    assert "pip install edgewise[wgpu]" in out
 
 
 def test_doctor_fails_where_something_is_missing(
