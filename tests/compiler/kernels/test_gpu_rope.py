@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.elementwise.gpu_rope import gpu_rope_append
 from edgewise_compiler.kernels.gpu import Launch
 from edgewise_runtime.errors import CompileError
+from tests import gpu
+from tests import subgroups as emulated
 from tests.compiler.kernels.paged import (
     Array,
     Heads,
@@ -30,7 +34,6 @@ from tests.compiler.kernels.test_rope import (
     rope_table,
     same_bits,
 )
-from tests.gpu import run
 
 # Heads of 48 and 80 leave threads without a vector; 44 heads take several workgroups a row.
 GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(40, 2, 16), Heads(5, 1, 48)]
@@ -43,7 +46,7 @@ def kernel(heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False) 
 
 
 class GpuAppended(Appended):
-    """One call of the GPU kernel; rows beyond the step are NaN."""
+    """One call of the GPU kernel, by subgroups of ``width`` threads; rows beyond the step are NaN."""
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class GpuAppended(Appended):
         *,
         norm: bool,
         subgroups: bool = False,
+        width: int | None = None,
         qkv: Array | None = None,
         live: int | None = None,
     ) -> None:
@@ -67,6 +71,7 @@ class GpuAppended(Appended):
         self.norms = list(weights) if norm else []
         self.batch.step[0] = self.rows if live is None else live
         inputs = [self.qkv, self.rope, self.batch.positions, self.batch.row_seq, self.batch.table]
+        run = gpu.run if width is None else partial(emulated.run, width=width)
         after = run(
             kernel(heads, kv_dtype, norm=norm, subgroups=subgroups),
             [
@@ -89,6 +94,12 @@ def test_rotates_queries_and_appends_keys_and_values(
     heads: Heads, norm: bool, subgroups: bool
 ) -> None:
     check(GpuAppended(RAGGED, heads, "float32", norm=norm, subgroups=subgroups))
+
+
+@pytest.mark.parametrize("width", emulated.WIDTHS)
+@pytest.mark.parametrize("heads", [Heads(2, 1, 256), Heads(3, 1, 80)], ids=str)
+def test_subgroups_may_have_any_width(heads: Heads, width: int) -> None:
+    check(GpuAppended(RAGGED, heads, "float32", norm=True, subgroups=True, width=width))
 
 
 @pytest.mark.parametrize("batch", BATCHES)
