@@ -159,7 +159,8 @@ def test_random_ragged_batches_match_the_reference(seed: int) -> None:
     parts = random_parts(seed)
     near(parts, prefill(parts, seed=seed))
     rows = [Part(part.story, part.history + part.rows - 1, 1) for part in parts if part.rows]
-    near(rows, decode(rows, seed=seed))
+    if rows:
+        near(rows, decode(rows, seed=seed))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def kernel(heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False) 
 
 
 class GpuAppended(Appended):
-    """One call of the GPU kernel, by subgroups of ``width`` threads; rows beyond the step are NaN."""
+    """One call of the GPU kernel, maybe by subgroups of ``width`` threads; idle rows are NaN."""
 
     def __init__(
         self,
