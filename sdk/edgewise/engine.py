@@ -80,6 +80,7 @@ class Engine:
         self._template = ChatTemplate.from_folder(opened.path, self.tokenizer.special_tokens)
         self._defaults = defaults_from(read_object(opened.path / "generation_config.json"))
         chosen = device_for(opened, device, program, threads=threads)
+        self._device = chosen.name
         self._program, pages = load_program(
             opened, chosen, program, context=self.context, trust=trust, progress=progress
         )
@@ -103,6 +104,11 @@ class Engine:
     def program(self) -> str:
         """Id of the program that runs, such as ``cpu-w4a8-avx512vnni``."""
         return self._program.program.id
+
+    @property
+    def device(self) -> str:
+        """What it runs on, for people."""
+        return self._device
 
     def memory(self) -> dict[str, int]:
         """Bytes in use by role: ``param``, ``state``, ``input``, ``output``, ``scratch``."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgewise import Completion, EdgewiseError, Engine, Stream
+from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.errors import DeviceError, InputError, TrustError
 
 TEXT = "The quick brown fox"
@@ -332,5 +333,6 @@ def test_native_code_of_others_runs_only_when_trusted(
 
 def test_the_engine_tells_what_it_runs(engine: Engine) -> None:
     assert engine.program.startswith("cpu-w4a8-")
+    assert engine.device == CpuDevice().name
     assert engine.name in repr(engine)
     assert engine.memory()["param"] > 0

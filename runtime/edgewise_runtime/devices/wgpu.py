@@ -126,12 +126,10 @@ class WgpuProgram:
         # What can be refused comes first: kernels and memory before gigabytes of weights.
         shaders = read_shaders(bundle, program, self.plans)
         self._memory = Buffers(gpu, self.counters, sizes, roles)
+        self._mail = {name: _mail(plan, sizes) for name, plan in self.plans.items()}
         try:
             with gpu.errors(f"Loading {program.id!r}"):
-                mail = {
-                    name: size for name, size in self._memory.sizes.items() if self._mailed(name)
-                }
-                self._mailbox = Mailbox(gpu, self.counters, mail)
+                self._mailbox = Mailbox(gpu, self.counters, self._memory, self._mail.values())
                 self._reader = Reader(gpu, self.counters)
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load_symbols)
                 bundle.verify_params(program.layout, progress)
@@ -141,10 +139,6 @@ class WgpuProgram:
         except BaseException:
             self._memory.destroy()
             raise
-        self._letters = {
-            name: [b.name for b in plan.buffers if b.name in mail and _writes(plan, b.name)]
-            for name, plan in self.plans.items()
-        }
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
         self._open()
@@ -201,14 +195,14 @@ class WgpuProgram:
             work = encoder.begin_compute_pass()
             dispatches = bound.encode(work, tuple(self._step), k)
             work.end()
-            self._mailbox.send(encoder, self._memory, self._letters[name])
+            self._mailbox.send(encoder, self._mail[name])
             submit(self._gpu, self.counters, encoder)
         self.counters.dispatches += dispatches
 
     def trace(self, plan: str) -> Iterator[TracedStep]:
         bound = self._plan(plan)
         grids = bound.grids(tuple(self._step))
-        for name in self._letters[plan]:
+        for name in self._mail[plan]:
             self._mailbox.forget(name)
         for launch in bound.launches:
             self._open()
@@ -274,11 +268,13 @@ class WgpuProgram:
         common.find_plan(self.program, self.plans, name, k)
         return self._bound[name]
 
-    def _mailed(self, name: str) -> bool:
-        """Whether the buffer is small and the host may want it after a run."""
-        role = self._buffers[name].role
-        return role == "input" or (role == "output" and self._memory.sizes[name] <= MAX_MAIL)
 
-
-def _writes(plan: Plan, buffer: str) -> bool:
-    return any(buffer in step.writes for step in plan.steps)
+def _mail(plan: Plan, sizes: Mapping[str, int]) -> list[str]:
+    """The small buffers a plan writes that the host may want after a run."""
+    written = {name for step in plan.steps for name in step.writes}
+    return [
+        b.name
+        for b in plan.buffers
+        if b.name in written
+        and (b.role == "input" or (b.role == "output" and sizes[b.name] <= MAX_MAIL))
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,8 +46,10 @@ fn main(
 
 PROBE_THREADS = (64, 256)
 
-LAST_LINES, MAX_TEXT = 3, 400
-"""How much of wgpu's messages is quoted: lines and characters."""
+MAX_TEXT = 400
+"""Characters of wgpu's messages that are quoted."""
+
+_NOISE = re.compile(r"Validation Error|Caused by:|In wgpu\w+|[│┌═]|\d+ │")
 
 
 class Gpu:
@@ -151,7 +154,7 @@ class Gpu:
 
 
 def explain(cause: BaseException) -> str:
-    """What wgpu says went wrong, in a line: the last of its tree of causes."""
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    text = " ".join(lines[-LAST_LINES:]) or type(cause).__name__
-    return text[-MAX_TEXT:].rstrip(".")
+    """What wgpu says went wrong, in a line, without where in wgpu and without quoted source."""
+    lines = [line.strip() for line in str(cause).splitlines()]
+    telling = [line for line in lines if line and not _NOISE.match(line)]
+    return ": ".join(telling)[:MAX_TEXT].rstrip(".") or type(cause).__name__

@@ -66,27 +66,28 @@ class Mailbox:
     """The small buffers a plan writes, copied to the host's side with the launches that wrote them.
 
     Args:
-        sizes: bytes of each buffer.
+        mail: names of buffers that are sent together, several times.
     """
 
-    def __init__(self, gpu: Gpu, counters: Counters, sizes: Mapping[str, int]) -> None:
-        self._sizes = dict(sizes)
+    def __init__(
+        self, gpu: Gpu, counters: Counters, buffers: Buffers, mail: Iterable[Iterable[str]]
+    ) -> None:
+        self._buffers = buffers
         self._offsets: dict[str, int] = {}
         self._bytes = 0
-        for name, size in sizes.items():
+        for name in dict.fromkeys(name for names in mail for name in names):
             self._offsets[name] = self._bytes
-            self._bytes += -(-size // 8) * 8
+            self._bytes += -(-buffers.sizes[name] // 8) * 8
         self._landing = Landing(gpu, counters, self._bytes)
         self._under_way: set[str] = set()
         self._arrived: dict[str, Array] = {}
 
-    def send(self, encoder: Any, buffers: Buffers, names: Iterable[str]) -> None:
-        """Encode copies of buffers; those sent before and not looked at come along again."""
+    def send(self, encoder: Any, names: Iterable[str]) -> None:
+        """Encode copies of buffers; what was sent before and not looked at stays under way."""
         target = self._landing.target(self._bytes)
         for name in names:
-            encoder.copy_buffer_to_buffer(
-                buffers[name], 0, target, self._offsets[name], self._sizes[name]
-            )
+            size = self._buffers.sizes[name]
+            encoder.copy_buffer_to_buffer(self._buffers[name], 0, target, self._offsets[name], size)
             self._under_way.add(name)
             self._arrived.pop(name, None)
 
@@ -101,7 +102,7 @@ class Mailbox:
             data = self._landing.fetch(self._bytes)
             for sent in self._under_way:
                 start = self._offsets[sent]
-                self._arrived[sent] = data[start : start + self._sizes[sent]]
+                self._arrived[sent] = data[start : start + self._buffers.sizes[sent]]
             self._under_way.clear()
         return self._arrived.get(name)
 

@@ -6,9 +6,8 @@ from edgewise_runtime.bundle import Bundle, Program, StateGroup
 from edgewise_runtime.dtypes import DTYPES
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.kv.pages import pages_for
-from edgewise_runtime.limits import available_memory
 
-__all__ = ["fitting_pages", "page_bytes", "pages_for", "pool_pages", "weight_bytes"]
+__all__ = ["page_bytes", "pages_for", "pool_pages", "weight_bytes"]
 
 MAX_PAGES = 1 << 16
 """More than any plan allows."""
@@ -48,7 +47,7 @@ def pool_pages(
         if one * layer > largest_buffer:
             raise DeviceError(
                 f"One layer's KV pages of a sequence of {context:,} tokens take "
-                f"{one * layer >> 20:,} MiB; a buffer of this device holds {largest_buffer >> 20:,}.",
+                f"{one * layer >> 20:,} MiB; this device's buffers hold {largest_buffer >> 20:,}.",
                 remedy="Choose a smaller context.",
                 code="device.memory",
             )
@@ -65,11 +64,6 @@ def pool_pages(
             code="device.memory",
         )
     return max(one, min(wanted, int(left * SHARE) // size))
-
-
-def fitting_pages(bundle: Bundle, program: Program, context: int) -> int:
-    """Return `pool_pages` for the memory this process can still take."""
-    return pool_pages(bundle, program, context, available_memory())
 
 
 def _paged(bundle: Bundle) -> list[StateGroup]:

@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     with load(args) as engine:
         conversation = Conversation(engine, options, console, args.system)
         if args.question is None and sys.stdin is not None and sys.stdin.isatty():
-            console.print(f"{engine.name} on {engine.program}. /help lists commands.", style="dim")
+            what = f"{engine.name}: {engine.program} on {engine.device}."
+            console.print(f"{what} /help lists commands.", style="dim", markup=False)
             return _interact(conversation, console)
         for question in _questions(args.question):
             console.print(f"{PROMPT}{question}", style="bold")
