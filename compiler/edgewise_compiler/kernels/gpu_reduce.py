@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -15,6 +15,7 @@ from edgewise_compiler.kernels.gpu import (
     dtype_of,
     i32,
     local,
+    shared,
     shuffle_xor,
     store,
     subgroup_size,
@@ -25,6 +26,8 @@ from edgewise_compiler.kernels.gpu import (
 Combine = Callable[[Expr, Expr], Expr]
 
 _RUN = 16  # values one thread combines by itself
+_QUAD = 4  # threads that every subgroup has
+_PART = 8  # values of a first round of sums without subgroups
 
 
 def combine_group(
@@ -82,3 +85,66 @@ def _run(
     store(total, scratch[first], 0)
     with T.serial(1, count) as i:
         store(total, combine(total[0], scratch[first + i * stride]), 0)
+
+
+def sum_groups(
+    thread: Thread, values: Sequence[Expr], lanes: int
+) -> Callable[[Expr | int, Expr | int], Expr]:
+    """Sums of several values over groups of ``lanes`` neighbouring threads, for any thread to read.
+
+    They are added up in pairs, pairs of pairs and so on: the same bits with subgroups of any width
+    and without, so that kernels which a driver gives different subgroups agree. Every thread of the
+    workgroup must come here. One barrier, two without subgroups for more than 8 lanes.
+
+    Args:
+        values: float32.
+        lanes: a power of two, at least 8, that divides the workgroup; a group starts at a multiple.
+
+    Returns:
+        ``read(v, group)``, which computes the sum of ``values[v]`` over one group of threads. It
+        has no barriers.
+    """
+    if thread.subgroups:
+        # Subgroups add four threads up; more would take longer than reading what is left.
+        stride = thread.threads // _QUAD + 1  # odd: values lie in different banks
+        scratch = shared((len(values) * stride,))
+        quads = []
+        for value in values:
+            pair = bind(value + shuffle_xor(value, 1))
+            quads.append(bind(pair + shuffle_xor(pair, 2)))
+        with when(thread.t % _QUAD == 0):
+            for v, quad in enumerate(quads):
+                store(scratch, quad, v * stride + thread.t // _QUAD)
+        barrier()
+        count = lanes // _QUAD
+        return lambda v, group: _tree(scratch, v * stride + group * count, count, 1)
+    # Parts lie one element further apart than they are long, and values an odd number: a part's or
+    # a value's readers then use different banks.
+    step = _PART + 1
+    parts = thread.threads // _PART
+    stride = parts * step + 1 - parts % 2
+    scratch = shared((len(values) * stride,))
+    place = bind(thread.t + thread.t // _PART)
+    for v, value in enumerate(values):
+        store(scratch, value, v * stride + place)
+    barrier()
+    if lanes == _PART:
+        return lambda v, group: _tree(scratch, v * stride + group * step, _PART, 1)
+    jobs = len(values) * parts
+    with T.serial(0, -(-jobs // thread.threads)) as i:
+        job = bind(i * thread.threads + thread.t)
+        with when(job < jobs):
+            start = bind(job // parts * stride + job % parts * step)
+            store(scratch, _tree(scratch, start, _PART, 1), start)
+    barrier()
+    count = lanes // _PART
+    return lambda v, group: _tree(scratch, v * stride + group * (count * step), count, step)
+
+
+def _tree(scratch: Buffer, start: Expr, count: int, stride: int) -> Expr:
+    """``count`` values of ``scratch``, a power of two, added up in pairs, pairs of pairs, …"""
+    start = bind(start)
+    values = [bind(scratch[start + i * stride]) for i in range(count)]
+    while len(values) > 1:
+        values = [bind(a + b) for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]

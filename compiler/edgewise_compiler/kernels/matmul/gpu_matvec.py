@@ -1,10 +1,10 @@
 """Linears of decode: a few rows of activations against all of a matrix, which is read once.
 
-Neighbouring threads ("lanes") share an output row and take its groups of 32 columns in turn, so
-that a step of theirs reads consecutive memory. A thread computes several output rows, which share
-its loads of x. How a row of activations is summed depends on the matrix alone: in a group column
-after column, a lane's groups in order, then the lanes. So any number of rows beside it changes
-nothing.
+Neighbouring threads ("lanes") share an output row and take its runs of 8 columns ("octets") in
+turn: their loads of weights and of x then lie next to each other. A thread computes several output
+rows, which share its loads of x. How a row of activations is summed depends on the matrix alone: a
+lane's columns in order, then the lanes in pairs, pairs of pairs and so on. So any number of rows
+beside it changes nothing, nor do subgroups.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
@@ -20,33 +19,34 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu import (
-    MAX_WORKGROUPS,
     Launch,
     Thread,
-    barrier,
     bind,
     exp2,
     f32,
     fma,
     gpu_kernel,
-    i32,
     lane,
     local,
     number,
-    shared,
-    shuffle_xor,
     store,
-    subgroup_size,
-    u32,
     when,
 )
-from edgewise_compiler.kernels.matmul.gpu_weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu_reduce import sum_groups
+from edgewise_compiler.kernels.matmul.gpu_weights import GpuWeights
 
 THREADS = 64
+OCTET = 8  # columns
 PANEL = 16  # gate and up rows alternate by so many
 LOG2E = 1.4426950408889634
+MAX_EXPONENT = 126.0  # WGSL knows no infinity to divide by
+# Octets of a row from which 64 lanes have enough to do each.
+LONG_ROW = 256
 # Workgroups from which a thread takes four output rows: fewer would leave processors idle.
 MANY_WORKGROUPS = 256
+# Octets whose weights are asked for before the first is used, by rows of activations at most: the
+# more of those, the fewer registers are free and the more there is to do meanwhile.
+AHEAD = ((2, 4), (4, 2), (8, 1))
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ class Shape:
         lanes: threads that share an output row, a power of two.
         columns: output rows of the matrix a thread computes.
         batch: rows of activations a workgroup handles.
+        ahead: octets loaded together.
     """
 
     lanes: int
     columns: int
     batch: int
+    ahead: int
 
     @property
     def sets(self) -> int:
@@ -69,14 +71,16 @@ class Shape:
         return THREADS // self.lanes
 
 
-def shape_for(rows: int, groups: int, batch: int, *, paired: bool) -> Shape:
-    """Lanes that divide the groups of a row with little waste, and as many rows as pay."""
-    lanes = min((64, 32, 16, 8), key=lambda n: (-(-groups // n) * n, -n))
-    sets = THREADS // lanes
-    columns = 4 if rows // (sets * 4) >= MANY_WORKGROUPS else 2
-    while rows // (sets * columns) > MAX_WORKGROUPS or (paired and columns < 2):
-        columns *= 2
-    return Shape(lanes, columns, batch)
+def shape_for(rows: int, k: int, batch: int) -> Shape:
+    """As many lanes as leave at most one in eight idle, and as many rows a thread as pay.
+
+    The lanes, which decide how a row is summed, follow from the row's length ``k`` alone.
+    """
+    octets = k // OCTET
+    lengths = (64, 32, 16) if octets >= LONG_ROW else (32, 16)
+    lanes = next((n for n in lengths if -(-octets // n) * n * 7 <= octets * 8), 8)
+    columns = 4 if rows // (THREADS // lanes * 4) >= MANY_WORKGROUPS else 2
+    return Shape(lanes, columns, batch, next(ahead for most, ahead in AHEAD if batch <= most))
 
 
 @cache
@@ -104,6 +108,8 @@ def gpu_matvec(
     out float32 [bound or more, out_width], step.
 
     Args:
+        NP: rows of the matrix, a multiple of 32.
+        K: its columns, a multiple of 32.
         batch: rows of activations a workgroup handles, 1 to 8. A row's bits do not depend on it.
         rows: which element of step counts the live rows.
         bound: the most live rows.
@@ -112,13 +118,16 @@ def gpu_matvec(
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
         first: the packed row at which this part of a linear begins.
+
+    Raises:
+        CompileError: the matrix needs more workgroups than WebGPU has, which takes more than the
+            128 MiB of one buffer.
     """
     weights = GpuWeights(scheme, NP, K)
-    paired = epilogue == "swiglu"
-    shape = shape_for(NP, weights.groups, batch, paired=paired)
+    shape = shape_for(NP, K, batch)
     arguments = (
         Arg("x", "float32x4", (x_rows, K // 4)),
-        *weights.arguments(),
+        *weights.octet_arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
         *((Arg("logit_rows", "int32", (bound,)),) if gather else ()),
         *((Arg("bias", "float32", (NP,)),) if bias else ()),
@@ -133,19 +142,18 @@ def gpu_matvec(
             _Kernel(thread, named, weights, shape, live, norm, gather).run(epilogue, first, bias)
 
     flags = "".join(letter for letter, on in (("b", bias), ("g", gather), ("s", subgroups)) if on)
-    eps = "" if norm is None else f"_n{norm:.3e}".replace(".", "p").replace("-", "m")
+    eps = "" if norm is None else f"_n{norm!r}".replace(".", "p").replace("-", "m")
     name = (
         f"matvec_{scheme}_{epilogue}{eps}_{NP}x{K}_x{x_rows}_m{batch}_r{rows}_{bound}"
         f"_o{out_width}_{first}{'_' + flags if flags else ''}"
     )
     symbol = {0: "n", 2: "r"}[rows]
-    per_workgroup = shape.sets * shape.columns
     return gpu_kernel(
         name,
         arguments,
         body,
         threads=THREADS,
-        grid=(-(-NP // per_workgroup), ("ceildiv", symbol, batch)),
+        grid=(NP // (shape.sets * shape.columns), ("ceildiv", symbol, batch)),
         bounds={symbol: bound},
         subgroups=subgroups,
     )
@@ -164,163 +172,139 @@ class _Kernel:
     gather: bool
 
     def run(self, epilogue: str, first: int, bias: bool) -> None:
-        shape, thread = self.shape, self.thread
-        lane_index = bind(thread.t % shape.lanes)
+        shape = self.shape
+        lane_index = bind(self.thread.t % shape.lanes)
         rows = self._output_rows(epilogue)
+        sources = [self._source(m) for m in range(shape.batch)]
         sums = local((shape.columns * shape.batch,))
         squares = local((shape.batch,))
-        for i in range(shape.columns * shape.batch):
-            store(sums, 0.0, i)
-        for m in range(shape.batch):
-            store(squares, 0.0, m)
-        sources = [self._source(m) for m in range(shape.batch)]
-        groups = self.weights.groups
-        with T.serial(0, -(-groups // shape.lanes)) as step:
-            g = bind(step * shape.lanes + lane_index)
-            if groups % shape.lanes:
-                with when(g < groups):
-                    self._group(rows, sources, g, sums, squares)
-            else:
-                self._group(rows, sources, g, sums, squares)
-        values = [sums[i] for i in range(shape.columns * shape.batch)]
+        values = [(sums, i) for i in range(shape.columns * shape.batch)]
         if self.norm is not None:
-            values += [squares[m] for m in range(shape.batch)]
-        totals = self._across_lanes(values)
-        self._finish(totals, epilogue, first, bias)
+            values += [(squares, m) for m in range(shape.batch)]
+        for buffer, i in values:
+            store(buffer, 0.0, i)
+        octets, together = self.weights.k // OCTET, shape.lanes * shape.ahead
+        whole, rest = divmod(octets, together)
+        if whole:
+            with T.serial(0, whole) as block:
+                start = bind(block * together + lane_index)
+                places = [bind(start + shape.lanes * i) for i in range(shape.ahead)]
+                self._octets(rows, sources, places, sums, squares)
+        if rest:
+            with T.serial(0, -(-rest // shape.lanes)) as step:
+                c = bind(step * shape.lanes + lane_index + whole * together)
+                with when(c < octets):
+                    self._octets(rows, sources, [c], sums, squares)
+        read = sum_groups(self.thread, [buffer[i] for buffer, i in values], shape.lanes)
+        self._finish(read, epilogue, first, bias)
 
     def _output_rows(self, epilogue: str) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
         shape, thread = self.shape, self.thread
-        most = self.weights.rows - 1
         set_index = bind(thread.x * shape.sets + thread.t // shape.lanes)
         if epilogue == "swiglu":
             half = shape.columns // 2
-            outputs = [bind(set_index * half + i) for i in range(half)]
-            gates = [bind(o // PANEL * (2 * PANEL) + o % PANEL) for o in outputs]
-            return [bind(T.min(r, most)) for r in (*gates, *(g + PANEL for g in gates))]
-        return [bind(T.min(set_index * shape.columns + i, most)) for i in range(shape.columns)]
+            gates = [_gate_row(bind(set_index * half + i)) for i in range(half)]
+            return [*gates, *(bind(gate + PANEL) for gate in gates)]
+        return [bind(set_index * shape.columns + i) for i in range(shape.columns)]
 
     def _source(self, m: int) -> TirExpr:
         """The row of x for the m-th row of this workgroup; the last live one beyond those."""
         row = bind(T.min(self.thread.y * self.shape.batch + m, self.live - 1))
         return bind(self.named["logit_rows"][row]) if self.gather else row
 
-    def _group(
+    def _octets(
         self,
         rows: Sequence[TirExpr],
         sources: Sequence[TirExpr],
-        g: TirExpr,
+        places: Sequence[TirExpr],
         sums: Buffer,
         squares: Buffer,
     ) -> None:
-        """Adds one group of columns to every sum."""
-        batch, x = self.shape.batch, self.named["x"]
-        packed = [self.named["weight"]] + ([self.named["scale"]] if self.weights.scaled else [])
-        loaded = [self.weights.group(packed, row, g) for row in rows]
-        inner = local((len(rows) * batch,))
-        for j in range(VECTORS):
-            gain = bind(self.named["norm"][g * VECTORS + j]) if self.norm is not None else None
+        """Adds the octets at ``places`` to every sum, having asked for all their weights first."""
+        weights = self.weights
+        packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
+        words = [[weights.load(packed, row, c) for row in rows] for c in places]
+        scales = [
+            [weights.scale(packed, row, bind(c // 4)) for row in rows] if weights.scaled else None
+            for c in places
+        ]
+        inner = local((self.shape.columns * self.shape.batch,)) if weights.scaled else sums
+        for c, loaded, scale in zip(places, words, scales, strict=True):
+            if scale is not None:
+                for at in range(self.shape.columns * self.shape.batch):
+                    store(inner, 0.0, at)
+            columns = [weights.unpack(row_words) for row_words in loaded]
             for m, source in enumerate(sources):
-                vector = bind(x[source, g * VECTORS + j])
-                if gain is not None:
-                    for c in range(4):
-                        value = lane(vector, c)
-                        store(squares, fma(value, value, squares[m]), m)
-                    vector = bind(vector * gain)
-                for r, (columns, _) in enumerate(loaded):
-                    at = r * batch + m
-                    for c in range(4):
-                        product = lane(columns[j], c), lane(vector, c)
-                        if j == c == 0:
-                            store(inner, product[0] * product[1], at)
-                        else:
+                for j, vector in enumerate(self._x(source, c, m, squares)):
+                    for r in range(len(rows)):
+                        at = r * self.shape.batch + m
+                        for i in range(4):
+                            product = lane(columns[r][j], i), lane(vector, i)
                             store(inner, fma(*product, inner[at]), at)
-        for r, (_, scale) in enumerate(loaded):
-            for m in range(batch):
-                at = r * batch + m
-                total = sums[at] + inner[at] if scale is None else fma(inner[at], scale, sums[at])
-                store(sums, total, at)
+            if scale is not None:
+                for at in range(self.shape.columns * self.shape.batch):
+                    store(sums, fma(inner[at], scale[at // self.shape.batch], sums[at]), at)
 
-    def _across_lanes(self, values: Sequence[TirExpr]) -> Callable[[Any, Any], TirExpr]:
-        """Adds the lanes up; returns a reader of (which value, which lane group)."""
-        lanes, thread = self.shape.lanes, self.thread
-        stride = THREADS + 1  # threads that read different values then read different banks
-        scratch = shared((len(values) * stride,))
-        joined: TirExpr | int = 1
-        if thread.subgroups:
-            width = subgroup_size()
-            total = local((1,))
-            for v, value in enumerate(values):
-                store(total, value, 0)
-                for mask in (1 << i for i in range(lanes.bit_length() - 1)):
-                    other = shuffle_xor(total[0], mask)
-                    store(total, T.Select(width > u32(mask), total[0] + other, total[0]), 0)
-                store(scratch, total[0], v * stride + thread.t)
-            joined = bind(T.min(i32(width), lanes))
-        else:
-            for v, value in enumerate(values):
-                store(scratch, value, v * stride + thread.t)
-        barrier()
-        sum_ = local((1,))
-
-        def read(value: Any, set_index: Any) -> TirExpr:
-            base = bind(value * stride + set_index * lanes)
-            store(sum_, scratch[base], 0)
-            with T.serial(1, T.floordiv(lanes, joined) if thread.subgroups else lanes) as i:
-                store(sum_, sum_[0] + scratch[base + i * joined], 0)
-            return bind(sum_[0])
-
-        return read
+    def _x(self, source: TirExpr, c: TirExpr, m: int, squares: Buffer) -> list[TirExpr]:
+        """An octet of x; with a norm times its weight, the squares added to row m's."""
+        vectors = [bind(self.named["x"][source, c * 2 + j]) for j in range(2)]
+        if self.norm is None:
+            return vectors
+        for vector in vectors:
+            for i in range(4):
+                store(squares, fma(lane(vector, i), lane(vector, i), squares[m]), m)
+        return [bind(v * self.named["norm"][c * 2 + j]) for j, v in enumerate(vectors)]
 
     def _finish(
-        self, totals: Callable[[Any, Any], TirExpr], epilogue: str, first: int, bias: bool
+        self,
+        read: Callable[[TirExpr | int, TirExpr | int], TirExpr],
+        epilogue: str,
+        first: int,
+        bias: bool,
     ) -> None:
         """One thread an output: the sums of its lanes, the norm's scale, the epilogue."""
         shape, thread = self.shape, self.thread
         paired = epilogue == "swiglu"
         columns = shape.columns // 2 if paired else shape.columns
         outputs = shape.sets * columns * shape.batch
-        width = self.weights.rows // 2 if paired else self.weights.rows
         out = self.named["out"]
-        for start in range(0, outputs, THREADS):
-            index = bind(thread.t + start)
-            set_index = bind(index % shape.sets)
-            column = bind(index // shape.sets % columns)
-            m = bind(index // (shape.sets * columns))
+        with T.serial(0, -(-outputs // THREADS)) as turn:
+            index = bind(turn * THREADS + thread.t)
+            column = bind(index % columns)
+            set_index = bind(index // columns % shape.sets)
+            m = bind(index // (columns * shape.sets))
             row = bind(thread.y * shape.batch + m)
             at = bind((thread.x * shape.sets + set_index) * columns + column)
-            with when(T.And(T.And(index < outputs, row < self.live), at < width)):
-                scale = self._norm_scale(totals, set_index, m)
+            with when(T.And(index < outputs, row < self.live)):
+                scale = None
+                if self.norm is not None:
+                    squares = read(shape.columns * shape.batch + m, set_index)
+                    mean = fma(squares, f32(1.0 / self.weights.k), number(self.norm))
+                    scale = bind(f32(1.0) / T.sqrt(mean))
 
-                def total(
-                    which: TirExpr,
-                    packed: TirExpr,
-                    m: TirExpr = m,
-                    set_index: TirExpr = set_index,
-                    scale: TirExpr | None = scale,
-                ) -> TirExpr:
-                    value = totals(which * shape.batch + m, set_index)
-                    shift = self.named["bias"][packed] if bias else f32(0.0)
-                    if scale is not None:
-                        return bind(fma(value, scale, shift))
-                    return bind(value + shift) if bias else value
+                def total(which: TirExpr, packed: TirExpr) -> TirExpr:
+                    value = read(which * shape.batch + m, set_index)
+                    shift = self.named["bias"][packed] if bias else None
+                    if scale is None:
+                        return value if shift is None else bind(value + shift)
+                    return bind(value * scale if shift is None else fma(value, scale, shift))
 
-                target = bind(at + (first // 2 if paired else first))
                 if paired:
-                    gate_row = bind(at // PANEL * (2 * PANEL) + at % PANEL)
+                    gate_row = _gate_row(at)
                     gate = total(column, gate_row)
-                    up = total(column + columns, gate_row + PANEL)
-                    store(out, bind(gate / (f32(1.0) + exp2(gate * f32(-LOG2E)))) * up, row, target)
-                elif epilogue == "add":
-                    store(out, out[row, target] + total(column, at), row, target)
+                    value = _swiglu(gate, total(column + columns, gate_row + PANEL))
                 else:
-                    store(out, total(column, at), row, target)
+                    value = total(column, at)
+                place = bind(at + (first // 2 if paired else first))
+                store(out, out[row, place] + value if epilogue == "add" else value, row, place)
 
-    def _norm_scale(
-        self, totals: Callable[[Any, Any], TirExpr], set_index: TirExpr, m: TirExpr
-    ) -> TirExpr | None:
-        if self.norm is None:
-            return None
-        squares = totals(self.shape.columns * self.shape.batch + m, set_index)
-        mean = fma(squares, f32(1.0 / self.weights.k), number(self.norm))
-        return bind(f32(1.0) / T.sqrt(mean))
+
+def _gate_row(f: TirExpr) -> TirExpr:
+    """The packed row of gate f; its up row lies a panel further."""
+    return bind(f // PANEL * (2 * PANEL) + f % PANEL)
+
+
+def _swiglu(gate: TirExpr, up: TirExpr) -> TirExpr:
+    power = bind(exp2(T.min(gate * f32(-LOG2E), f32(MAX_EXPONENT))))
+    return bind(bind(gate / (f32(1.0) + power)) * up)

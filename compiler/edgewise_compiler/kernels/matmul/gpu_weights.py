@@ -12,13 +12,13 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu import (
     bind,
-    bytes4,
-    cast,
+    bits,
     half2,
     lane,
     lanes_of,
     number,
     u32,
+    vec4,
     wgsl,
 )
 
@@ -34,6 +34,7 @@ _OCTETS = {
     "q4": ("uint32", 1),
 }
 _OFFSET = {"q8": 128, "q4": 7}
+_TWO_TO_23 = 0x4B000000  # the bits of that float32
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,24 @@ class GpuWeights:
 
     def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
         """Columns 8c to 8c+7 of a row as two float32x4, multiplied with their scale."""
+        vectors = self.unpack(self.load(buffers, row, c))
+        if not self.scaled:
+            return vectors
+        scale = self.scale(buffers, row, T.floordiv(c, VECTORS // 2))
+        return [bind(vector * scale) for vector in vectors]
+
+    def load(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
+        """What is stored of columns 8c to 8c+7 of a row, for `unpack`.
+
+        Args:
+            buffers: those of `octet_arguments`.
+        """
         weight = buffers[0]
         if self.scheme == "f32":
             return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
         loaded = bind(weight[row, c])
         lanes = lanes_of(loaded)
-        words = [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
-        vectors = self._unpack(words)
-        if not self.scaled:
-            return vectors
-        scale = self._scale(buffers[1], row, T.floordiv(c, VECTORS // 2))
-        return [bind(vector * scale) for vector in vectors]
+        return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
 
     def group(
         self, buffers: Sequence[Buffer], row: Expr, g: Expr
@@ -95,33 +103,43 @@ class GpuWeights:
         Loads, conversions and the scale are bound where this is called.
         """
         words = self._words(buffers[0], row, g)
-        return words, self._scale(buffers[1], row, g) if self.scaled else None
+        return words, self.scale(buffers, row, g) if self.scaled else None
 
     def _words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
         count = GROUP // _COLUMNS[self.scheme] // 4
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
         if self.scheme == "f32":
             return loaded
-        return self._unpack([bind(lane(vector, i)) for vector in loaded for i in range(4)])
+        return self.unpack([bind(lane(vector, i)) for vector in loaded for i in range(4)])
 
-    def _unpack(self, words: list[Expr]) -> list[Expr]:
-        """Words of 32 bits as float32x4, in the order of the columns."""
+    def unpack(self, words: list[Expr]) -> list[Expr]:
+        """Words of 32 bits as float32x4, unscaled, in the order of the columns."""
+        if self.scheme == "f32":
+            return words
         if self.scheme == "f16":
             pairs = [bind(half2(word)) for word in words]
             return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
-        offset = number(_OFFSET[self.scheme], "float32x4")
         if self.scheme == "q8":
-            return [bind(cast(bytes4(word), "float32") - offset) for word in words]
-        halves = [
-            part
-            for word in words
-            for part in (word & u32(0x0F0F0F0F), (word >> u32(4)) & u32(0x0F0F0F0F))
-        ]
-        return [bind(cast(bytes4(half), "float32") - offset) for half in halves]
+            return [self._whole(word, 0, 0xFF) for word in words]
+        return [self._whole(word, start, 0xF) for word in words for start in (0, 4)]
 
-    def _scale(self, scale: Buffer, row: Expr, g: Expr) -> Expr:
+    def _whole(self, word: Expr, start: int, mask: int) -> Expr:
+        """The integers that begin ``start`` bits into each byte of a word.
+
+        Put into the low bits of the float 2**23 they are that float plus the integer; the
+        difference is exact. Converting integers is several times slower on many GPUs.
+        """
+        numbers = [
+            ((word >> u32(8 * i + start) if i + start else word) & u32(mask)) | u32(_TWO_TO_23)
+            for i in range(4)
+        ]
+        biased = bits(bind(vec4(*numbers)), "float32")
+        return bind(biased - number(2.0**23 + _OFFSET[self.scheme], "float32x4"))
+
+    def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
+        """The scale of a row's group g, float32."""
         index = bind(row * self.groups + g)
-        pair = bind(half2(scale[index >> 1]))
+        pair = bind(half2(buffers[1][index >> 1]))
         return bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))
 
 
