@@ -30,7 +30,7 @@ from gpu.contract import check_bundle
 from gpu.fill import fill
 from gpu.replay import replay_all
 from gpu.report import markdown
-from gpu.speed import FULL, QUICK, Effort, measure_bundle
+from gpu.speed import FULL, QUICK, Effort, measure_program, runnable
 from machine import describe, describe_adapter
 
 STAGES = ("kernels", "contract", "speed")
@@ -106,10 +106,18 @@ class Run:
 
     def _measure(self, path: Path) -> None:
         bundle = Bundle.open(path)
+        for program in runnable(self._gpu.features, bundle, self._args.programs):
+            self._try(
+                f"{bundle.name} {program}",
+                lambda program=program: self._measure_program(bundle, program),  # type: ignore[misc]
+            )
+
+    def _measure_program(self, bundle: Bundle, program: str) -> None:
+        if self._gpu.lost():
+            self._gpu = TimedGpu(self._gpu.adapter)
         rates = self.result["bandwidth"]
-        for found in measure_bundle(self._gpu, bundle, self._args.programs, self._effort, rates):
-            self.result["speed"].append(found)
-            self._save()
+        found = measure_program(self._gpu, bundle, program, self._effort, rates)
+        self.result["speed"].append(found)
 
     def _try(self, name: str, stage: Callable[[], None]) -> None:
         """Run a stage; what goes wrong is a result, and the next stage is tried all the same."""

@@ -97,34 +97,26 @@ def _take(pieces: Iterator[Any], count: int) -> None:
         raise ValueError(f"the engine stopped after {taken} of {count} pieces")
 
 
-def measure_bundle(
-    gpu: TimedGpu,
-    bundle: Bundle,
-    programs: Iterable[str] | None,
-    effort: Effort,
-    rates: Mapping[str, float],
-) -> Iterator[dict[str, Any]]:
-    """Figures of the programs named, or of every one that the GPU has the features for.
+def runnable(features: frozenset[str], bundle: Bundle, wanted: Iterable[str] | None) -> list[str]:
+    """Ids of the programs wanted, or of all, that a GPU with these features can run."""
+    return [
+        program.id
+        for program in bundle.manifest.programs
+        if program.target == "webgpu"
+        and (wanted is None or program.id in wanted)
+        and not program.needs.missing(features)
+    ]
+
+
+def measure_program(
+    gpu: TimedGpu, bundle: Bundle, program_id: str, effort: Effort, rates: Mapping[str, float]
+) -> dict[str, Any]:
+    """Every figure of one program; seconds unless a name says otherwise.
 
     Args:
         rates: what `clock.bandwidth` found; floors go by the faster of the copies.
     """
     gigabytes = max(rates["copy_buffer"], rates["copy_shader"])
-    for program in bundle.manifest.programs:
-        wanted = programs is None or program.id in programs
-        if wanted and program.target == "webgpu" and not program.needs.missing(gpu.features):
-            found = measure_program(gpu, bundle, program.id, effort, gigabytes)
-            yield {"bundle": bundle.name, **found}
-
-
-def measure_program(
-    gpu: TimedGpu, bundle: Bundle, program_id: str, effort: Effort, gigabytes: float
-) -> dict[str, Any]:
-    """Every figure of one program; seconds unless a name says otherwise.
-
-    Args:
-        gigabytes: the device's copy bandwidth, for the floor under a decode step.
-    """
     longest = max(n for n in (*PREFILLS, PROMPT + 2 * effort.tokens + 64))
     pages = max(BATCHES) * pages_for(min(bundle.model.context, longest))
     start = time.perf_counter()
@@ -136,6 +128,7 @@ def measure_program(
         decodes = [Work("decode", batch, batch, PROMPT) for batch in BATCHES]
         prefills = [Work("prefill", n, 1, 0) for n in _prefills(bundle)]
         return {
+            "bundle": bundle.name,
             "program": program_id,
             "load_s": round(load, 3),
             "memory_mib": {k: round(v / 2**20, 1) for k, v in program.memory().items()},

@@ -18,7 +18,7 @@ from gpu.kernels import TimedProgram, Work, step_arrays
 from gpu.pack import chosen
 from gpu.report import markdown
 from gpu.skeleton import compile_skeleton
-from gpu.speed import Effort, measure_bundle
+from gpu.speed import Effort, measure_program, runnable
 
 PROGRAM = "webgpu-f16-subgroups"
 CONTEXT = 512
@@ -55,7 +55,7 @@ def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> Non
 def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) -> None:
     rates = {"copy_buffer": 10.0, "copy_shader": 20.0}
     effort = Effort(rounds=1, tokens=8)
-    [found] = measure_bundle(gpu, bundle, [PROGRAM], effort, rates)
+    found = measure_program(gpu, bundle, PROGRAM, effort, rates)
     assert set(found["speed"]) >= {"prefill 128", "decode x1 k=1", "decode x4 k=8"}
     for step in found["steps"]:
         kernels = step["kernels"]
@@ -67,6 +67,14 @@ def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) ->
     text = markdown(_result(gpu, found))
     assert "| decode x1 k=8 |" in text
     assert "Kernels of prefill 128" in text
+
+
+def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
+    every = [program.id for program in bundle.manifest.programs]
+    both = frozenset({"shader-f16", "subgroups"})
+    assert runnable(both, bundle, None) == every
+    assert runnable(both, bundle, ["webgpu-f32", "other"]) == ["webgpu-f32"]
+    assert runnable(frozenset({"shader-f16"}), bundle, None) == ["webgpu-f16", "webgpu-f32"]
 
 
 def test_step_buffers_give_every_sequence_rows_and_pages_of_its_own() -> None:

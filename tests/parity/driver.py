@@ -57,7 +57,9 @@ class Driver:
         write = self.program.write
         n = sum(len(tokens) for _, tokens in chunks)
         table = np.zeros((len(chunks), HEADER + self.pages_per_stream), np.int32)
-        tokens, positions, rows = [], [], []
+        tokens: list[int] = []
+        positions: list[int] = []
+        rows: list[int] = []
         for i, (stream, chunk) in enumerate(chunks):
             table[i, [KV_LEN, Q_START, Q_LEN, LIMIT]] = (
                 stream.kv_len,
