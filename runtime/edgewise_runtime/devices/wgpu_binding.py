@@ -83,14 +83,12 @@ class Pipeline:
 
 
 class Pipelines:
-    """Compiles kernels, each text once, and binds them, each set of buffers once."""
+    """Compiles kernels, each text once a device, and binds them, each set of buffers once."""
 
     def __init__(self, gpu: Gpu, buffers: Buffers, counters: Counters) -> None:
         self._gpu = gpu
         self._buffers = buffers
         self._counters = counters
-        self._layouts: dict[tuple[str, ...], Any] = {}
-        self._compiled: dict[tuple[str, str, tuple[str, ...]], Pipeline] = {}
         self._groups: dict[tuple[Any, ...], Any] = {}
 
     def pipeline(self, shader: Shader, kernel: Kernel) -> Pipeline:
@@ -102,21 +100,23 @@ class Pipelines:
         """
         access = tuple(arg.access for arg in kernel.args)
         key = (shader.code, shader.entry, access)
-        if key not in self._compiled:
+        compiled = self._gpu.pipelines.get(key)
+        if compiled is None:
             device = self._gpu.device
             remedy = "Compile the model again with this version of edgewise."
             with self._gpu.errors(f"The kernel {shader.kernel!r} does not compile", remedy):
-                layout = self._layout(access)
-                whole = device.create_pipeline_layout(bind_group_layouts=[layout])
+                layouts = [self._layout(access)]
+                whole = device.create_pipeline_layout(bind_group_layouts=layouts)
                 module = device.create_shader_module(label=shader.kernel, code=shader.code)
                 stage = {"module": module, "entry_point": shader.entry}
                 compiled = device.create_compute_pipeline(layout=whole, compute=stage)
             self._counters.pipelines += 1
-            self._compiled[key] = Pipeline(compiled, layout)
-        return self._compiled[key]
+            self._gpu.pipelines[key] = compiled
+        return Pipeline(compiled, self._layout(access))
 
     def _layout(self, access: tuple[str, ...]) -> Any:
-        if access not in self._layouts:
+        layouts = self._gpu.layouts
+        if access not in layouts:
             kinds = ["read-only-storage" if a == "read" else "storage" for a in access]
             entries = [
                 {
@@ -126,8 +126,8 @@ class Pipelines:
                 }
                 for binding, kind in enumerate([*kinds, "uniform"])
             ]
-            self._layouts[access] = self._gpu.device.create_bind_group_layout(entries=entries)
-        return self._layouts[access]
+            layouts[access] = self._gpu.device.create_bind_group_layout(entries=entries)
+        return layouts[access]
 
     def bind(self, pipeline: Pipeline, ranges: tuple[tuple[str, int, int], ...]) -> Any:
         """The bind group of buffers, each as name, offset and bytes."""

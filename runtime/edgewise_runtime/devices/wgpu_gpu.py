@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,15 @@ class Gpu:
         api: the package ``wgpu``.
         device, queue: wgpu's objects.
         features: what programs may count on; ``subgroups`` only if they proved to be linear.
+        pipelines: kernels compiled so far by text, entry point and access of their arguments.
+        layouts: bind group layouts made so far by access of the arguments.
     """
 
     def __init__(self, adapter: Adapter) -> None:
         self.api = package()
         self.adapter = adapter
+        self.pipelines: dict[tuple[str, str, tuple[str, ...]], Any] = {}
+        self.layouts: dict[tuple[str, ...], Any] = {}
         limits = {
             **DEFAULT_LIMITS,
             "max-buffer-size": adapter.max_buffer,

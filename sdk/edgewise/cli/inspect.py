@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -24,6 +25,9 @@ from edgewise_runtime.plan import Plan
 
 HISTORY = 512
 """Tokens of history that `--cost` assumes, unless asked otherwise."""
+
+ANYTHING = defaultdict(lambda: "any GPU", cpu="any CPU")
+"""What a program needs that needs nothing in particular, by target."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +135,7 @@ def _print_summary(
     }
     for item in bundle.manifest.programs:
         here = _here(item, program, features[item.target])
-        needs = [item.needs.arch or f"any {item.target}", *item.needs.features]
+        needs = [item.needs.arch or ANYTHING[item.target], *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
     table = _table("plan", "launches", "kernels", "state")

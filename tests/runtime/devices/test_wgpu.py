@@ -127,9 +127,15 @@ def test_a_loaded_program_makes_nothing_and_submits_once_a_run(program: WgpuProg
     assert after.readbacks == readbacks + 1
 
 
-def test_kernels_and_bindings_that_occur_twice_are_made_once(program: WgpuProgram) -> None:
-    assert program.counters.pipelines == len(tiny_webgpu.KERNELS)
-    assert program.counters.bind_groups == 4
+def test_a_device_compiles_a_kernel_once(make_webgpu: Make) -> None:
+    fresh = WgpuDevice()
+    for compiled in (len(tiny_webgpu.KERNELS), 0):
+        with fresh.load(make_webgpu(), load_symbols=PAGES) as program:
+            assert program.counters.pipelines == compiled
+            assert program.counters.bind_groups == len(tiny_webgpu.KERNELS)
+            write_step(program)
+            program.run("visit")
+            assert program.read("seen").sum() == 32
 
 
 @pytest.mark.parametrize(
