@@ -138,7 +138,9 @@ def measure_program(
 
 
 def _prefills(bundle: Bundle) -> list[int]:
-    return [n for n in PREFILLS if n <= bundle.model.prefill_chunk]
+    """Prompts that take one step and leave room for a token."""
+    model = bundle.model
+    return [n for n in PREFILLS if n <= model.prefill_chunk and n < model.context]
 
 
 def _speed(loop: Loop, effort: Effort, bundle: Bundle) -> dict[str, dict[str, float]]:
