@@ -132,10 +132,10 @@ class WgpuProgram:
                 self._mailbox = Mailbox(gpu, self.counters, self._memory, self._mail.values())
                 self._reader = Reader(gpu, self.counters)
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load_symbols)
-                bundle.verify_params(program.layout, progress)
-                layout = bundle.manifest.layouts[program.layout]
-                tensors = {name: layout[name] for name, role in roles.items() if role == "param"}
-                upload(gpu, bundle, tensors, self._memory, self._reader, progress)
+            bundle.verify_params(program.layout, progress)
+            layout = bundle.manifest.layouts[program.layout]
+            tensors = {name: layout[name] for name, role in roles.items() if role == "param"}
+            upload(gpu, bundle, tensors, self._memory, self._reader, progress)
         except BaseException:
             self._memory.destroy()
             raise

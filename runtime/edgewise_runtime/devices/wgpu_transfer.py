@@ -154,17 +154,16 @@ def upload(
         for start in range(0, entry.bytes, UPLOAD_CHUNK):
             count = min(UPLOAD_CHUNK, entry.bytes - start)
             begin = entry.offset + start
-            _write(gpu, buffers[name], start, source[begin : begin + count])
-            # Until the next submission wgpu keeps its copy.
-            submit(gpu, buffers.counters, gpu.device.create_command_encoder())
             done, ahead = done + count, ahead + count
-            if ahead >= UPLOAD_AHEAD:
-                reader.read(buffers[name], 0, 4)
-                ahead = 0
+            with gpu.errors(f"Uploading {name!r}"):
+                _write(gpu, buffers[name], start, source[begin : begin + count])
+                # Until the next submission wgpu keeps its copy.
+                submit(gpu, buffers.counters, gpu.device.create_command_encoder())
+                if ahead >= UPLOAD_AHEAD or done == total:
+                    reader.read(buffers[name], 0, 4)
+                    ahead = 0
             if progress is not None:
                 progress(UPLOADING, done, total)
-    if tensors:
-        reader.read(buffers[by_file[-1]], 0, 4)
 
 
 def _write(gpu: Gpu, buffer: Any, start: int, data: Array) -> None:

@@ -312,6 +312,16 @@ def test_weights_go_to_the_gpu_in_pieces_with_progress(
     assert heard[-3:] == [("Uploading weights", done, 32) for done in (12, 24, 32)]
 
 
+def test_what_a_listener_raises_is_not_taken_for_a_failure_of_the_gpu(
+    device: WgpuDevice, make_webgpu: Make
+) -> None:
+    def listener(what: str, done: int, total: int) -> None:
+        raise ValueError("I stopped listening")
+
+    with pytest.raises(ValueError, match="I stopped listening"):
+        device.load(make_webgpu(), load_symbols=PAGES, progress=listener)
+
+
 def test_the_bundle_has_to_have_a_program(device: WgpuDevice, make_webgpu: Make) -> None:
     def only_cpu(manifest: Json) -> None:
         manifest["programs"] = manifest["programs"][:1]
