@@ -81,13 +81,12 @@ class Clock:
         return "timestamps" if self._gpu.timestamps else "host"
 
     def pass_seconds(self, record: Callable[[Any, int], None], rounds: int) -> list[float]:
-        """Seconds of a compute pass, a sample a round.
+        """Seconds of a compute pass, a sample a round; the first of all is a warm-up's.
 
         Args:
             record: given a compute pass and how often to repeat its work in it.
         """
         if self._gpu.timestamps:
-            self._stamped(record)
             return [self._stamped(record) for _ in range(rounds)]
 
         def encode(encoder: Any, times: int) -> None:

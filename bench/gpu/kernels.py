@@ -126,7 +126,7 @@ class TimedProgram(WgpuProgram):
             for _ in range(times):
                 _dispatch(into, bound.launches, grids, len(bound.launches))
 
-        return self.clock.pass_seconds(record, rounds)
+        return self.clock.pass_seconds(record, rounds + 1)[1:]
 
     def encode_seconds(self, work: Work, k: int, rounds: int) -> list[float]:
         """CPU seconds of this thread to build the command buffer of a step, a sample a round.
@@ -161,8 +161,9 @@ class TimedProgram(WgpuProgram):
 
             return [seconds / count for seconds in self.clock.pass_seconds(record, rounds)]
 
-        few = min(samples(len(launches), 1))
-        return samples(min(MOST_LAUNCHES, max(len(launches), int(LEAST_SECONDS / few))), rounds)
+        few = samples(len(launches), 2)[1]
+        count = min(MOST_LAUNCHES, max(len(launches), int(LEAST_SECONDS / few)))
+        return [few] if rounds == 1 else samples(count, rounds)
 
 
 def step_arrays(work: Work, table_width: int) -> Mapping[str, npt.NDArray[Any]]:

@@ -25,7 +25,9 @@ from protocol import token_at
 PROMPT = 128
 """Tokens in KV when decoding is measured."""
 
-PREFILLS = (128, 512)
+MOST_TOKENS = 192
+"""Tokens a sequence of one sample, at most."""
+
 BATCHES = (1, 4)
 BURSTS = (1, MAX_BURST)
 
@@ -35,14 +37,15 @@ UNSEEN = "\0 never \0"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure: rounds, and tokens a sequence of one sample of decoding."""
+    """How much to measure: rounds, seconds a sample of decoding should take, prompts' tokens."""
 
     rounds: int
-    tokens: int
+    sample_s: float
+    prefills: tuple[int, ...]
 
 
-FULL = Effort(rounds=5, tokens=64)
-QUICK = Effort(rounds=1, tokens=8)
+FULL = Effort(rounds=5, sample_s=1.0, prefills=(128, 512))
+QUICK = Effort(rounds=1, sample_s=0.1, prefills=(128,))
 
 
 class Loop:
@@ -117,7 +120,7 @@ def measure_program(
         rates: what `clock.bandwidth` found; floors go by the faster of the copies.
     """
     gigabytes = max(rates["copy_buffer"], rates["copy_shader"])
-    longest = max(n for n in (*PREFILLS, PROMPT + 2 * effort.tokens + 64))
+    longest = max(*effort.prefills, PROMPT + MOST_TOKENS + 2 * MAX_BURST)
     pages = max(BATCHES) * pages_for(min(bundle.model.context, longest))
     start = time.perf_counter()
     program = TimedProgram(gpu, bundle, program_id, pages)
@@ -125,37 +128,42 @@ def measure_program(
         load = time.perf_counter() - start
         loop = Loop(program, Tokenizer.from_folder(bundle.path), pages)
         loop.decode(1, MAX_BURST, MAX_BURST)
+        tokens = int(effort.sample_s / loop.decode(1, MAX_BURST, MAX_BURST))
+        tokens = min(MOST_TOKENS, max(1, tokens // MAX_BURST) * MAX_BURST)
+        lengths = _prefills(bundle, effort)
         decodes = [Work("decode", batch, batch, PROMPT) for batch in BATCHES]
-        prefills = [Work("prefill", n, 1, 0) for n in _prefills(bundle)]
+        prefills = [Work("prefill", n, 1, 0) for n in lengths]
         return {
             "bundle": bundle.name,
             "program": program_id,
             "load_s": round(load, 3),
             "memory_mib": {k: round(v / 2**20, 1) for k, v in program.memory().items()},
-            "speed": _speed(loop, effort, bundle),
+            "speed": _speed(loop, effort.rounds, tokens, lengths),
             "steps": [_step(program, work, effort, gigabytes) for work in (*decodes, *prefills)],
         }
 
 
-def _prefills(bundle: Bundle) -> list[int]:
+def _prefills(bundle: Bundle, effort: Effort) -> list[int]:
     """Prompts that take one step and leave room for a token."""
     model = bundle.model
-    return [n for n in PREFILLS if n <= model.prefill_chunk and n < model.context]
+    return [n for n in effort.prefills if n <= model.prefill_chunk and n < model.context]
 
 
-def _speed(loop: Loop, effort: Effort, bundle: Bundle) -> dict[str, dict[str, float]]:
+def _speed(
+    loop: Loop, rounds: int, tokens: int, prefills: Iterable[int]
+) -> dict[str, dict[str, float]]:
     """Tokens a second of the generation loop; samples interleave."""
     seconds: dict[str, list[float]] = {}
     counts: dict[str, int] = {}
-    for _ in range(effort.rounds):
-        for n in _prefills(bundle):
+    for _ in range(rounds):
+        for n in prefills:
             counts[f"prefill {n}"] = n
             seconds.setdefault(f"prefill {n}", []).append(loop.prefill(n))
         for batch in BATCHES:
             for burst in BURSTS:
                 name = f"decode x{batch} k={burst}"
                 counts[name] = batch
-                seconds.setdefault(name, []).append(loop.decode(batch, burst, effort.tokens))
+                seconds.setdefault(name, []).append(loop.decode(batch, burst, tokens))
     return {name: spread([counts[name] / s for s in got]) for name, got in seconds.items()}
 
 

@@ -17,7 +17,7 @@ from gpu.kernels import TimedProgram, Work, step_arrays
 from gpu.pack import chosen
 from gpu.report import markdown
 from gpu.skeleton import compile_skeleton
-from gpu.speed import Effort, measure_program, runnable
+from gpu.speed import QUICK, measure_program, runnable
 from tests.parity.driver import Driver
 
 PROGRAM = "webgpu-f16-subgroups"
@@ -55,8 +55,7 @@ def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> Non
 
 def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) -> None:
     rates = {"copy_buffer": 10.0, "copy_shader": 20.0}
-    effort = Effort(rounds=1, tokens=8)
-    found = measure_program(gpu, bundle, PROGRAM, effort, rates)
+    found = measure_program(gpu, bundle, PROGRAM, QUICK, rates)
     assert set(found["speed"]) >= {"prefill 128", "decode x1 k=1", "decode x4 k=8"}
     for step in found["steps"]:
         kernels = step["kernels"]
