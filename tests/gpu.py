@@ -41,6 +41,11 @@ def device() -> Any:
 
 
 @cache
+def _shader(launch: Launch) -> Shader:
+    return shader(launch.function)
+
+
+@cache
 def _pipeline(made: Shader) -> Any:
     code = made.source.replace("enable subgroups;", "")
     module = device().create_shader_module(code=code)
@@ -60,7 +65,7 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     """
     import wgpu
 
-    made = shader(launch.function)
+    made = _shader(launch)
     usage = wgpu.BufferUsage
     buffers = []
     for array in arrays:

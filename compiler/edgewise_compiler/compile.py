@@ -15,6 +15,7 @@ from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.targets.cpu_program import make_cpu
 from edgewise_compiler.targets.lowering import PAGE
+from edgewise_compiler.targets.webgpu_program import make_webgpu
 from edgewise_runtime import trust
 from edgewise_runtime.bundle import (
     BundleManifest,
@@ -27,12 +28,6 @@ from edgewise_runtime.bundle import (
 )
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.files import new_folder, storage_errors
-
-def make_webgpu(job: Job) -> Made:
-    from edgewise_compiler.targets import webgpu_program
-
-    return webgpu_program.make_webgpu(job)
-
 
 MAKERS: Mapping[str, Callable[[Job], Made]] = {"cpu": make_cpu, "webgpu": make_webgpu}
 """What makes each target's weight layout and programs."""

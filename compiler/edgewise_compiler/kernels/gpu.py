@@ -161,6 +161,16 @@ def bind(value: TirExpr) -> TirExpr:
     return T.bind(value)
 
 
+def keep(value: TirExpr) -> TirExpr:
+    """Computes ``value`` here, once, into a register that TVM's analyzers do not look through.
+
+    For long chains of integers: what is bound they take in again at every use, without limit.
+    """
+    register = T.sblock_alloc_buffer((1,), dtype_of(value), scope="local")
+    T.buffer_store(register, value, [0])
+    return register[0]
+
+
 @contextmanager
 def when(condition: TirExpr) -> Iterator[None]:
     """What is emitted inside runs only if ``condition`` holds."""
@@ -169,12 +179,19 @@ def when(condition: TirExpr) -> Iterator[None]:
 
 
 def number(value: float, dtype: str = "float32") -> TirExpr:
-    """A constant, rounded to ``dtype``: TVM keeps floats in double precision; vectors splat."""
+    """A constant, rounded to ``dtype``; vectors splat. Every float in a kernel comes through here.
+
+    TVM keeps floats in double precision and prints seven digits of them, and a float32 can take
+    nine: where seven do not say which one is meant, its bits do.
+    """
     kind = DataType(dtype)
     if kind.lanes > 1:
         scalar = number(value, str(kind.with_lanes(1)))
         return wgsl(dtype, type_name(dtype), scalar)
-    return tirx.const(np.dtype(dtype).type(value).item(), dtype)
+    rounded = np.dtype(dtype).type(value)
+    if dtype == "float32" and np.float32(f"{rounded:.6e}") != rounded:
+        return wgsl(dtype, "bitcast<f32>", tirx.const(int(rounded.view(np.uint32)), "uint32"))
+    return tirx.const(rounded.item(), dtype)
 
 
 def i32(value: Any) -> TirExpr:

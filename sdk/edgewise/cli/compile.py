@@ -22,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", metavar="DIR", type=Path, help="default: dist/<name>-<quant>"
     )
     parser.add_argument(
-        "--target", metavar="NAMES", default="cpu", help="comma-separated: cpu, webgpu (default: cpu)"
+        "--target",
+        metavar="NAMES",
+        default="cpu",
+        help="comma-separated: cpu, webgpu (default: cpu)",
     )
     parser.add_argument(
         "--quant",
