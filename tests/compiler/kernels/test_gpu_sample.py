@@ -149,6 +149,23 @@ def test_decode_draws_for_the_position_after_its_own_token() -> None:
     assert run(rows, advance=True) == expected
 
 
+def barely_above(share: float, V: int) -> float:
+    """The smallest float32 that is more than ``share`` tokens of V."""
+    value = np.float32(share / V)
+    while float(value) * V <= share:
+        value = np.nextafter(value, np.float32(1))
+    return float(value)
+
+
+@pytest.mark.parametrize("tokens", [2, 90, 2700])
+def test_top_p_is_taken_to_its_last_bit(tokens: int) -> None:
+    request = Request(temperature=1.0, top_p=barely_above(tokens, LARGE))
+    rows = [Row(SHAPES["equal"](LARGE, 0), replace(request, seed=i)) for i in range(B)]
+    nothing = np.zeros(LARGE, int)
+    expected = [reference(row.logits, nothing, row.request, 0) for row in rows]
+    assert run(rows) == expected
+
+
 @pytest.mark.full
 def test_many_draws_are_those_of_the_reference() -> None:
     nothing = np.zeros(LARGE, int)

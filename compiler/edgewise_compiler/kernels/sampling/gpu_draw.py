@@ -44,6 +44,7 @@ from edgewise_compiler.kernels.sampling.gpu_keys import (
 )
 from edgewise_compiler.kernels.sampling.gpu_scores import BLOCK, blocks_of
 from edgewise_compiler.kernels.sampling.gpu_wide import (
+    SHIFT,
     Wide,
     add,
     full_product,
@@ -78,7 +79,7 @@ NEAR = 1024  # tokens that are cheaper to rank in shared memory than to count ag
 EVEN_PASSES = 2
 PASSES = 1 + EVEN_PASSES + 11
 _FIRST_OCTAVE_BITS = 127 + 4  # the exponent field of 16.0
-OCTAVES = 31.0  # a token so many octaves below the best one has probability 0
+OCTAVES = 32.0  # a token so many octaves below the best one has probability 0
 LOWEST_KEY = BANNED + 1
 
 _PHILOX_ROUNDS, _PHILOX_MULTIPLIERS = 10, (0xD2511F53, 0xCD9E8D57)
@@ -301,10 +302,7 @@ class _Draw:
         # The whole row again: the mass above any level is at least that of what top-k has left.
         top_p = keep(self.sampling_f[self.row, TOP_P])
         some = T.Or(total.hi > u32(0), total.lo > u32(0))
-        # 24 bits are all that a float32 has.
-        share = keep(T.min(T.max(top_p, f32(0.0)), f32(1.0 - 2.0**-24)) * f32(2.0**24))
-        whole, more = scale(total, u32(share) << u32(8))
-        whole = add(whole, wide_of(keep(T.Select(more, u32(1), u32(0)))))
+        whole = _share(total, keep(T.max(top_p, f32(0.0))))
         nothing = T.And(T.EQ(whole.hi, u32(0)), T.EQ(whole.lo, u32(0)))
         mass = select(nothing, wide_of(u32(1)), whole)
         state.put_wide(TARGET, select(by_mass, mass, wide_of(u32(T.max(k, 0)))))
@@ -644,3 +642,21 @@ def _tally(sums: Buffer, which: int, weight: Expr) -> None:
     store(sums, sums[3 * which] + u32(1), 3 * which)
     store(sums, sums[3 * which + 1] + (weight >> u32(16)), 3 * which + 1)
     store(sums, sums[3 * which + 2] + (weight & u32(0xFFFF)), 3 * which + 2)
+
+
+def _share(total: Wide, part: Expr) -> Wide:
+    """``ceil(total * part)``, exactly, of a float32 from 0 to below 1.
+
+    Multiplied with its mantissa, then shifted by its exponent; what is shifted out rounds up.
+    """
+    word = keep(bits(part, "uint32"))
+    mantissa = keep((word & u32(0x7FFFFF)) | u32(0x800000))
+    whole, more = scale(total, mantissa << u32(8))
+    left = local((3,), "uint32")
+    for i, value in enumerate((whole.hi, whole.lo, T.Select(more, u32(1), u32(0)))):
+        store(left, value, i)
+    with T.serial(0, keep(T.max(0, T.min(126 - i32(word >> u32(23)), 2 * SHIFT + 8)))):
+        store(left, left[2] | (left[1] & u32(1)), 2)
+        store(left, (left[1] >> u32(1)) | ((left[0] & u32(1)) << u32(SHIFT - 1)), 1)
+        store(left, left[0] >> u32(1), 0)
+    return add(Wide(keep(left[0]), keep(left[1])), wide_of(keep(left[2])))
