@@ -49,7 +49,7 @@ def combine_group(
     first = bind(thread.t - thread.t % lanes)
     if thread.subgroups:
         width = subgroup_size()
-        for mask in (1 << i for i in range(lanes.bit_length() - 1)):
+        for mask in (1 << i for i in range(min(lanes, 128).bit_length() - 1)):
             other = shuffle_xor(total[0], mask)
             store(total, T.Select(width > u32(mask), combine(total[0], other), total[0]), 0)
         stride = bind(T.min(i32(width), lanes))
