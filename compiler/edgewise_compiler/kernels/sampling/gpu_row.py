@@ -91,7 +91,7 @@ class Row:
 
         def use(at: Expr, key: Expr) -> None:
             with when(wanted(key)):
-                tally(local_sums, 0, weight_of(key, top, factor))
+                note_token(local_sums, 0, weight_of(key, top, factor))
 
         with when(T.NE(needed, u32(0))):
             self.each(use)
@@ -147,7 +147,7 @@ class State:
         return Wide(keep(self.sums[field]), keep(self.sums[field + 1]))
 
 
-def tally(sums: Buffer, which: int, weight: Expr) -> None:
+def note_token(sums: Buffer, which: int, weight: Expr) -> None:
     """Adds one token to a count and to the sums of its weight's halves."""
     store(sums, sums[3 * which] + u32(1), 3 * which)
     store(sums, sums[3 * which + 1] + (weight >> u32(16)), 3 * which + 1)

@@ -157,7 +157,7 @@ def _count_levels(w: Row, state: State, top: Expr, factor: Expr) -> None:
                 weight = weight_of(key, top, factor)
                 for i, level in enumerate(levels):
                     with when(key >= level):
-                        tally(tally, i, weight)
+                        note_token(tally, i, weight)
 
         w.each(use)
     parts = [halves(tally[3 * i + 1], tally[3 * i + 2]) for i in range(LEVELS)]
@@ -251,7 +251,7 @@ def _reaches(
     with T.serial(0, size) as j:
         other = keep(state.near[j])
         with when(other >= key):
-            tally(tally, 0, weight_of(other, top, factor))
+            note_token(tally, 0, weight_of(other, top, factor))
     mass = add(state.wide(HI_MASS), halves(tally[1], tally[2]))
     count = wide_of(keep(state.sums[HI_COUNT] + tally[0]))
     return T.Not(less(select(by_mass, mass, count), state.wide(TARGET)))
