@@ -43,6 +43,7 @@ from edgewise_compiler.kernels.sampling.gpu_row import (
     TOTAL,
     Row,
     State,
+    note_token,
 )
 from edgewise_compiler.kernels.sampling.gpu_wide import (
     SHIFT,
