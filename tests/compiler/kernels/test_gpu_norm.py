@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.elementwise.gpu_norm import gpu_rms_norm
+from tests import subgroups as emulated
 from tests.gpu import run
 
 N, EPS = 7, 1e-6
@@ -36,3 +37,17 @@ def test_a_row_has_the_same_bits_anywhere(subgroups: bool) -> None:
     y = run(kernel, [x, weight, np.zeros_like(x), step], n=N)[2]
     moved = run(kernel, [np.roll(x, 2, axis=0), weight, np.zeros_like(x), step], n=N)[2]
     np.testing.assert_array_equal(np.roll(y, 2, axis=0), moved)
+
+
+@pytest.mark.parametrize("H", [32, 1120])
+def test_a_row_has_the_same_bits_at_every_subgroup_width_and_without(H: int) -> None:
+    rng = np.random.default_rng(H)
+    x, weight = rng.standard_normal((N, H), np.float32), rng.standard_normal(H, dtype=np.float32)
+    step = np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    arrays = [x, weight, np.zeros_like(x), step]
+    expected = run(gpu_rms_norm(N, H, EPS, subgroups=False), arrays, n=N)[2]
+    kernel = gpu_rms_norm(N, H, EPS, subgroups=True)
+    np.testing.assert_array_equal(run(kernel, arrays, n=N)[2], expected)
+    for width in emulated.WIDTHS:
+        y = emulated.run(kernel, arrays, width=width, n=N)[2]
+        np.testing.assert_array_equal(y, expected, err_msg=str(width))

@@ -18,11 +18,10 @@ from edgewise_compiler.kernels.gpu import (
     lane,
     local,
     number,
-    shared,
     store,
     when,
 )
-from edgewise_compiler.kernels.gpu_reduce import combine_group
+from edgewise_compiler.kernels.gpu_reduce import sum_groups
 
 _THREADS = 64
 
@@ -32,7 +31,8 @@ def gpu_rms_norm(N: int, H: int, eps: float, *, subgroups: bool) -> Launch:
     """``y = x / sqrt(mean(x**2) + eps) * weight`` for the live rows (Zhang and Sennrich 2019).
 
     Arguments: x float32 [N, H], weight float32 [H], y float32 [N, H], step. A workgroup takes one
-    row; a thread adds up every 64th vector of four, and the threads are joined in one order.
+    row; a thread adds up every 64th vector of four, and threads are joined in pairs: the same bits
+    with subgroups of any width and without.
     """
     vectors = H // 4
     arguments = (
@@ -53,9 +53,7 @@ def gpu_rms_norm(N: int, H: int, eps: float, *, subgroups: bool) -> Launch:
                     vector = bind(x[row, at])
                     for c in range(4):
                         store(squares, fma(lane(vector, c), lane(vector, c), squares[0]), 0)
-            total = combine_group(
-                thread, squares[0], _THREADS, lambda a, b: a + b, shared((_THREADS,))
-            )
+            total = bind(sum_groups(thread, [squares[0]], _THREADS)(0, 0))
             mean = fma(total, f32(1.0 / H), number(eps))
             scale = bind(f32(1.0) / T.sqrt(mean))
             with T.serial(0, -(-vectors // _THREADS)) as i:
