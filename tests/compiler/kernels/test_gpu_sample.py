@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.sampling.gpu_sample import gpu_sample_scratch, gpu_sampling
 from edgewise_compiler.kernels.sampling.scratch import MAX_BIASES
+from tests import gpu
+from tests import subgroups as emulated
 from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Row, padded
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 from tests.compiler.kernels.test_sample import FILTERS, LARGE, SHAPES, SMALL
-from tests.gpu import run as launch
 
 B = 6
 N = B
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
 
 
-def run(rows: Sequence[Row], *, subgroups: bool = False, advance: bool = False) -> list[int]:
-    """The tokens of ``rows``; all around them is poisoned, and slots are not row numbers."""
+def run(
+    rows: Sequence[Row],
+    *,
+    subgroups: bool = False,
+    advance: bool = False,
+    width: int | None = None,
+) -> list[int]:
+    """The tokens of ``rows``; all around them is poisoned, and slots are not row numbers.
+
+    With ``width`` as on a device whose subgroups have so many threads.
+    """
+    launch = gpu.run if width is None else partial(emulated.run, width=width)
     V = len(rows[0].logits)
     arrays = {
         "logits": np.full((B, padded(V)), np.inf, np.float32),
@@ -128,6 +140,19 @@ def test_stopped_rows_are_left_alone() -> None:
     found = run(rows)
     assert [found[1], found[3]] == [UNTOUCHED, UNTOUCHED]
     assert found[0] == int(rows[0].logits.argmax())
+
+
+@pytest.mark.parametrize("width", [4, 32, 128])
+def test_subgroups_may_have_any_width(width: int) -> None:
+    settings = {"peaked": "all three", "tied": "top-k", "flat": "top-p", "holes": "plain"}
+    rows = [
+        Row(SHAPES[shape](LARGE, i), replace(FILTERS[name], seed=i), kv_len=i)
+        for i, (shape, name) in enumerate(settings.items())
+    ]
+    rows.append(Row(SHAPES["tied"](LARGE, 7)))
+    nothing = np.zeros(LARGE, int)
+    expected = [reference(row.logits, nothing, row.request, row.kv_len) for row in rows]
+    assert run(rows, subgroups=True, width=width) == expected
 
 
 @each_variant
