@@ -23,7 +23,7 @@ from edgewise_runtime.devices.wgpu_binding import (
     bind_plans,
     read_shaders,
 )
-from edgewise_runtime.devices.wgpu_gpu import Gpu
+from edgewise_runtime.devices.wgpu_gpu import Gpu, open_gpu
 from edgewise_runtime.devices.wgpu_memory import Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu_transfer import Mailbox, Reader, upload
 from edgewise_runtime.errors import DeviceError
@@ -54,7 +54,6 @@ class WgpuDevice:
 
     def __init__(self, index: int | None = None) -> None:
         self.adapter: Adapter = choose_adapter(index)
-        self._gpu: Gpu | None = None
 
     @property
     def name(self) -> str:
@@ -85,10 +84,8 @@ class WgpuDevice:
         return WgpuProgram(self._ready(), bundle, chosen, load_symbols, progress)
 
     def _ready(self) -> Gpu:
-        """The GPU, opened when first needed, and once more after it was lost."""
-        if self._gpu is None or self._gpu.lost():
-            self._gpu = Gpu(self.adapter)
-        return self._gpu
+        """The GPU, opened when first needed."""
+        return open_gpu(self.adapter)
 
 
 class WgpuProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,3 +164,19 @@ def explain(cause: BaseException) -> str:
     lines = [line.strip() for line in str(cause).splitlines()]
     telling = [line for line in lines if line and not _NOISE.match(line)]
     return ": ".join(telling)[:MAX_TEXT].rstrip(".") or type(cause).__name__
+
+
+_open: dict[tuple[int, int], Gpu] = {}
+
+
+def open_gpu(adapter: Adapter) -> Gpu:
+    """The process's device of an adapter: opened once, and once more after it was lost.
+
+    Programs share it, and with it the kernels it has compiled; compiling them takes longer than
+    loading a small model, and drivers do not give all of that memory back.
+    """
+    key = (os.getpid(), adapter.index)
+    found = _open.get(key)
+    if found is None or found.lost():
+        found = _open[key] = Gpu(adapter)
+    return found
