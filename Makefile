@@ -10,7 +10,7 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full lint format bench clean
+.PHONY: help demo test test-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,11 +44,14 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
 	@touch $@
 
-# Tint, to type-check shaders: Dawn for Node, 130 MB.
-$(SHADERS): tests/shaders/package-lock.json
-	@command -v npm >/dev/null || { echo "The tests need Node 20 and npm (apt install nodejs npm)."; exit 1; }
-	@echo "Installing the shader checker (about 130 MB; once)"
-	@cd tests/shaders && npm ci --silent
+# Mesa's lavapipe and Node, which are no Python packages.
+packages:
+	@tools/ensure_packages.sh
+
+# Tint, to type-check shaders: Dawn for Node, of which only this platform's build is kept.
+$(SHADERS): tests/shaders/package-lock.json tests/shaders/keep_platform.mjs | packages
+	@echo "Installing the shader checker (130 MB of builds, 21 MB of which stay; once)"
+	@cd tests/shaders && npm ci --loglevel=error >/dev/null && node keep_platform.mjs
 	@touch $@
 
 # Compiled again when the checkpoint, the compiler, a file format or a locked version changes.
@@ -58,12 +61,10 @@ $(DEMO)/bundle.json: $(DEMO_NEEDS) requirements/dev.lock | $(VENV)/ready.stamp
 demo: $(DEMO)/bundle.json
 	@$(BIN)/edgewise chat $(DEMO)
 
-test: $(VENV)/ready.stamp $(SHADERS)
-	@tools/ensure_vulkan.sh
+test: $(VENV)/ready.stamp $(SHADERS) packages
 	$(BIN)/python -m pytest
 
-test-full: $(VENV)/full.stamp $(SHADERS)
-	@tools/ensure_vulkan.sh
+test-full: $(VENV)/full.stamp $(SHADERS) packages
 	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp

@@ -52,5 +52,5 @@ for (const shader of JSON.parse(Buffer.concat(chunks).toString("utf8"))) {
   if (!devices.has(key)) devices.set(key, await deviceFor(shader.source));
   results[shader.name] = await check(shader, devices.get(key));
 }
-process.stdout.write(JSON.stringify(results));
-process.exit(0);
+// Devices keep Node running; a pipe may take the text only after this line.
+process.stdout.write(JSON.stringify(results), () => process.exit(0));

@@ -32,13 +32,16 @@ def source(name: str, text: str) -> Source:
 
 
 def shaders_of(bundles: Iterable[Path]) -> list[Source]:
-    """The shaders of bundles, each once."""
-    files = {path.name: path for bundle in bundles for path in bundle.rglob("*.wgsl")}
-    return [source(name, path.read_text()) for name, path in sorted(files.items())]
+    """The shaders of bundles, each text once, named by the first bundle it is in."""
+    names: dict[str, str] = {}
+    for bundle in bundles:
+        for path in sorted(bundle.rglob("*.wgsl")):
+            names.setdefault(path.read_text(), f"{bundle.name}: {path.name}")
+    return [source(name, text) for text, name in names.items()]
 
 
 def tint(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """What Tint and Dawn's null backend have against each shader, by name."""
+    """What Tint and Dawn's null backend have against each shader, warnings included, by name."""
     done = subprocess.run(
         ["node", str(HERE / "check.mjs")],
         input=json.dumps([asdict(item) for item in sources]).encode(),
@@ -51,7 +54,11 @@ def tint(sources: Iterable[Source]) -> dict[str, list[str]]:
 
 
 def naga(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """What wgpu-native has against each shader under WebGPU's default limits, by name."""
+    """What wgpu-native has against each shader under WebGPU's default limits, by name.
+
+    It is silent about barriers in control flow that is not uniform, about the mask of a shuffle and
+    about workgroup memory: those are Tint's to find.
+    """
     import wgpu
 
     results = {}

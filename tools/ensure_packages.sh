@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What the tests need beside Python packages: Mesa's lavapipe, a GPU in software, with the Vulkan
+# loader; and Node with npm for the shader checker. Installs what is missing where that is allowed,
+# and otherwise says what to install. macOS has Metal and needs only Node there (untested).
+set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin # ldconfig, which users may not have on theirs
+
+NODE=18 # the oldest version the checker runs on
+
+lavapipe() {
+    local folder
+    for folder in /usr/share /usr/local/share /etc; do
+        compgen -G "$folder/vulkan/icd.d/lvp_icd*.json" >/dev/null && return
+    done
+    return 1
+}
+
+vulkan_loader() {
+    [[ $(ldconfig -p) == *libvulkan.so.1* ]]
+}
+
+node_with_npm() {
+    command -v npm >/dev/null &&
+        node -e "process.exit(parseInt(process.versions.node) < $NODE ? 1 : 0)"
+}
+
+missing_packages() {
+    if [ "$(uname -s)" = Linux ]; then
+        lavapipe || echo mesa-vulkan-drivers
+        vulkan_loader || echo libvulkan1
+    fi
+    node_with_npm || echo nodejs npm
+}
+
+packages=$(missing_packages | xargs)
+[ -n "$packages" ] || exit 0
+
+stop() {
+    echo "The tests need Mesa's lavapipe, the Vulkan loader, and Node $NODE or newer with npm."
+    echo "$1: $packages (names of Debian's packages)"
+    exit 1
+}
+
+if ! command -v apt-get >/dev/null; then
+    stop "Install what is missing with your package manager"
+elif [ "$(id -u)" = 0 ]; then
+    as_root=()
+elif sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+else
+    stop "Missing, and to be installed by sudo apt-get install"
+fi
+
+echo "Installing what tests of GPU programs need: $packages (once)"
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes "$@" >/dev/null
+}
+install() {
+    # shellcheck disable=SC2086 # several names
+    apt install --no-install-recommends $packages
+}
+# Lists of packages may be missing or old.
+install 2>/dev/null || { apt update && install; } || stop "apt-get could not install"
+packages=$(missing_packages | xargs)
+[ -z "$packages" ] || stop "Installed, and still not what is needed"
