@@ -16,11 +16,15 @@ from hypothesis import settings
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("full", derandomize=True, deadline=None, max_examples=2000)
 
-
 # Mesa's software GPU: more threads than one make its times bimodal, and the suite no faster.
 os.environ.setdefault("LP_NUM_THREADS", "1")
 # Without one, wgpu-native complains about the display it does not need.
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+# It compiles a shader at the first launch: what it compiled is kept for later runs.
+SHADER_CACHE = Path(__file__).resolve().parents[1] / "build" / "shader-cache"
+SHADER_CACHE.mkdir(parents=True, exist_ok=True)
+os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(SHADER_CACHE))
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -37,18 +37,18 @@ packages=$(missing_packages | xargs)
 
 stop() {
     echo "The tests need Mesa's lavapipe, the Vulkan loader, and Node $NODE or newer with npm."
-    echo "$1: $packages (names of Debian's packages)"
+    echo "$1 $packages"
     exit 1
 }
 
 if ! command -v apt-get >/dev/null; then
-    stop "Install what is missing with your package manager"
+    stop "Install what is missing with your package manager. Debian calls it"
 elif [ "$(id -u)" = 0 ]; then
     as_root=()
 elif sudo -n true 2>/dev/null; then
     as_root=(sudo -n)
 else
-    stop "Missing, and to be installed by sudo apt-get install"
+    stop "Some of it is missing. Run: sudo apt-get install"
 fi
 
 echo "Installing what tests of GPU programs need: $packages (once)"
@@ -60,6 +60,6 @@ install() {
     apt install --no-install-recommends $packages
 }
 # Lists of packages may be missing or old.
-install 2>/dev/null || { apt update && install; } || stop "apt-get could not install"
+install 2>/dev/null || { apt update && install; } || stop "apt-get, whose errors stand above, could not install"
 packages=$(missing_packages | xargs)
-[ -z "$packages" ] || stop "Installed, and still not what is needed"
+[ -z "$packages" ] || stop "Installed, and still not what is needed:"
