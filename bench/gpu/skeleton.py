@@ -13,7 +13,7 @@ import numpy as np
 
 from checkpoint import Shape, config
 from edgewise_compiler.checkpoint import Checkpoint
-from edgewise_compiler.compile import _manifest, _model_info
+from edgewise_compiler.compile import build_manifest, model_info
 from edgewise_compiler.gpu_layout import gpu_specs, linear_parts, linear_widths_of
 from edgewise_compiler.graphs import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
 from edgewise_compiler.layout import param_tensors
@@ -21,9 +21,9 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import ArraySpec
-from edgewise_compiler.targets.webgpu import VARIANTS, GpuLowering, plans
+from edgewise_compiler.targets.webgpu import GpuLowering, plans, variants_for
 from edgewise_compiler.targets.webgpu_codegen import Shader
-from edgewise_compiler.targets.webgpu_program import LAYOUT, _write_program, build_program
+from edgewise_compiler.targets.webgpu_program import LAYOUT, build_program, write_program
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.bundle import FileEntry, Program, TensorEntry
 from edgewise_runtime.files import write_json
@@ -54,8 +54,8 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     tensors = _entries(specs)
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
-    model = _model_info(checkpoint, options)
-    made = _manifest(name, folder, model, weights, {LAYOUT: {}}, programs)
+    model = model_info(checkpoint, options)
+    made = build_manifest(name, folder, model, weights, {LAYOUT: {}}, programs)
     missing = {entry.file: FileEntry(entry.bytes, NO_HASH) for entry in tensors.values()}
     whole = replace(made, layouts={LAYOUT: tensors}, files={**made.files, **missing})
     write_json(folder / "bundle.json", whole.to_json())
@@ -81,7 +81,7 @@ def _programs(
     parts = {p.name: linear_parts(options.scheme, p) for p in params if isinstance(p, LinearSpec)}
     shaders: dict[str, Shader] = {}
     programs = []
-    for variant in VARIANTS:
+    for variant in variants_for(options.scheme.name):
         low = GpuLowering(
             cfg,
             options.bounds,
@@ -93,7 +93,8 @@ def _programs(
         )
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
-        programs.append(_write_program(folder, variant, made, built, shaders))
+        arithmetic = variant.arithmetic(options.scheme.name)
+        programs.append(write_program(folder, variant, arithmetic, made, built, shaders))
     return tuple(programs)
 
 

@@ -87,7 +87,7 @@ def compile_model(
             cpu=cpu,
             debug_dump=debug_dump,
         )
-        model = _model_info(checkpoint, options)
+        model = model_info(checkpoint, options)
         weights = weights_fingerprint(checkpoint, options.scheme.name)
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
@@ -113,7 +113,7 @@ def compile_model(
             for source in checkpoint.files:
                 with storage_errors("copy", source):
                     shutil.copyfile(source, folder / source.name)
-            manifest = _manifest(_name(destination), folder, model, weights, layouts, programs)
+            manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
             write_manifest(folder, manifest)
             tell("Writing the bundle", 1, 1)
     return destination
@@ -138,7 +138,8 @@ def _name(destination: Path) -> str:
     return name.strip("-.+")[:128] or "model"
 
 
-def _model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
+def model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
+    """What the runtime needs to know about the model."""
     cfg, bounds = checkpoint.model, options.bounds
     return ModelInfo(
         family=cfg.family,
@@ -158,7 +159,7 @@ def _model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
     )
 
 
-def _manifest(
+def build_manifest(
     name: str,
     folder: Path,
     model: ModelInfo,
@@ -166,6 +167,7 @@ def _manifest(
     layouts: Mapping[str, Mapping[str, TensorEntry]],
     programs: Sequence[Program],
 ) -> BundleManifest:
+    """The manifest of a bundle whose files lie in ``folder``."""
     return BundleManifest(
         name=name,
         model=model,

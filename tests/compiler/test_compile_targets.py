@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.targets.webgpu import VARIANTS
+from edgewise_compiler.targets.webgpu import variants_for
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.errors import EdgewiseError, StorageError
 
 CASE = "llama-mha"
-WEBGPU = [variant.name for variant in VARIANTS]
+WEBGPU = [variant.name for variant in variants_for("q4")]
 Checkpoints = Callable[[str], Path]
 
 

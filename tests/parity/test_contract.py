@@ -46,6 +46,7 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("f32", "webgpu-f32", SOME_CUTS),
     Which("q8", "webgpu-f16-subgroups", SOME_CUTS),
     Which("f16", "webgpu-f16", SOME_CUTS),
+    Which("q4", "webgpu-a8-subgroups", SOME_CUTS),
 ]
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from edgewise import Engine
-from edgewise_compiler.targets.webgpu import VARIANTS
+from edgewise_compiler.compile import compile_model
+from edgewise_compiler.targets.webgpu import INT8_VARIANTS, VARIANTS
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES
-from tests.parity.test_parity import F32_TOLERANCE, config, rms
+from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
 
 F16_NOISE = 5e-3
 """Root mean square, relative to the deviation of the logits. float16 keeps 11 bits, so each stored
@@ -27,7 +28,7 @@ NAMES = [variant.name for variant in VARIANTS]
 
 
 def programs(arithmetic: str) -> list[str]:
-    return [variant.name for variant in VARIANTS if variant.arithmetic == arithmetic]
+    return [variant.name for variant in VARIANTS if variant.arithmetic("f32") == arithmetic]
 
 
 def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
@@ -89,6 +90,20 @@ def test_quantized_weights_are_computed_with_exactly(
         assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
 
 
+@pytest.mark.parametrize("quant", reference.LIMITS)
+def test_integer_prefill_adds_the_noise_of_rounded_activations(
+    quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    case = "qwen3-gqa2-tied"
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
+    exact = reference.logits(cfg, weights, tokens)
+    bundle = bundles(case, quant, targets=("webgpu",))
+    for variant in INT8_VARIANTS:
+        noise = rms((scores(bundle, variant.name, tokens) - exact) / exact.std())
+        assert F16_NOISE < noise < ROUNDING_NOISE, variant.name
+
+
 @pytest.mark.parametrize("program", NAMES)
 def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load("qwen3-gqa2-tied")
@@ -106,3 +121,18 @@ def top1_agrees(expected: np.ndarray, found: np.ndarray, bound: float) -> bool:
     ordered = np.sort(expected, axis=-1)
     clear = ordered[:, -1] - ordered[:, -2] > 2 * bound
     return bool((expected.argmax(-1) == found.argmax(-1))[clear].all())
+
+
+def test_the_demo_model_scores_alike_on_cpu_and_webgpu(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[2] / "examples/demo-model"
+    bundle = compile_model(
+        demo, tmp_path / "demo", targets=("cpu", "webgpu"), quant="f32", context=256
+    )
+    with Engine(bundle) as engine:
+        text = "Once upon a time a fox asked: what is 3 plus 4? The owl said that it is 7."
+        tokens = engine.tokenizer.encode(text)
+        expected = engine.score(tokens)
+    for program in programs("f32"):
+        logits = scores(bundle, program, tokens)
+        assert np.abs(logits - expected).max() < F32_TOLERANCE
+        assert top1_agrees(expected, logits, F32_TOLERANCE)

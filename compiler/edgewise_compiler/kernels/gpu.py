@@ -41,6 +41,9 @@ MAX_THREADS = 256
 MAX_SHARED = 16 << 10  # bytes
 MAX_WORKGROUPS = 65535
 
+LOG2E = 1.4426950408889634
+_LARGEST_EXPONENT = 126.0
+
 _WGSL = {"float32": "f32", "float16": "f16", "int32": "i32", "uint32": "u32"}
 
 
@@ -246,6 +249,13 @@ def lane(vector: TirExpr, index: int) -> TirExpr:
 def exp2(x: TirExpr) -> TirExpr:
     """2**x with the argument held at -126 and above. Not exactly 1 at 0 on every device."""
     return wgsl(dtype_of(x), "exp2", T.max(x, number(-126.0, dtype_of(x))))
+
+
+def silu(x: TirExpr) -> TirExpr:
+    """``x / (1 + exp(-x))`` in float32, without an infinity on the way."""
+    x = bind(x)
+    power = exp2(T.min(x * number(-LOG2E), number(_LARGEST_EXPONENT)))
+    return bind(x / (number(1.0) + power))
 
 
 def half2(word: TirExpr) -> TirExpr:

@@ -18,10 +18,12 @@ from edgewise_compiler.kernels.elementwise.gpu_norm import gpu_rms_norm
 from edgewise_compiler.kernels.elementwise.gpu_rope import gpu_rope_append
 from edgewise_compiler.kernels.gpu import Launch
 from edgewise_compiler.kernels.matmul.gpu_matmul import gpu_matmul
+from edgewise_compiler.kernels.matmul.gpu_matmul_int8 import gpu_matmul_int8, gpu_quantize
 from edgewise_compiler.kernels.matmul.gpu_matvec import gpu_matvec
 from edgewise_compiler.kernels.sampling.gpu_sample import gpu_sample_scratch, gpu_sampling
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.lowering import (
+    GROUP,
     Lowering,
     add,
     attention_cost,
@@ -42,22 +44,29 @@ SHORT_TILE = "_few"
 class Variant:
     """One WebGPU program: what it computes in, and which features it needs.
 
-    ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``.
+    ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
+    that prefill multiplies integers instead, for integer weights.
     """
 
     name: str
     half: bool
     subgroups: bool
+    int8: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
         """The WebGPU features it needs, by their names in bundles."""
-        wanted = {"shader-f16": self.half, "subgroups": self.subgroups}
+        wanted = {
+            "shader-f16": self.half,
+            "subgroups": self.subgroups,
+            "packed_4x8_integer_dot_product": self.int8,
+        }
         return tuple(feature for feature, needed in wanted.items() if needed)
 
-    @property
-    def arithmetic(self) -> str:
+    def arithmetic(self, scheme: str) -> str:
         """As the bundle names it."""
+        if self.int8:
+            return {"q4": "w4a8", "q8": "w8a8"}[scheme]
         return "f16" if self.half else "f32"
 
     @property
@@ -72,7 +81,18 @@ VARIANTS = (
     Variant("webgpu-f32-subgroups", half=False, subgroups=True),
     Variant("webgpu-f32", half=False, subgroups=False),
 )
-"""Every program there is, in order of preference."""
+"""Every program of float arithmetic, in order of preference."""
+
+INT8_VARIANTS = (
+    Variant("webgpu-a8-subgroups", half=True, subgroups=True, int8=True),
+    Variant("webgpu-a8", half=True, subgroups=False, int8=True),
+)
+"""Programs for integer weights that round a prompt's activations to int8; only on request."""
+
+
+def variants_for(scheme: str) -> tuple[Variant, ...]:
+    """The programs made for a weight scheme."""
+    return VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
 
 
 @dataclass(frozen=True)
@@ -143,11 +163,36 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
     epilogue = node.attrs.get("epilogue", "store")
     norm = node.attrs.get("norm")
+    inputs: tuple[Tensor, ...] = (low.value(source),)
+    if many_rows and low.variant.int8:
+        inputs = _quantized(low, source)
+        arguments = (
+            *read(low.value(source)),
+            *to("write", *inputs),
+            *read(low.step_tensor("step")),
+        )
+        moved = mul("n", source.width * 5 + source.width // GROUP * 4)
+        launch = gpu_quantize(low.bounds.rows, source.width)
+        flops: Expr = mul("n", source.width * 3)
+        yield _call(launch, arguments, f"{node.label}.quantize", moved, flops)
     for part in low.parts[node.params[0]]:
         params = low.linear_params(part.name)
         bias = params[-1].name.endswith(".bias")
         weights = params[:-1] if bias else params
-        if many_rows:
+        if many_rows and low.variant.int8:
+            launch = gpu_matmul_int8(
+                low.bounds.rows,
+                part.rows,
+                source.width,
+                low.scheme,
+                few=low.few,
+                epilogue=epilogue,
+                bias=bias,
+                out_width=out.width,
+                first=part.first,
+            )
+            extra: tuple[Tensor, ...] = ()
+        elif many_rows:
             launch = gpu_matmul(
                 low.bounds.rows,
                 part.rows,
@@ -160,7 +205,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
                 out_width=out.width,
                 first=part.first,
             )
-            extra: tuple[Tensor, ...] = ()
+            extra = ()
         else:
             gather = bool(node.attrs.get("gather"))
             launch = gpu_matvec(
@@ -182,7 +227,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             norms = (low.params[f"{node.params[1]}.weight"],) if norm is not None else ()
             extra = (*norms, *((low.step_tensor("logit_rows"),) if gather else ()))
         arguments = (
-            *read(low.value(source), *weights, *extra, *params[len(weights) :]),
+            *read(*inputs, *weights, *extra, *params[len(weights) :]),
             *to("readwrite" if epilogue == "add" else "write", low.value(out)),
             *read(low.step_tensor("step")),
         )
@@ -192,6 +237,15 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
         # A split linear keeps its own label on the part that completes it.
         last = part.first + part.rows == sum(p.rows for p in low.parts[node.params[0]])
         yield _call(launch, arguments, node.label if last else part.name, moved, flops)
+
+
+def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
+    """The tensors of a value's int8 codes, four a word, and their scales."""
+    rows, width = low.row_bound(value), value.width
+    return (
+        Tensor(f"{value.id}.q", "scratch", "uint32", (rows, width // 4)),
+        Tensor(f"{value.id}.s", "scratch", "float32", (rows, width // GROUP)),
+    )
 
 
 def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:

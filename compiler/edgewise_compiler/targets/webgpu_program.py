@@ -19,7 +19,7 @@ from edgewise_compiler.layout import param_tensors
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
-from edgewise_compiler.targets.webgpu import VARIANTS, GpuLowering, PlanSet, Variant, plans
+from edgewise_compiler.targets.webgpu import GpuLowering, PlanSet, Variant, plans, variants_for
 from edgewise_compiler.targets.webgpu_codegen import Shader, shader
 from edgewise_runtime.bundle import Entry, Needs, Program
 from edgewise_runtime.errors import CompileError, UnsupportedError
@@ -54,8 +54,9 @@ def make_webgpu(job: Job) -> Made:
     }
     shaders: dict[str, Shader] = {}
     programs = []
-    for done, variant in enumerate(VARIANTS):
-        job.tell("Compiling for WebGPU", done, len(VARIANTS))
+    variants = variants_for(options.scheme.name)
+    for done, variant in enumerate(variants):
+        job.tell("Compiling for WebGPU", done, len(variants))
         low = GpuLowering(
             cfg,
             options.bounds,
@@ -68,8 +69,9 @@ def make_webgpu(job: Job) -> Made:
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
         write_dump(job, variant.name, _texts(built, shaders))
-        programs.append(_write_program(job.folder, variant, made, built, shaders))
-    job.tell("Compiling for WebGPU", len(VARIANTS), len(VARIANTS))
+        arithmetic = variant.arithmetic(options.scheme.name)
+        programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
+    job.tell("Compiling for WebGPU", len(variants), len(variants))
     return Made(LAYOUT, tensors, tuple(programs))
 
 
@@ -118,13 +120,15 @@ def _check_call(call: Call, shaders: dict[str, Shader]) -> None:
             )
 
 
-def _write_program(
+def write_program(
     folder: Path,
     variant: Variant,
+    arithmetic: str,
     made: PlanSet,
     built: tuple[BuiltPlan, ...],
     shaders: Mapping[str, Shader],
 ) -> Program:
+    """Write the plans and shaders of a program; shaders that are there already are shared."""
     home = f"programs/{variant.name}"
     (folder / home / "plans").mkdir(parents=True)
     (folder / SHADERS).mkdir(parents=True, exist_ok=True)
@@ -139,7 +143,7 @@ def _write_program(
     return Program(
         id=variant.name,
         target="webgpu",
-        arithmetic=variant.arithmetic,
+        arithmetic=arithmetic,
         layout=LAYOUT,
         needs=Needs(None, variant.features),
         library=None,

@@ -28,6 +28,8 @@ KINDS = {
 
 DISPLAY_FOLDER = "XDG_RUNTIME_DIR"
 
+# What wgpu-native's WGSL has on every adapter, by an instruction or by several.
+LANGUAGE_FEATURES = frozenset({"packed_4x8_integer_dot_product"})
 FEATURES = {"shader-f16": "shader-f16", "subgroup": "subgroups", "subgroups": "subgroups"}
 """What programs may need, by the names that wgpu-native gives it."""
 
@@ -152,7 +154,8 @@ def _adapter(index: int, handle: Any) -> Adapter:
         kind=KINDS[_type(handle)],
         backend=info["backend_type"],
         driver=driver,
-        features=frozenset(FEATURES[name] for name in handle.features if name in FEATURES),
+        features=LANGUAGE_FEATURES
+        | frozenset(FEATURES[name] for name in handle.features if name in FEATURES),
         max_buffer=limits["max-buffer-size"] & ~3,
         max_binding=limits["max-storage-buffer-binding-size"] & ~3,
         handle=handle,

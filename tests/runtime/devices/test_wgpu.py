@@ -13,6 +13,7 @@ import pytest
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.wgpu import WgpuDevice, WgpuProgram
+from edgewise_runtime.devices.wgpu_adapter import LANGUAGE_FEATURES
 from edgewise_runtime.devices.wgpu_binding import MAX_SHADER
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from tests.runtime import sample
@@ -58,7 +59,7 @@ def test_it_is_a_device_as_the_protocol_says(program: WgpuProgram, device: WgpuD
     loaded: LoadedProgram = program
     assert as_device.target == "webgpu"
     assert as_device.name
-    assert as_device.features() <= {"shader-f16", "subgroups"}
+    assert as_device.features() <= {"shader-f16", "subgroups"} | LANGUAGE_FEATURES
     assert loaded.program.id == tiny_webgpu.ID
     assert sorted(loaded.plans) == ["decode", "prefill", "visit"]
 

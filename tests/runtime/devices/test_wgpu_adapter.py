@@ -11,7 +11,7 @@ import pytest
 
 from edgewise_runtime.devices import wgpu_gpu
 from edgewise_runtime.devices.wgpu import WgpuDevice
-from edgewise_runtime.devices.wgpu_adapter import adapters, in_order
+from edgewise_runtime.devices.wgpu_adapter import LANGUAGE_FEATURES, adapters, in_order
 from edgewise_runtime.devices.wgpu_gpu import DEFAULT_LIMITS, Gpu
 from edgewise_runtime.errors import DeviceError
 
@@ -64,7 +64,7 @@ def test_backends_that_cannot_compute_everything_are_left_out() -> None:
 
 def test_an_adapter_is_described_by_what_programs_need() -> None:
     (found,) = in_order([handle("card", "DiscreteGPU", "Metal")])
-    assert found.features == {"shader-f16"}
+    assert found.features == {"shader-f16"} | LANGUAGE_FEATURES
     assert (found.max_buffer, found.max_binding) == ((1 << 31) - 4, 1 << 28)
     assert found.driver == "driver 1.2"
     assert str(found) == "card (discrete, Metal)"
