@@ -1,4 +1,4 @@
-"""What WebGPU plans launch and move, without a clock, and what makes one checkpoint unlike another."""
+"""What WebGPU plans launch and move, without a clock; what tells checkpoints apart."""
 
 from __future__ import annotations
 
