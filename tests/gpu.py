@@ -63,9 +63,16 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     Returns:
         The arrays afterwards: copies of those that the kernel may write, the others as they are.
     """
+    made = _shader(launch)
+    after = run_shader(made, arrays, launch.workgroups(**symbols))
+    _record(launch, made, launch.workgroups(**symbols), arrays, after)
+    return after
+
+
+def run_shader(made: Shader, arrays: Sequence[Array], grid: tuple[int, int]) -> list[Array]:
+    """Launch a shader once over ``grid`` workgroups; see `run`."""
     import wgpu
 
-    made = _shader(launch)
     usage = wgpu.BufferUsage
     buffers = []
     for array in arrays:
@@ -83,7 +90,7 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     work = encoder.begin_compute_pass()
     work.set_pipeline(pipeline)
     work.set_bind_group(0, group)
-    work.dispatch_workgroups(*launch.workgroups(**symbols))
+    work.dispatch_workgroups(*grid)
     work.end()
     device().queue.submit([encoder.finish()])
     after = []
@@ -93,7 +100,6 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
         else:
             raw = device().queue.read_buffer(buffer)
             after.append(np.frombuffer(raw, array.dtype).reshape(array.shape).copy())
-    _record(launch, made, launch.workgroups(**symbols), arrays, after)
     return after
 
 

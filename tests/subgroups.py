@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.gpu import Launch
 from edgewise_compiler.targets.webgpu_codegen import Shader, shader
-from tests.gpu import device
+from tests.gpu import run_shader
 
 WIDTHS = (4, 8, 16, 32, 64, 128)
 """Every width that WebGPU allows a subgroup."""
@@ -90,45 +88,8 @@ def run(
     Returns:
         The arrays afterwards: copies of those that the kernel may write, the others as they are.
     """
-    import wgpu
-
     made = emulate(shader(launch.function), width)
-    usage = wgpu.BufferUsage
-    flags = usage.STORAGE | usage.COPY_SRC
-    buffers = [
-        device().create_buffer_with_data(data=np.ascontiguousarray(array).tobytes(), usage=flags)
-        for array in arrays
-    ]
-    last = device().create_buffer_with_data(data=b"\xff" * 16, usage=usage.UNIFORM)
-    pipeline = _pipeline(made)
-    entries = [
-        {"binding": i, "resource": {"buffer": b, "offset": 0, "size": b.size}}
-        for i, b in enumerate([*buffers, last])
-    ]
-    group = device().create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
-    encoder = device().create_command_encoder()
-    work = encoder.begin_compute_pass()
-    work.set_pipeline(pipeline)
-    work.set_bind_group(0, group)
-    work.dispatch_workgroups(*launch.workgroups(**symbols))
-    work.end()
-    device().queue.submit([encoder.finish()])
-    return [
-        array
-        if access == "read"
-        else np.frombuffer(device().queue.read_buffer(buffer), array.dtype)
-        .reshape(array.shape)
-        .copy()
-        for array, buffer, access in zip(arrays, buffers, made.access, strict=True)
-    ]
-
-
-@cache
-def _pipeline(made: Shader) -> Any:
-    module = device().create_shader_module(code=made.source)
-    return device().create_compute_pipeline(
-        layout="auto", compute={"module": module, "entry_point": made.entry}
-    )
+    return run_shader(made, arrays, launch.workgroups(**symbols))
 
 
 def _name(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Float matrices packed for the GPU, and what the kernels then compute with."""
+"""Float matrices packed for the GPU, and what linears over them must give."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:
             row_major = np.ascontiguousarray(packed[name].transpose(0, 2, 1)).reshape(-1)
             arrays.append(row_major.view(WORDS[scheme]))
     return arrays, exact
+
+
+def linear(
+    x: NDArray[np.float64], w: Floats, bias: Floats | None, epilogue: str, out: Floats, live: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The outputs of a linear in float64, and the size of what was added up for each.
+
+    Args:
+        x: a row for every row of ``out``, of which the first ``live`` count.
+        w: exact weights [rows, k]; for ``swiglu`` with gate and up rows by panels of 16.
+        out: what was there before; other rows stay.
+    """
+    y, size = x @ w.T.astype(np.float64), np.abs(x) @ np.abs(w.T) + 1
+    y = y if bias is None else y + bias
+    if epilogue == "swiglu":
+        gate, up = (y.reshape(len(y), -1, 2, 16)[:, :, i].reshape(len(y), -1) for i in (0, 1))
+        sizes = size.reshape(len(y), -1, 2, 16).sum(2).reshape(len(y), -1)
+        size = sizes * (1 + np.abs(up) + np.abs(gate))
+        y = gate * np.exp(-np.logaddexp(0, -gate)) * up
+    y = y + out[: len(y)] if epilogue == "add" else y
+    expected = out.astype(np.float64)
+    expected[:live] = y[:live]
+    return expected, size

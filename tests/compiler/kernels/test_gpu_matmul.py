@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgewise_compiler.kernels.gpu import Launch
 from edgewise_compiler.kernels.matmul.gpu_matmul import gpu_matmul
 from edgewise_compiler.quantize import SCHEMES
-from tests.compiler.kernels.gpu_packing import pack
+from tests.compiler.kernels.gpu_packing import linear, pack
 from tests.gpu import run
 
 N = 70
@@ -77,18 +77,9 @@ class Inputs:
 
     def expected(self, live: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The outputs in float64, and the size of what was added up for each."""
-        case, x = self.case, self.x.astype(np.float64)
-        y, size = x @ self.w.T.astype(np.float64), np.abs(x) @ np.abs(self.w.T) + 1
-        y = y + self.bias if case.bias else y
-        if case.epilogue == "swiglu":
-            gate, up = (y.reshape(N, -1, 2, 16)[:, :, i].reshape(N, -1) for i in (0, 1))
-            sizes = size.reshape(N, -1, 2, 16).sum(2).reshape(N, -1)
-            size = sizes * (1 + np.abs(up) + np.abs(gate))
-            y = gate / (1 + np.exp(-gate)) * up
-        y = y + self.out if case.epilogue == "add" else y
-        expected = self.out.astype(np.float64)
-        expected[:live] = y[:live]
-        return expected, size
+        case = self.case
+        bias = self.bias if case.bias else None
+        return linear(self.x.astype(np.float64), self.w, bias, case.epilogue, self.out, live)
 
 
 @each_case

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.matmul.gpu_matmul_int8 import gpu_matmul_int8, gpu_quantize
 from tests.compiler.kernels import reference
-from tests.compiler.kernels.gpu_packing import pack
+from tests.compiler.kernels.gpu_packing import linear, pack
 from tests.gpu import run
 
 N = 70
@@ -93,19 +93,11 @@ class Inputs:
         return run(kernel, arrays, n=max(live, 1))[-2]
 
     def expected(self, live: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The outputs in float64, and the size of what was added up for each."""
         case = self.case
+        bias = self.bias if case.bias else None
         x = self.codes.astype(np.float64) * np.repeat(self.scales.astype(np.float64), 32, axis=1)
-        y, size = x @ self.w.T.astype(np.float64), np.abs(x) @ np.abs(self.w.T) + 1
-        y = y + self.bias if case.bias else y
-        if case.epilogue == "swiglu":
-            gate, up = (y.reshape(N, -1, 2, 16)[:, :, i].reshape(N, -1) for i in (0, 1))
-            sizes = size.reshape(N, -1, 2, 16).sum(2).reshape(N, -1)
-            size = sizes * (1 + np.abs(up) + np.abs(gate))
-            y = gate / (1 + np.exp(-gate)) * up
-        y = y + self.out if case.epilogue == "add" else y
-        expected = self.out.astype(np.float64)
-        expected[:live] = y[:live]
-        return expected, size
+        return linear(x, self.w, bias, case.epilogue, self.out, live)
 
 
 @each_case

@@ -13,7 +13,7 @@ from edgewise_compiler.kernels.gpu import Launch
 from edgewise_compiler.kernels.matmul.gpu_matvec import gpu_matvec, shape_for
 from edgewise_compiler.quantize import SCHEMES
 from tests import subgroups
-from tests.compiler.kernels.gpu_packing import pack
+from tests.compiler.kernels.gpu_packing import linear, pack
 from tests.gpu import run
 
 EPS = 1e-5
@@ -137,17 +137,8 @@ class Inputs:
         x = x[self.rows] if case.gather else x
         if case.norm:
             x = x / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(EPS)) * self.norm
-        y, size = x @ self.w.T.astype(np.float64), np.abs(x) @ np.abs(self.w.T) + 1
-        y = y + self.bias if case.bias else y
-        if case.epilogue == "swiglu":
-            gate, up = (y.reshape(len(y), -1, 2, 16)[:, :, i].reshape(len(y), -1) for i in (0, 1))
-            sizes = size.reshape(len(y), -1, 2, 16).sum(2).reshape(len(y), -1)
-            size = sizes * (1 + np.abs(up) + np.abs(gate))
-            y = gate * np.exp(-np.logaddexp(0, -gate)) * up
-        y = y + self.out if case.epilogue == "add" else y
-        expected = self.out.astype(np.float64)
-        expected[:live] = y[:live]
-        return expected, size
+        bias = self.bias if case.bias else None
+        return linear(x, self.w, bias, case.epilogue, self.out, live)
 
 
 def check(inputs: Inputs, batch: int, live: int) -> None:

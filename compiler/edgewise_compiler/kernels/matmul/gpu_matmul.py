@@ -8,6 +8,7 @@ the tile, so the height of tiles, other rows and where a chunk was cut change no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -154,8 +155,12 @@ class _Kernel:
         for i in range(rows):
             row = bind(thread.y * tile.rows + down + SIDE * i)
             with when(row < self.live):
-                totals = [sums[i * columns + j] for j in range(columns)]
-                self._finish(totals, row, across, epilogue, first, bias)
+
+                def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
+                    return self._value(sums[at + j], column, bias)
+
+                height = self.weights.rows
+                write_outputs(thread, self.named["out"], height, value, row, epilogue, first)
 
     def _slot(self, row: TirExpr, vector: TirExpr) -> TirExpr:
         """Where a vector of a tile's row lies: turned by the row, so that banks do not collide."""
@@ -208,35 +213,41 @@ class _Kernel:
             four = bind(fma(lane(x, c), lane(w, c), four))
         store(sums, sums[at] + cast(four, "float32"), at)
 
-    def _finish(
-        self,
-        totals: list[TirExpr],
-        row: TirExpr,
-        across: TirExpr,
-        epilogue: str,
-        first: int,
-        bias: bool,
-    ) -> None:
-        """Writes a row's outputs of this thread, every 16th column of the tile."""
-        out, start = self.named["out"], bind(self.thread.x * COLUMNS + across)
+    def _value(self, total: TirExpr, column: TirExpr, bias: bool) -> TirExpr:
+        """What a sum stands for: scaled back from float16 tiles, with the column's bias."""
+        shift = self.named["bias"][column] if bias else f32(0.0)
+        if self.tile.half:
+            return bind(fma(total, f32(HALF_SCALE), shift))
+        return bind(total + shift) if bias else total
 
-        def biased(j: int) -> TirExpr:
-            shift = self.named["bias"][start + SIDE * j] if bias else f32(0.0)
-            if self.tile.half:
-                return bind(fma(totals[j], f32(HALF_SCALE), shift))
-            return bind(totals[j] + shift) if bias else totals[j]
 
-        if epilogue == "swiglu":
-            # Panels of 16 gate rows and of their 16 up rows alternate.
-            for j in range(0, len(totals), 2):
-                with when(start + SIDE * j < self.weights.rows):
-                    gate, up = biased(j), biased(j + 1)
-                    value = silu(gate) * up
-                    at = self.thread.x * (COLUMNS // 2) + SIDE * (j // 2) + across + first // 2
-                    store(out, value, row, at)
-            return
-        for j in range(len(totals)):
-            with when(start + SIDE * j < self.weights.rows):
-                at = bind(start + (SIDE * j + first))
-                value = biased(j)
-                store(out, out[row, at] + value if epilogue == "add" else value, row, at)
+def write_outputs(
+    thread: Thread,
+    out: Buffer,
+    height: int,
+    value: Callable[[int, TirExpr], TirExpr],
+    row: TirExpr,
+    epilogue: str,
+    first: int,
+) -> None:
+    """Writes this thread's outputs of a row: every 16th column of its workgroup's tile.
+
+    Args:
+        height: rows of the packed matrix; columns of the tile beyond them do not exist.
+        value: the j-th output and its packed row, to its value.
+    """
+    across = thread.t % SIDE
+    start = bind(thread.x * COLUMNS + across)
+    outputs = COLUMNS // SIDE
+    if epilogue == "swiglu":
+        # Panels of 16 gate rows and of their 16 up rows alternate.
+        for j in range(0, outputs, 2):
+            with when(start + SIDE * j < height):
+                gate, up = value(j, start + SIDE * j), value(j + 1, start + SIDE * (j + 1))
+                at = thread.x * (COLUMNS // 2) + SIDE * (j // 2) + across + first // 2
+                store(out, silu(gate) * up, row, at)
+        return
+    for j in range(outputs):
+        with when(start + SIDE * j < height):
+            at, found = bind(start + (SIDE * j + first)), value(j, start + SIDE * j)
+            store(out, out[row, at] + found if epilogue == "add" else found, row, at)

@@ -29,7 +29,6 @@ from edgewise_compiler.kernels.gpu import (
     lane,
     local,
     shared,
-    silu,
     store,
     u32,
     wgsl,
@@ -41,6 +40,7 @@ from edgewise_compiler.kernels.matmul.gpu_matmul import (
     MANY_ROWS,
     SIDE,
     THREADS,
+    write_outputs,
 )
 from edgewise_compiler.kernels.matmul.gpu_weights import GROUP, VECTORS, GpuWeights
 
@@ -186,8 +186,12 @@ class _Kernel:
         for i in range(rows):
             row = bind(thread.y * self.rows + down + SIDE * i)
             with when(row < self.live):
-                totals = [sums[i * columns + j] for j in range(columns)]
-                self._finish(totals, row, across, epilogue, first, bias)
+
+                def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
+                    return bind(sums[at + j] + self.named["bias"][column]) if bias else sums[at + j]
+
+                height = self.weights.rows
+                write_outputs(thread, self.named["out"], height, value, row, epilogue, first)
 
     def _load_x(self, xs: Buffer, x_scales: Buffer, g: TirExpr) -> None:
         t, last = self.thread.t, self.live - 1
@@ -222,32 +226,3 @@ class _Kernel:
         with when(part == 0):
             packed = [self.named["weight"], self.named["scale"]]
             store(w_scales, weights.scale(packed, source, g), row)
-
-    def _finish(
-        self,
-        totals: list[TirExpr],
-        row: TirExpr,
-        across: TirExpr,
-        epilogue: str,
-        first: int,
-        bias: bool,
-    ) -> None:
-        """Writes a row's outputs of this thread, every 16th column of the tile."""
-        out, start = self.named["out"], bind(self.thread.x * COLUMNS + across)
-
-        def biased(j: int) -> TirExpr:
-            return bind(totals[j] + self.named["bias"][start + SIDE * j]) if bias else totals[j]
-
-        if epilogue == "swiglu":
-            for j in range(0, len(totals), 2):
-                with when(start + SIDE * j < self.weights.rows):
-                    gate, up = biased(j), biased(j + 1)
-                    value = silu(gate) * up
-                    at = self.thread.x * (COLUMNS // 2) + SIDE * (j // 2) + across + first // 2
-                    store(out, value, row, at)
-            return
-        for j in range(len(totals)):
-            with when(start + SIDE * j < self.weights.rows):
-                at = bind(start + (SIDE * j + first))
-                value = biased(j)
-                store(out, out[row, at] + value if epilogue == "add" else value, row, at)
