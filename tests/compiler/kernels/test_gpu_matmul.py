@@ -103,6 +103,20 @@ def test_a_row_has_the_same_bits_in_either_tile_and_any_company(case: Case) -> N
         np.testing.assert_array_equal(np.roll(whole, 5, axis=0), moved)
 
 
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("K", [96, 128])
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_stays_alone(half: bool, K: int, few: bool, value: float) -> None:
+    inputs = Inputs(Case(32, K, "q4", half=half), seed=4)
+    clean = inputs.run(few, 5)
+    inputs.x[[2, 5]] = value  # a live row, and one that no longer counts
+    found = inputs.run(few, 5)
+    assert not np.isclose(found[2], clean[2]).any()
+    others = [0, 1, 3, 4]
+    np.testing.assert_array_equal(found[others], clean[others])
+
+
 def test_nothing_happens_without_rows() -> None:
     inputs = Inputs(Case(64, 96, "q4", "add"), seed=1)
     np.testing.assert_array_equal(inputs.run(False, 0), inputs.out)

@@ -32,6 +32,7 @@ from edgewise_compiler.kernels.gpu import (
     shared,
     silu,
     store,
+    wgsl,
     when,
 )
 from edgewise_compiler.kernels.matmul.gpu_weights import GROUP, VECTORS, GpuWeights
@@ -167,14 +168,14 @@ class _Kernel:
         return row * self.tile.vectors + (vector ^ (row & (VECTORS - 1)))
 
     def _load_x(self, xs: Buffer, stage: TirExpr) -> None:
-        tile, x = self.tile, self.named["x"]
+        tile = self.tile
         for start in range(0, tile.rows * tile.vectors, THREADS):
             index = bind(self.thread.t + start)
             row, v = bind(index // tile.vectors), bind(index % tile.vectors)
             source = bind(T.min(self.thread.y * tile.rows + row, self.live - 1))
             at = bind(stage * tile.vectors + v)
             with when(index < tile.rows * tile.vectors):
-                vector = self._inside(x[source, at], at)
+                vector = self._inside(source, at)
                 if tile.half:
                     most = number(HALF_MAX, "float32x4")
                     scaled = vector * number(1 / HALF_SCALE, "float32x4")
@@ -196,11 +197,16 @@ class _Kernel:
                 v = bind(g * VECTORS + part * 2 + i)
                 store(ws, cast(vector, "float16") if tile.half else vector, self._slot(row, v))
 
-    def _inside(self, vector: TirExpr, at: TirExpr) -> TirExpr:
-        """Zero beyond the last column: an odd number of groups leaves half of the last stage."""
+    def _inside(self, row: TirExpr, at: TirExpr) -> TirExpr:
+        """Four columns of x; zero beyond the last, where an odd group leaves half of a stage.
+
+        Chosen and never multiplied: beyond a row lies another one, which may hold a NaN.
+        """
+        x, width = self.named["x"], self.weights.k // 4
         if self.weights.groups % self.tile.groups == 0:
-            return vector
-        return vector * T.Select(at < self.weights.k // 4, f32(1.0), f32(0.0))
+            return x[row, at]
+        inside = bind(x[row, T.min(at, width - 1)])
+        return wgsl("float32x4", "select", number(0.0, "float32x4"), inside, at < width)
 
     def _add(self, sums: Buffer, at: int, x: TirExpr, w: TirExpr) -> None:
         """Adds the products of four columns to one output's sum."""
