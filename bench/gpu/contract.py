@@ -31,8 +31,8 @@ STEPS = 3
 F32_LARGEST = 1e-3
 """Largest difference of a logit of float32 programs."""
 
-F16_NOISE = 5e-3
-"""Root mean square over the logits' deviation for programs that compute in float16."""
+NOISE = {"f16": 5e-3, "w4a8": 0.035, "w8a8": 0.035}
+"""Root mean square over the logits' deviation, for programs that round to float16 or int8."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _nearness(program: str, arithmetic: str, contract: Contract, expected: Float
         return Check(program, "logits as recorded", False, str(problem))
     largest = float(np.abs(error).max())
     noise = float(np.sqrt(np.mean(np.square(error, dtype=np.float64))) / expected.std())
-    passed = largest < F32_LARGEST if arithmetic == "f32" else noise < F16_NOISE
+    passed = largest < F32_LARGEST if arithmetic == "f32" else noise < NOISE[arithmetic]
     detail = f"largest {largest:.1e}, noise {noise:.1e} of the deviation"
     return Check(program, "logits as recorded", passed, detail)
 
