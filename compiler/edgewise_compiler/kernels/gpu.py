@@ -263,11 +263,6 @@ def half2(word: TirExpr) -> TirExpr:
     return wgsl("float32x2", "unpack2x16float", word)
 
 
-def bytes4(word: TirExpr) -> TirExpr:
-    """The four bytes of a uint32 as uint32x4, the lowest first."""
-    return wgsl("uint32x4", "unpack4xU8", word)
-
-
 def subgroup_size() -> TirExpr:
     """Threads of this thread's subgroup, uint32: a power of two from 4 to 128.
 

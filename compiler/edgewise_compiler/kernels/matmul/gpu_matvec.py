@@ -22,13 +22,13 @@ from edgewise_compiler.kernels.gpu import (
     Launch,
     Thread,
     bind,
-    exp2,
     f32,
     fma,
     gpu_kernel,
     lane,
     local,
     number,
+    silu,
     store,
     when,
 )
@@ -38,8 +38,6 @@ from edgewise_compiler.kernels.matmul.gpu_weights import GpuWeights
 THREADS = 64
 OCTET = 8  # columns
 PANEL = 16  # gate and up rows alternate by so many
-LOG2E = 1.4426950408889634
-MAX_EXPONENT = 126.0  # WGSL knows no infinity to divide by
 # Octets of a row from which 64 lanes have enough to do each.
 LONG_ROW = 256
 # Workgroups from which a thread takes four output rows: fewer would leave processors idle.
@@ -293,7 +291,7 @@ class _Kernel:
                 if paired:
                     gate_row = _gate_row(at)
                     gate = total(column, gate_row)
-                    value = _swiglu(gate, total(column + columns, gate_row + PANEL))
+                    value = bind(silu(gate) * total(column + columns, gate_row + PANEL))
                 else:
                     value = total(column, at)
                 place = bind(at + (first // 2 if paired else first))
@@ -303,8 +301,3 @@ class _Kernel:
 def _gate_row(f: TirExpr) -> TirExpr:
     """The packed row of gate f; its up row lies a panel further."""
     return bind(f // PANEL * (2 * PANEL) + f % PANEL)
-
-
-def _swiglu(gate: TirExpr, up: TirExpr) -> TirExpr:
-    power = bind(exp2(T.min(gate * f32(-LOG2E), f32(MAX_EXPONENT))))
-    return bind(bind(gate / (f32(1.0) + power)) * up)
