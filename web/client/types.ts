@@ -1,0 +1,159 @@
+/** What the library's users see; plain data, so that it crosses between the page and its worker. */
+
+export interface Message {
+  readonly role: "system" | "user" | "assistant" | "tool" | (string & {});
+  readonly content: string;
+}
+
+/** How a generation chooses tokens and when it ends. What is left out is the model's own default. */
+export interface GenerateOptions {
+  /** Tokens to generate at most; fewer where the context ends first. */
+  readonly maxTokens?: number;
+  /** 0 chooses the likeliest token. */
+  readonly temperature?: number;
+  /** Keep the k likeliest tokens; 0 keeps all. */
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly minP?: number;
+  readonly repetitionPenalty?: number;
+  readonly presencePenalty?: number;
+  readonly frequencyPenalty?: number;
+  /** Token id to what is added to its logit. */
+  readonly logitBias?: Readonly<Record<number, number>>;
+  /** Of the random numbers, below 2^64; the same seed and request give the same text. */
+  readonly seed?: number | bigint;
+  /** End before the first of these strings. */
+  readonly stop?: string | readonly string[];
+  readonly stopTokenIds?: readonly number[];
+  /** Go on past the model's end tokens. */
+  readonly ignoreEos?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export type FinishReason = "stop" | "length" | "cancelled";
+
+export interface Usage {
+  readonly promptTokens: number;
+  /** Tokens of the prompt whose KV pages were there already. */
+  readonly cachedTokens: number;
+  readonly completionTokens: number;
+  readonly totalTokens: number;
+}
+
+/** Milliseconds and tokens per second; `ttftMs` runs from the request to its first token. */
+export interface Timings {
+  readonly ttftMs: number;
+  readonly prefillMs: number;
+  readonly decodeMs: number;
+  readonly prefillTokensPerSecond: number;
+  /** Of the tokens after the first, which belongs to the prefill; 0 where there is none. */
+  readonly decodeTokensPerSecond: number;
+  readonly decodeTokens: number;
+}
+
+export interface Completion {
+  readonly text: string;
+  readonly tokenIds: readonly number[];
+  readonly finishReason: FinishReason;
+  readonly usage: Usage;
+  readonly timings: Timings;
+  /** Decimal digits of the seed that gives the same text again. */
+  readonly seed: string;
+}
+
+/** A running generation: iterate it for pieces of text; leaving the loop early stops it. */
+export interface Generation extends AsyncIterable<string> {
+  /** Resolves when it has ended, however it did; rejects with an EdgewiseError. */
+  readonly completion: Promise<Completion>;
+  /** End it where it is; `completion` then says `cancelled`. */
+  stop(): void;
+}
+
+export type LoadPhase = "manifest" | "device" | "kernels" | "tuning" | "weights" | "ready";
+
+export interface LoadProgress {
+  readonly phase: LoadPhase;
+  /** What of the phase is done: bytes for `weights`, otherwise steps. */
+  readonly done: number;
+  readonly total: number;
+  /** Bytes of `done` that came from this device's storage, not from the network. */
+  readonly cached: number;
+}
+
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export interface LoadOptions {
+  readonly onProgress?: (progress: LoadProgress) => void;
+  /** Hears what does not keep the model from running, such as storage that is full. */
+  readonly onWarning?: (warning: Warning) => void;
+  /** Aborts loading; what has been downloaded is kept. */
+  readonly signal?: AbortSignal;
+  /** Id of a program of the bundle; by default the fastest that fits the adapter. */
+  readonly program?: string;
+  /** Most tokens of one conversation; by default all that the bundle allows. */
+  readonly context?: number;
+  /** URL of the worker script, where a bundler does not find it by itself. */
+  readonly workerUrl?: string | URL;
+}
+
+export interface AdapterLimits {
+  readonly maxBufferSize: number;
+  readonly maxStorageBufferBindingSize: number;
+  readonly maxComputeInvocationsPerWorkgroup: number;
+  readonly maxComputeWorkgroupStorageSize: number;
+  readonly maxStorageBuffersPerShaderStage: number;
+}
+
+/** What this browser's WebGPU adapter is and has; `reason` says in plain words why there is none. */
+export interface AdapterReport {
+  readonly available: boolean;
+  readonly reason: string;
+  readonly name: string;
+  readonly vendor: string;
+  readonly architecture: string;
+  readonly features: readonly string[];
+  /** A software adapter, slow. */
+  readonly fallback: boolean;
+  readonly limits: AdapterLimits;
+  readonly subgroupMinSize: number | null;
+  readonly subgroupMaxSize: number | null;
+  /** Names the adapter and its features, for what is remembered about it. */
+  readonly key: string;
+}
+
+export interface EngineInfo {
+  readonly name: string;
+  readonly family: string;
+  readonly quant: string;
+  readonly program: string;
+  readonly adapter: AdapterReport;
+  /** Where weights are kept: `memory` means that they are gone with the page. */
+  readonly storage: "opfs" | "indexeddb" | "memory";
+  /** Most tokens of prompt and answer together. */
+  readonly context: number;
+  readonly pages: number;
+  readonly memory: Readonly<Record<"param" | "state" | "input" | "output" | "scratch", number>>;
+}
+
+/** Counters since loading. */
+export interface EngineStats {
+  readonly submits: number;
+  readonly dispatches: number;
+  readonly buffers: number;
+  readonly bindGroups: number;
+  readonly pipelines: number;
+  readonly readbacks: number;
+  readonly pagesFree: number;
+  readonly pagesCached: number;
+  readonly running: number;
+  readonly waiting: number;
+  readonly prefixQueriedTokens: number;
+  readonly prefixHitTokens: number;
+  /** Most bytes of weights that the loader held at once. */
+  readonly loaderPeakBytes: number;
+  readonly deviceLosses: number;
+}
