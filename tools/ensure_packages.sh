@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What the tests need beside Python packages: Mesa's lavapipe, a GPU in software, with the Vulkan
-# loader; and Node with npm for the shader checker. Installs what is missing where that is allowed,
-# and otherwise says what to install. macOS has Metal and needs only Node there (untested).
+# loader; Node with npm for web/ and the shader checker; Chromium for the tests in a browser, with a C
+# compiler for what they preload into it. Installs what is missing where that is allowed, and otherwise
+# says what to install. macOS has Metal and needs only Node and Chrome there (untested).
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin # ldconfig, which users may not have on theirs
 
-NODE=18 # the oldest version the checker runs on
+NODE=20 # the oldest version that web/ runs on
 
 lavapipe() {
     local folder
@@ -24,10 +25,21 @@ node_with_npm() {
         node -e "process.exit(parseInt(process.versions.node) < $NODE ? 1 : 0)"
 }
 
+browser() {
+    [ -n "${EDGEWISE_CHROMIUM:-}" ] || # web/tests/browser/launch.ts looks for the same names
+        command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null
+}
+
+c_compiler() {
+    echo 'int main(void) { return 0; }' | gcc -x c -o /dev/null - 2>/dev/null
+}
+
 missing_packages() {
     if [ "$(uname -s)" = Linux ]; then
         lavapipe || echo mesa-vulkan-drivers
         vulkan_loader || echo libvulkan1
+        c_compiler || echo gcc libc6-dev
+        browser || echo chromium
     fi
     node_with_npm || echo nodejs npm
 }
@@ -36,7 +48,7 @@ packages=$(missing_packages | xargs)
 [ -n "$packages" ] || exit 0
 
 stop() {
-    echo "The tests need Mesa's lavapipe, the Vulkan loader, and Node $NODE or newer with npm."
+    echo "The tests need Mesa's lavapipe, the Vulkan loader, gcc, Chromium, and Node $NODE or newer with npm."
     echo "$1 $packages"
     exit 1
 }
@@ -51,7 +63,7 @@ else
     stop "Some of it is missing. Run: sudo apt-get install"
 fi
 
-echo "Installing what tests of GPU programs need: $packages (once)"
+echo "Installing what tests of GPU programs and browsers need: $packages (once)"
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes "$@" >/dev/null
 }
