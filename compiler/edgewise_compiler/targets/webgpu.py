@@ -20,6 +20,7 @@ from edgewise_compiler.kernels.gpu import Launch
 from edgewise_compiler.kernels.matmul.gpu_matmul import gpu_matmul
 from edgewise_compiler.kernels.matmul.gpu_matmul_int8 import gpu_matmul_int8, gpu_quantize
 from edgewise_compiler.kernels.matmul.gpu_matvec import gpu_matvec
+from edgewise_compiler.kernels.matmul.gpu_serial import gpu_serial
 from edgewise_compiler.kernels.sampling.gpu_sample import gpu_sample_scratch, gpu_sampling
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.lowering import (
@@ -45,13 +46,15 @@ class Variant:
     """One WebGPU program: what it computes in, and which features it needs.
 
     ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
-    that prefill multiplies integers instead, for integer weights.
+    that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
+    linear waits for another, for adapters to which barriers are dear.
     """
 
     name: str
     half: bool
     subgroups: bool
     int8: bool = False
+    serial: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -80,6 +83,7 @@ VARIANTS = (
     Variant("webgpu-f16", half=True, subgroups=False),
     Variant("webgpu-f32-subgroups", half=False, subgroups=True),
     Variant("webgpu-f32", half=False, subgroups=False),
+    Variant("webgpu-f32-serial", half=False, subgroups=False, serial=True),
 )
 """Every program of float arithmetic, in order of preference."""
 
@@ -144,18 +148,22 @@ def _embed(low: GpuLowering, node: Node) -> Iterator[Call]:
 
 
 def _rms_norm(low: GpuLowering, node: Node) -> Iterator[Call]:
-    source = node.inputs[0]
-    if node.attrs.get("gather"):
-        raise CompileError(f"{node.label}: no kernel gathers and normalizes by itself.")
+    source, rows = node.inputs[0], node.output.rows
+    gather = bool(node.attrs.get("gather"))
     launch = gpu_rms_norm(
-        low.row_bound(source), source.width, node.attrs["eps"], subgroups=low.variant.subgroups
+        low.row_bound(source),
+        source.width,
+        node.attrs["eps"],
+        subgroups=low.variant.subgroups,
+        gather=low.bounds.batch if gather else 0,
     )
     arguments = (
         *read(low.value(source), low.params[f"{node.params[0]}.weight"]),
+        *(read(low.step_tensor("logit_rows")) if gather else ()),
         *to("write", low.value(node.output)),
         *read(low.step_tensor("step")),
     )
-    moved, flops = mul("n", source.width * 8), mul("n", source.width * 4)
+    moved, flops = mul(rows, source.width * 8), mul(rows, source.width * 4)
     yield _call(launch, arguments, node.label, moved, flops)
 
 
@@ -192,6 +200,21 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
                 first=part.first,
             )
             extra: tuple[Tensor, ...] = ()
+        elif low.variant.serial:
+            launch = gpu_serial(
+                low.row_bound(source),
+                part.rows,
+                source.width,
+                low.scheme,
+                single=low.few and not many_rows,
+                bound=low.bounds.rows if many_rows else low.bounds.batch,
+                epilogue=epilogue,
+                bias=bias,
+                rows=0 if out.rows == "n" else 2,
+                out_width=out.width,
+                first=part.first,
+            )
+            extra = ()
         elif many_rows:
             launch = gpu_matmul(
                 low.bounds.rows,
@@ -392,6 +415,10 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
             made.append(make(operation, low))
         entries[operation] = tuple(chosen)
 
+    if low.variant.serial:
+        # Its norms are launches of their own: every thread of a linear would repeat them.
+        few = many
+
     def prefill(name: str, low: GpuLowering) -> PlanCalls:
         return PlanCalls(name, lower_graph(low, many["layers"], many_rows=True))
 
@@ -404,7 +431,11 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         calls = (*embedding, *layers, *head, *sampling_calls(low, advance=True))
         return PlanCalls(name, calls, repeats=True)
 
-    versions("prefill", "n", FEW_ROWS, rows, prefill)
+    if low.variant.serial:
+        made.append(prefill("prefill", low))
+        entries["prefill"] = (("n", (1, rows), "prefill"),)
+    else:
+        versions("prefill", "n", FEW_ROWS, rows, prefill)
     versions("logits", "r", 1, batch, logits)
     versions("decode", "b", 1, batch, decode)
     made.append(PlanCalls("sample", sampling_calls(low, advance=False)))

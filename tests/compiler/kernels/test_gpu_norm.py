@@ -51,3 +51,14 @@ def test_a_row_has_the_same_bits_at_every_subgroup_width_and_without(H: int) -> 
     for width in emulated.WIDTHS:
         y = emulated.run(kernel, arrays, width=width, n=N)[2]
         np.testing.assert_array_equal(y, expected, err_msg=str(width))
+
+
+def test_gathered_rows_have_the_bits_of_rows_in_place() -> None:
+    x = np.random.default_rng(1).standard_normal((N, 96), np.float32)
+    weight, rows = np.ones(96, np.float32), np.array([5, 0, 3, 3], np.int32)
+    step = np.array([N, 1, 3, 0, 0, 0, 0, 0], np.int32)
+    whole = run(gpu_rms_norm(N, 96, EPS, subgroups=False), [x, weight, np.zeros_like(x), step], n=N)
+    kernel = gpu_rms_norm(N, 96, EPS, subgroups=False, gather=4)
+    y = run(kernel, [x, weight, rows, np.zeros((4, 96), np.float32), step], r=3)[3]
+    np.testing.assert_array_equal(y[:3], whole[2][rows[:3]])
+    np.testing.assert_array_equal(y[3:], 0)

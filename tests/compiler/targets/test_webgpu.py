@@ -27,7 +27,7 @@ LAYERS = 5
 BOUNDS = Bounds(rows=512, batch=8, context=1024)
 DEMO = Path(__file__).parents[3] / "examples/demo-model"
 SAMPLING = 5
-NAMES = [variant.name for variant in variants_for("q4")]
+NAMES = [variant.name for variant in variants_for("q4") if not variant.serial]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,22 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
         "logits": 1,
         "decode_few": 1 + 7 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 7 * LAYERS + 1 + SAMPLING,
+        "sample": SAMPLING,
+    }
+
+
+def test_serial_programs_launch_their_norms_and_have_one_prefill(
+    made: Callable[[str, str], Plans],
+) -> None:
+    found = {p: len(s.steps) for p, s in made("q4", "webgpu-f32-serial").items()}
+    decode = 1 + 9 * LAYERS + 2 + SAMPLING
+    assert found == {
+        "embed": 1,
+        "prefill": 8 * LAYERS,
+        "logits_few": 2,
+        "logits": 2,
+        "decode_few": decode,
+        "decode": decode,
         "sample": SAMPLING,
     }
 

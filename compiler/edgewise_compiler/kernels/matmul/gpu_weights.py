@@ -102,15 +102,26 @@ class GpuWeights:
 
         Loads, conversions and the scale are bound where this is called.
         """
-        words = self._words(buffers[0], row, g)
-        return words, self.scale(buffers, row, g) if self.scaled else None
+        words = self.group_words(buffers[0], row, g)
+        vectors = [v for octet in range(GROUP // 8) for v in self.unpack_octet(words, octet)]
+        return vectors, self.scale(buffers, row, g) if self.scaled else None
 
-    def _words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
+    def group_words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
+        """What is stored of columns 32g to 32g+31 of a row, for `unpack_octet`.
+
+        Args:
+            weight: the first of `arguments`.
+        """
         count = GROUP // _COLUMNS[self.scheme] // 4
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
         if self.scheme == "f32":
             return loaded
-        return self.unpack([bind(lane(vector, i)) for vector in loaded for i in range(4)])
+        return [bind(lane(vector, i)) for vector in loaded for i in range(4)]
+
+    def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
+        """Columns 8·octet to 8·octet+7 of a group as two float32x4, unscaled."""
+        each = len(words) * 8 // GROUP
+        return self.unpack(list(words[octet * each : (octet + 1) * each]))
 
     def unpack(self, words: list[Expr]) -> list[Expr]:
         """Words of 32 bits as float32x4, unscaled, in the order of the columns."""
