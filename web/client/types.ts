@@ -86,10 +86,15 @@ export interface Warning {
   readonly remedy: string;
 }
 
+/** `recovering` while a lost device is made anew; `failed` where that did not work. */
+export type EngineStatus = "ready" | "recovering" | "failed";
+
 export interface LoadOptions {
   readonly onProgress?: (progress: LoadProgress) => void;
   /** Hears what does not keep the model from running, such as storage that is full. */
   readonly onWarning?: (warning: Warning) => void;
+  /** Hears of the device being lost and found again; running answers go on by themselves. */
+  readonly onStatus?: (status: EngineStatus) => void;
   /** Aborts loading; what has been downloaded is kept. */
   readonly signal?: AbortSignal;
   /** Id of a program of the bundle; by default the fastest that fits the adapter. */

@@ -1,0 +1,131 @@
+import { probe } from "../device/adapter.ts";
+import { EdgewiseError } from "../errors.ts";
+import type { FromWorker, Prompt, Sampling } from "../worker/protocol.ts";
+import { Calls } from "./calls.ts";
+import { Pieces } from "./generation.ts";
+import type {
+  AdapterReport,
+  Completion,
+  EngineInfo,
+  EngineStats,
+  GenerateOptions,
+  Generation,
+  LoadOptions,
+  Message,
+} from "./types.ts";
+
+/**
+ * A compiled model in this tab. It runs in a worker of its own, so the page stays responsive.
+ *
+ *     const engine = await Engine.load("/bundles/demo-q4/");
+ *     for await (const text of engine.chat([{ role: "user", content: "Hello" }])) show(text);
+ *
+ * Several generations may run at once: they are decoded together, and what one says does not
+ * depend on the others. Errors are `EdgewiseError`s with a code, a message and what to do.
+ */
+export class Engine {
+  /** What was loaded, and on what it runs. */
+  readonly info: EngineInfo;
+  private readonly calls: Calls;
+
+  private constructor(info: EngineInfo, calls: Calls) {
+    this.info = info;
+    this.calls = calls;
+  }
+
+  /** What WebGPU offers here, or in plain words why it offers nothing. Never rejects. */
+  static async probe(): Promise<AdapterReport> {
+    return (await probe(navigator.gpu)).report;
+  }
+
+  /**
+   * Load a bundle: choose a program for this adapter, compile it, fetch what is not here yet.
+   *
+   * @param url the bundle's folder, such as `/bundles/demo-q4/`.
+   * @throws EdgewiseError among others `device.adapter` (no WebGPU), `device.memory`,
+   *   `store.network`, `bundle.checksum`, `load.aborted`.
+   */
+  static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
+    const { signal, onProgress, onWarning, onStatus, program, context } = options;
+    if (signal?.aborted) throw aborted();
+    const calls = new Calls(startWorker(options.workerUrl), (message: FromWorker) => {
+      if (message.type === "progress") onProgress?.(message.progress);
+      else if (message.type === "warning") onWarning?.(message.warning);
+      else if (message.type === "status") onStatus?.(message.status);
+    });
+    const request = {
+      url: new URL(url, document.baseURI).href,
+      ...(program === undefined ? {} : { program }),
+      ...(context === undefined ? {} : { context }),
+    };
+    const { id, answer } = calls.send({ type: "load", request });
+    const stop = () => calls.stop(id);
+    signal?.addEventListener("abort", stop, { once: true });
+    try {
+      return new Engine((await answer) as EngineInfo, calls);
+    } catch (error) {
+      calls.end(EdgewiseError.from(error, "load.failed", "Loading failed"));
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+    }
+  }
+
+  /** Answer a conversation, written down as the model's chat template says. */
+  chat(messages: readonly Message[], options: GenerateOptions = {}): Generation {
+    return this.start({ kind: "chat", messages }, options);
+  }
+
+  /** Go on from a text, or from token ids. */
+  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
+    return this.start(
+      typeof prompt === "string"
+        ? { kind: "text", text: prompt }
+        : { kind: "tokens", tokens: prompt },
+      options,
+    );
+  }
+
+  /** Counters since loading. */
+  async stats(): Promise<EngineStats> {
+    return (await this.calls.send({ type: "stats" }).answer) as EngineStats;
+  }
+
+  /** End what runs and give the memory back. Closing twice is fine. */
+  async close(): Promise<void> {
+    await this.calls.send({ type: "close" }).answer.catch(() => null);
+    this.calls.end(
+      new EdgewiseError("device.closed", "The engine is closed.", "Load the model again."),
+    );
+  }
+
+  private start(prompt: Prompt, options: GenerateOptions): Generation {
+    const { signal, ...sampling } = options;
+    return new Pieces((onPiece) => {
+      const { id, answer } = this.calls.send(
+        { type: "generate", prompt, sampling: sampling satisfies Sampling },
+        onPiece,
+      );
+      const stop = () => this.calls.stop(id);
+      if (signal?.aborted) stop();
+      signal?.addEventListener("abort", stop, { once: true });
+      const completion = answer.finally(() => signal?.removeEventListener("abort", stop));
+      return { completion: completion as Promise<Completion>, stop };
+    });
+  }
+}
+
+function startWorker(url: string | URL | undefined): Worker {
+  // A bundler finds the worker only where the whole expression is written out.
+  if (url === undefined) {
+    return new Worker(new URL("../worker/worker.ts", import.meta.url), {
+      type: "module",
+      name: "edgewise",
+    });
+  }
+  return new Worker(url, { type: "module", name: "edgewise" });
+}
+
+function aborted(): EdgewiseError {
+  return new EdgewiseError("load.aborted", "Loading was cancelled.", "Load again to go on.");
+}

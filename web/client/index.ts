@@ -1,0 +1,3 @@
+export { EdgewiseError } from "../errors.ts";
+export { Engine } from "./engine.ts";
+export type * from "./types.ts";

@@ -1,0 +1,53 @@
+/** What a page and its worker say to each other; everything is plain data. */
+
+import type {
+  AdapterReport,
+  Completion,
+  EngineInfo,
+  EngineStats,
+  EngineStatus,
+  GenerateOptions,
+  LoadProgress,
+  Message,
+  Warning,
+} from "../client/types.ts";
+import type { ErrorJson } from "../errors.ts";
+
+/** What of `LoadOptions` the worker needs. */
+export interface LoadRequest {
+  readonly url: string;
+  readonly program?: string;
+  readonly context?: number;
+}
+
+export type Prompt =
+  | { readonly kind: "chat"; readonly messages: readonly Message[] }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tokens"; readonly tokens: readonly number[] };
+
+/** `GenerateOptions` without what cannot be cloned. */
+export type Sampling = Omit<GenerateOptions, "signal">;
+
+export type ToWorker =
+  | { readonly type: "load"; readonly id: number; readonly request: LoadRequest }
+  | {
+      readonly type: "generate";
+      readonly id: number;
+      readonly prompt: Prompt;
+      readonly sampling: Sampling;
+    }
+  | { readonly type: "stats"; readonly id: number }
+  | { readonly type: "close"; readonly id: number }
+  /** Ends the load or generation with this id. */
+  | { readonly type: "stop"; readonly id: number };
+
+export type FromWorker =
+  | { readonly type: "progress"; readonly progress: LoadProgress }
+  | { readonly type: "warning"; readonly warning: Warning }
+  | { readonly type: "status"; readonly status: EngineStatus }
+  | { readonly type: "piece"; readonly id: number; readonly text: string }
+  | { readonly type: "done"; readonly id: number; readonly value: Answer }
+  | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };
+
+/** What a request comes to, by the type of the request. */
+export type Answer = EngineInfo | Completion | EngineStats | AdapterReport | null;
