@@ -1,0 +1,119 @@
+/** Before all browser tests: builds the app and the test pages, compiles bundles, starts the host. */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { build } from "vite";
+import type { TestProject } from "vitest/node";
+import { BUILD, REPOSITORY } from "./launch.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Where `edgewise serve` listens, without a slash at the end. */
+    host: string;
+    /** Path of what tests/browser/expected.py wrote. */
+    expected: string;
+    /** Folder of the bundles that are served. */
+    bundles: string;
+  }
+}
+
+const WEB = join(REPOSITORY, "web");
+
+export const PAGES = join(BUILD, "pages");
+
+/** Called once by vitest; what it returns ends the host. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  execFileSync("npm", ["run", "--silent", "build:app"], { cwd: WEB, stdio: "inherit" });
+  await buildPages();
+  const port = await freePort();
+  const host = spawn(python(), ["-m", "tests.browser.host", BUILD, String(port)], {
+    cwd: REPOSITORY,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const made = await firstLine(host);
+  const url = `http://127.0.0.1:${port}`;
+  await answers(`${url}/api/bundles`, host);
+  project.provide("host", url);
+  project.provide("expected", made.expected);
+  project.provide("bundles", made.bundles);
+  return () => ended(host);
+}
+
+/** The page that gives tests the library itself, in `PAGES`; see pages/library.ts. */
+async function buildPages(): Promise<void> {
+  await build({
+    root: join(import.meta.dirname, "pages"),
+    configFile: false,
+    logLevel: "error",
+    base: "/test/",
+    worker: { format: "es" },
+    build: {
+      outDir: PAGES,
+      emptyOutDir: true,
+      target: "es2023",
+      modulePreload: { polyfill: false },
+      rolldownOptions: { input: join(import.meta.dirname, "pages", "library.html") },
+    },
+  });
+}
+
+function python(): string {
+  const named = process.env["EDGEWISE_PYTHON"];
+  const path = named ?? join(REPOSITORY, ".venv", "bin", "python");
+  if (!named && !existsSync(path)) throw new Error(`no ${path}: set EDGEWISE_PYTHON or run make`);
+  return path;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      const port = typeof address === "object" && address ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+interface Made {
+  readonly expected: string;
+  readonly bundles: string;
+}
+
+/** The host's first line that is JSON, which it writes when bundles and expectations are there. */
+function firstLine(host: ChildProcess): Promise<Made> {
+  return new Promise((resolve, reject) => {
+    const { stdout } = host;
+    if (stdout === null) throw new Error("the host has no stdout");
+    createInterface(stdout).on("line", (line) => {
+      if (line.startsWith("{")) resolve(JSON.parse(line));
+    });
+    host.once("exit", (code) => reject(new Error(`the host ended with status ${code}`)));
+  });
+}
+
+async function answers(url: string, host: ChildProcess): Promise<void> {
+  for (let waited = 0; waited < 30_000; waited += 100) {
+    if (host.exitCode !== null) throw new Error(`the host ended with status ${host.exitCode}`);
+    try {
+      if ((await fetch(url)).ok) return;
+    } catch {
+      // Not listening yet.
+    }
+    await delay(100);
+  }
+  throw new Error(`${url} did not answer within 30 s`);
+}
+
+function ended(host: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    if (host.exitCode !== null) return resolve();
+    host.once("exit", () => resolve());
+    host.kill("SIGINT");
+    setTimeout(() => host.kill("SIGKILL"), 10_000).unref();
+  });
+}

@@ -1,0 +1,37 @@
+/** The npm package: `dist/index.js` for pages and `dist/worker.js`, which it starts. */
+
+import { resolve } from "node:path";
+import { defineConfig, type Plugin } from "vite";
+
+const here = import.meta.dirname;
+const WORKER = 'new URL("../worker/worker.ts", import.meta.url)';
+
+/** The worker is an entry of its own, for the user's bundler to find: not inlined by ours. */
+const ownWorker: Plugin = {
+  name: "own-worker",
+  enforce: "pre",
+  transform(code, id) {
+    if (!id.endsWith("client/engine.ts")) return null;
+    if (!code.includes(WORKER)) throw new Error(`client/engine.ts no longer says ${WORKER}`);
+    return code.replace(WORKER, 'new URL(/* @vite-ignore */ "./worker.js", import.meta.url)');
+  },
+};
+
+export default defineConfig({
+  root: here,
+  publicDir: false,
+  plugins: [ownWorker],
+  build: {
+    target: "es2022",
+    outDir: "dist",
+    emptyOutDir: true,
+    sourcemap: true,
+    lib: {
+      formats: ["es"],
+      entry: {
+        index: resolve(here, "client/index.ts"),
+        worker: resolve(here, "worker/worker.ts"),
+      },
+    },
+  },
+});
