@@ -46,7 +46,7 @@ export class Engine {
    *   `store.network`, `bundle.checksum`, `load.aborted`.
    */
   static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
-    const { signal, onProgress, onWarning, onStatus, program, context } = options;
+    const { signal, onProgress, onWarning, onStatus, program, context, maxBurst } = options;
     if (signal?.aborted) throw aborted();
     const calls = new Calls(startWorker(options.workerUrl), (message: FromWorker) => {
       if (message.type === "progress") onProgress?.(message.progress);
@@ -57,6 +57,7 @@ export class Engine {
       url: new URL(url, document.baseURI).href,
       ...(program === undefined ? {} : { program }),
       ...(context === undefined ? {} : { context }),
+      ...(maxBurst === undefined ? {} : { maxBurst }),
     };
     const { id, answer } = calls.send({ type: "load", request });
     const stop = () => calls.stop(id);

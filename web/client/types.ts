@@ -101,6 +101,8 @@ export interface LoadOptions {
   readonly program?: string;
   /** Most tokens of one conversation; by default all that the bundle allows. */
   readonly context?: number;
+  /** Tokens decoded in one submission at most, 1 to 64; by default 8. */
+  readonly maxBurst?: number;
   /** URL of the worker script, where a bundler does not find it by itself. */
   readonly workerUrl?: string | URL;
 }

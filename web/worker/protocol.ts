@@ -18,6 +18,7 @@ export interface LoadRequest {
   readonly url: string;
   readonly program?: string;
   readonly context?: number;
+  readonly maxBurst?: number;
 }
 
 export type Prompt =

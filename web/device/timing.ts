@@ -1,0 +1,151 @@
+/** How long one kernel takes on this adapter, on buffers of its own: what programs are chosen by. */
+
+import { EdgewiseError } from "../errors.ts";
+import { bounds } from "../format/expr.ts";
+import type { Kernel, Plan, Step } from "../format/plan.ts";
+import type { Gpu } from "./gpu.ts";
+
+/** Browsers round timestamps to 0.1 ms: a round takes at least this long, in milliseconds. */
+const ROUND_MS = 4;
+const ROUNDS = 3;
+const MAX_REPEATS = 256;
+const UNIFORM = new Uint32Array(4).fill(0xffff_ffff);
+
+const BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, uint32: 4, float16: 2 };
+
+/** A kernel of a plan with its WGSL and the grid of one row in one sequence. */
+export interface Timed {
+  readonly kernel: Kernel;
+  readonly code: string;
+  readonly grid: readonly [number, number, number];
+  /** Bytes of each argument. */
+  readonly sizes: readonly number[];
+}
+
+/** A step of a plan, made ready for one row of one sequence that has seen one token. */
+export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Timed {
+  const one = new Map<string, readonly [number, number]>();
+  const most = new Map<string, readonly [number, number]>();
+  for (const symbol of plan.symbols) {
+    one.set(symbol.name, [symbol.min, symbol.min]);
+    // The state of one page is enough to find out how fast a kernel is.
+    most.set(symbol.name, symbol.kind === "load" ? [1, 1] : [symbol.max, symbol.max]);
+  }
+  const at = (dim: (typeof step.grid)[number]) => bounds(dim, one)[1];
+  return {
+    kernel,
+    code,
+    grid: [at(step.grid[0]), at(step.grid[1]), at(step.grid[2])],
+    sizes: kernel.args.map((arg) => {
+      const elements = arg.shape.reduce<number>((size, dim) => size * bounds(dim, most)[1], 1);
+      return Math.ceil((elements * (BYTES[arg.dtype] ?? 4)) / 16) * 16;
+    }),
+  };
+}
+
+/**
+ * Milliseconds of one launch, the least of three rounds. Compiling it is not counted.
+ *
+ * @throws EdgewiseError `device.kernel` where it does not compile, `device.lost`.
+ */
+export async function timeKernel(gpu: Gpu, { kernel, code, grid, sizes }: Timed): Promise<number> {
+  const { device } = gpu;
+  const buffers: GPUBuffer[] = [];
+  const queries = device.features.has("timestamp-query")
+    ? device.createQuerySet({ type: "timestamp", count: 2 })
+    : null;
+  try {
+    const layout = device.createBindGroupLayout({
+      entries: [
+        ...kernel.args.map(
+          (arg): GPUBufferBindingLayout => ({
+            type: arg.access === "read" ? "read-only-storage" : "storage",
+          }),
+        ),
+        { type: "uniform" } satisfies GPUBufferBindingLayout,
+      ].map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer })),
+    });
+    const pipeline = await gpu.race(
+      device.createComputePipelineAsync({
+        layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
+        compute: { module: device.createShaderModule({ code }), entryPoint: kernel.symbol },
+      }),
+    );
+    kernel.args.forEach((arg, i) => {
+      const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+      const buffer = device.createBuffer({ size: sizes[i] ?? 16, usage });
+      buffers.push(buffer);
+      if (arg.name === "step") device.queue.writeBuffer(buffer, 0, new Int32Array(4).fill(1));
+    });
+    const uniform = device.createBuffer({
+      size: UNIFORM.byteLength,
+      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+    });
+    device.queue.writeBuffer(uniform, 0, UNIFORM);
+    buffers.push(uniform);
+    const group = device.createBindGroup({
+      layout,
+      entries: buffers.map((buffer, binding) => ({ binding, resource: { buffer } })),
+    });
+    const round = async (repeats: number): Promise<number> => {
+      const encoder = device.createCommandEncoder();
+      const stamps = queries && {
+        timestampWrites: {
+          querySet: queries,
+          beginningOfPassWriteIndex: 0,
+          endOfPassWriteIndex: 1,
+        },
+      };
+      const pass = encoder.beginComputePass(stamps ?? {});
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, group);
+      for (let i = 0; i < repeats; i++) pass.dispatchWorkgroups(...grid);
+      pass.end();
+      const started = performance.now();
+      if (!queries) {
+        device.queue.submit([encoder.finish()]);
+        await gpu.race(device.queue.onSubmittedWorkDone());
+        return (performance.now() - started) / repeats;
+      }
+      return (await readStamps(gpu, encoder, queries)) / repeats;
+    };
+    const first = Math.max(await round(1), 1e-3);
+    const repeats = Math.max(1, Math.min(MAX_REPEATS, Math.ceil(ROUND_MS / first)));
+    let best = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < ROUNDS; i++) best = Math.min(best, await round(repeats));
+    return best;
+  } catch (error) {
+    throw EdgewiseError.from(error, "device.kernel", `The kernel ${kernel.symbol} cannot be timed`);
+  } finally {
+    for (const buffer of buffers) buffer.destroy();
+    queries?.destroy();
+  }
+}
+
+/** Submit; milliseconds between the two timestamps. */
+async function readStamps(
+  gpu: Gpu,
+  encoder: GPUCommandEncoder,
+  queries: GPUQuerySet,
+): Promise<number> {
+  const { device } = gpu;
+  const resolved = device.createBuffer({
+    size: 16,
+    usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC,
+  });
+  const landing = device.createBuffer({
+    size: 16,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+  });
+  try {
+    encoder.resolveQuerySet(queries, 0, 2, resolved, 0);
+    encoder.copyBufferToBuffer(resolved, 0, landing, 0, 16);
+    device.queue.submit([encoder.finish()]);
+    await gpu.race(landing.mapAsync(GPUMapMode.READ));
+    const [begin = 0n, end = 0n] = new BigUint64Array(landing.getMappedRange());
+    return Number(end - begin) / 1e6;
+  } finally {
+    resolved.destroy();
+    landing.destroy();
+  }
+}

@@ -1,0 +1,95 @@
+/** A launch as references see it: its arguments by name, with what they held before and after. */
+import type { Elements, LoadedProgram } from "../device/base.ts";
+import type { Kernel, Plan } from "../format/plan.ts";
+import { COLUMNS_PER_WORD, fromHalf, GROUP, type Scheme, unpackRow } from "./numbers.ts";
+import type { Call } from "./scenario.ts";
+
+/** One argument of a launch. */
+export interface Argument {
+  readonly name: string;
+  readonly buffer: string;
+  readonly offset: number;
+  readonly dtype: string;
+  /** Without load symbols, which only state has. */
+  readonly shape: readonly number[];
+  readonly written: boolean;
+  readonly state: boolean;
+}
+
+export interface Launch {
+  readonly program: LoadedProgram;
+  readonly call: Call;
+  readonly kernel: string;
+  /** `layers.3` of a label such as `layers.3.qkv`, empty outside of layers. */
+  readonly layer: string;
+  readonly arguments: ReadonlyMap<string, Argument>;
+  /** What an argument held before the launch; undefined where that is not known. */
+  before(name: string): Elements | undefined;
+  /** What the launch wrote there. */
+  after(name: string): Elements | undefined;
+  /** A parameter's row, unpacked, of the weight of this launch. */
+  weightRow(row: number): Promise<Float64Array>;
+  /** A whole float32 parameter. */
+  parameter(name: string): Promise<ArrayLike<number>>;
+}
+
+/** What the arguments of a plan's step are; names of arguments are the compiler's own, unnumbered. */
+export function argumentsOf(plan: Plan, kernel: Kernel, at: number): Argument[] {
+  const roles = new Map(plan.buffers.map((buffer) => [buffer.name, buffer.role]));
+  return (plan.steps[at]?.bindings ?? []).flatMap((binding, i) => {
+    const arg = kernel.args[i];
+    if (arg === undefined) return [];
+    return [
+      {
+        name: arg.name.replace(/^b\d+_(.*)_\d+$/, "$1"),
+        buffer: binding.buffer,
+        offset: binding.offset,
+        dtype: arg.dtype,
+        shape: arg.shape.map((extent) => (typeof extent === "number" ? extent : 0)),
+        written: arg.access !== "read",
+        state: roles.get(binding.buffer) === "state",
+      },
+    ];
+  });
+}
+
+/** Where an argument's contents are remembered: scratch is shared, so its place is its name. */
+export function placeOf(argument: Argument): string {
+  return `${argument.buffer}@${argument.offset}`;
+}
+
+/** Reads weights back from the device, each row once. */
+export function weightReader(program: LoadedProgram) {
+  const kept = new Map<string, Promise<Elements>>();
+  const read = (buffer: string, first: number, count: number) => {
+    const key = `${buffer}:${first}:${count}`;
+    const found = kept.get(key) ?? program.read(buffer, first, count);
+    kept.set(key, found);
+    return found;
+  };
+  return {
+    async row(weight: Argument, scale: Argument | undefined, row: number): Promise<Float64Array> {
+      const words = await read(weight.buffer, row, 1);
+      const scheme = schemeOf(weight, scale);
+      const groups = (words.length * COLUMNS_PER_WORD[scheme]) / GROUP;
+      if (scale === undefined) return unpackRow(scheme, words, () => 1);
+      const first = Math.floor((row * groups) / 2); // two float16 a word
+      const count = Math.floor((row * groups + groups - 1) / 2) - first + 1;
+      const packed = await read(scale.buffer, first, count);
+      return unpackRow(scheme, words, (group) => {
+        const at = row * groups + group - first * 2;
+        return fromHalf(((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff);
+      });
+    },
+    async whole(buffer: string, rows: number): Promise<ArrayLike<number>> {
+      return read(buffer, 0, rows);
+    },
+  };
+}
+
+function schemeOf(weight: Argument, scale: Argument | undefined): Scheme {
+  if (scale === undefined) return weight.dtype === "float32" ? "f32" : "f16";
+  // A row has a scale of half a word for each 32 columns: 4 words in q4, 8 in q8.
+  const words = (weight.shape[0] ?? 0) * (weight.shape[1] ?? 0);
+  return words / (scale.shape[0] ?? 1) === 8 ? "q4" : "q8";
+}

@@ -1,0 +1,277 @@
+/**
+ * What kernels should have computed, in float64, on a few rows and columns.
+ *
+ * Inputs are what the launches before actually wrote, so an error stays with the kernel that made
+ * it. A kernel is known by the first words of its name, its sizes by its arguments.
+ */
+import type { ModelInfo } from "../format/manifest.ts";
+import type { Launch } from "./launch.ts";
+import { relativeError, roundToHalf } from "./numbers.ts";
+import { rowsOf } from "./scenario.ts";
+
+export interface Checked {
+  /** Largest difference over the reference's root mean square; whole numbers: 0 or infinite. */
+  readonly error: number;
+  /** What it may be. */
+  readonly bound: number;
+}
+
+/** Null where the launch cannot be checked by itself. */
+export type Reference = (launch: Launch, keys: Keys) => Promise<Checked | null>;
+
+/** Sums of a few thousand float32 products, in whatever order. */
+const FLOAT32 = 1e-4;
+/** Entries of tiles rounded to float16. */
+const FLOAT16_TILES = 5e-3;
+/** Keys and values that may have been rounded the other way. */
+const FLOAT16_PAGES = 2e-3;
+
+const EXACT = (equal: boolean): Checked => ({
+  error: equal ? 0 : Number.POSITIVE_INFINITY,
+  bound: 0,
+});
+
+/** Rotated keys and values of every token so far, as pages hold them, by layer and conversation. */
+export type Keys = Map<string, { readonly key: Float64Array; readonly value: Float64Array }[]>;
+
+/** References by the beginning of a kernel's name; the first that fits. */
+export function references(model: ModelInfo): readonly [RegExp, Reference][] {
+  return [
+    [/^embed_/, embed],
+    [/^rms_norm_/, rmsNorm],
+    [/^(matmul|matvec|serial)_(f32|f16|q8|q4)_/, linear],
+    [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
+    [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
+    [/^draw_/, (launch) => draw(launch, model)],
+    [/^record_/, record],
+  ];
+}
+
+async function embed(launch: Launch): Promise<Checked | null> {
+  const tokens = launch.before("tokens");
+  const x = rows(launch.after("x"), launch, "x");
+  const first = Number(/_from(\d+)_/.exec(launch.kernel)?.[1] ?? 0);
+  const height = launch.arguments.get("weight")?.shape[0] ?? 0;
+  let error = 0;
+  for (const row of some(launch.call.live)) {
+    const id = (tokens?.[row] ?? -1) - first;
+    if (id < 0 || id >= height) continue; // another part's row
+    error = Math.max(error, relativeError(x(row), await launch.weightRow(id)));
+  }
+  return { error, bound: 1e-7 };
+}
+
+async function rmsNorm(launch: Launch): Promise<Checked | null> {
+  const x = rows(launch.before("x"), launch, "x");
+  const y = rows(launch.after("y"), launch, "y");
+  const eps = numberAfter(launch.kernel, /_e(\d+p\d+em?\d+)/);
+  const weight = await launch.parameter("weight");
+  const from = launch.before("logit_rows");
+  if (eps === null) return null;
+  const errors = some(launch.call.live).map((row) =>
+    relativeError(y(row), normalized(x(from?.[row] ?? row), weight, eps)),
+  );
+  return { error: Math.max(...errors), bound: FLOAT32 };
+}
+
+async function linear(launch: Launch): Promise<Checked | null> {
+  const x = rows(launch.before("x"), launch, "x");
+  const out = rows(launch.after("out"), launch, "out");
+  const had = rows(launch.before("out"), launch, "out");
+  const norm = launch.arguments.has("norm") ? await launch.parameter("norm") : null;
+  const bias = launch.arguments.has("bias") ? await launch.parameter("bias") : null;
+  const eps = norm ? numberAfter(launch.kernel, /_n(\d+(?:p\d+)?(?:em?\d+)?)_/) : 0;
+  const first = Number(/_o\d+_(\d+)/.exec(launch.kernel)?.[1] ?? 0);
+  const from = launch.before("logit_rows");
+  const swiglu = launch.kernel.includes("_swiglu_");
+  const add = launch.kernel.includes("_add_");
+  const height = launch.arguments.get("weight")?.shape[0] ?? 0;
+  if (eps === null) return null;
+  const columns = some(swiglu ? height / 2 : height, 6);
+  const found: number[] = [];
+  const expected: number[] = [];
+  for (const row of some(launch.call.live)) {
+    const input = x(from?.[row] ?? row);
+    const operand = norm ? normalized(input, norm, eps) : input;
+    for (const column of columns) {
+      const dot = async (at: number) =>
+        product(await launch.weightRow(at), operand) + (bias?.[at] ?? 0);
+      const at = (swiglu ? first / 2 : first) + column;
+      found.push(out(row)[at] ?? Number.NaN);
+      if (swiglu) {
+        const gate = 32 * Math.floor(column / 16) + (column % 16); // panels of 16 alternate
+        const [g, u] = [await dot(gate), await dot(gate + 16)];
+        expected.push((g / (1 + Math.exp(-g))) * u);
+      } else {
+        expected.push((await dot(column)) + (add ? (had(row)[at] ?? Number.NaN) : 0));
+      }
+    }
+  }
+  const bound = launch.kernel.includes("_half") ? FLOAT16_TILES : FLOAT32;
+  return { error: relativeError(found, expected), bound };
+}
+
+async function ropeAppend(
+  launch: Launch,
+  { heads, kvHeads, headDim }: ModelInfo,
+  keys: Keys,
+): Promise<Checked | null> {
+  const before = rows(launch.before("qkv"), launch, "qkv");
+  const after = rows(launch.after("qkv"), launch, "qkv");
+  const norm = launch.arguments.has("norm") ? await launch.parameter("norm") : null;
+  const eps = norm ? numberAfter(launch.kernel, /_norm(\d+(?:p\d+)?(?:em?\d+)?)/) : 0;
+  const rope = await launch.parameter("rope");
+  const rounded = launch.kernel.includes("_float16");
+  const half = headDim / 2;
+  if (eps === null) return null;
+  let error = 0;
+  rowsOf(launch.call).forEach(({ conversation, position }, row) => {
+    const all = before(row);
+    const rotated = (head: number): Float64Array => {
+      const raw = all.subarray(head * headDim, (head + 1) * headDim);
+      const gain = norm ? Array.from({ length: headDim }, (_, d) => gainOf(head, d)) : null;
+      const vector = gain ? normalized(raw, gain, eps) : Float64Array.from(raw);
+      const turned = new Float64Array(headDim);
+      for (let i = 0; i < half; i++) {
+        const cos = rope[(position * 2 + 0) * half + i] ?? Number.NaN;
+        const sin = rope[(position * 2 + 1) * half + i] ?? Number.NaN;
+        const [a, b] = [vector[i] ?? 0, vector[half + i] ?? 0];
+        turned[i] = a * cos - b * sin;
+        turned[half + i] = b * cos + a * sin;
+      }
+      return turned;
+    };
+    const gainOf = (head: number, d: number) =>
+      norm?.[(head < heads ? 0 : 1) * headDim + d] ?? Number.NaN;
+    for (const head of [0, heads - 1]) {
+      const found = after(row).subarray(head * headDim, (head + 1) * headDim);
+      error = Math.max(error, relativeError(found, rotated(head)));
+    }
+    const stored = (value: number) => (rounded ? roundToHalf(value) : value);
+    const key = Array.from({ length: kvHeads }, (_, h) => [...rotated(heads + h)]).flat();
+    const begin = (heads + kvHeads) * headDim;
+    const value = all.subarray(begin, begin + kvHeads * headDim);
+    const name = `${launch.layer}/${conversation}`;
+    const history = keys.get(name) ?? [];
+    history[position] = {
+      key: Float64Array.from(key, stored),
+      value: Float64Array.from(value, stored),
+    };
+    keys.set(name, history);
+  });
+  return { error, bound: FLOAT32 };
+}
+
+async function attention(
+  launch: Launch,
+  { heads, kvHeads, headDim }: ModelInfo,
+  keys: Keys,
+): Promise<Checked | null> {
+  // A merge reads partial results; its queries are where the launch before it read them.
+  const queries = launch.before("qkv");
+  const width = (heads + 2 * kvHeads) * headDim;
+  const out = rows(launch.after("out"), launch, "out");
+  const scale = scaleOf(launch.kernel, headDim);
+  if (queries === undefined) return null;
+  let error = 0;
+  const positions = rowsOf(launch.call);
+  for (const row of some(launch.call.live)) {
+    const { conversation, position } = positions[row] ?? { conversation: -1, position: 0 };
+    const history = keys.get(`${launch.layer}/${conversation}`)?.slice(0, position + 1) ?? [];
+    for (const head of [0, heads - 1]) {
+      const begin = row * width + head * headDim;
+      const query = Float64Array.from(queries.subarray(begin, begin + headDim));
+      const of = Math.floor(head / (heads / kvHeads)) * headDim;
+      const scores = history.map(
+        ({ key }) => product(key.subarray(of, of + headDim), query) * scale,
+      );
+      const expected = weighted(scores, (at, d) => history[at]?.value[of + d] ?? 0, headDim);
+      const found = out(row).subarray(head * headDim, (head + 1) * headDim);
+      error = Math.max(error, relativeError(found, expected));
+    }
+  }
+  return { error, bound: launch.kernel.includes("float16") ? FLOAT16_PAGES : FLOAT32 };
+}
+
+/** Softmax of the scores, and the values weighted by it. */
+function weighted(
+  scores: readonly number[],
+  value: (at: number, d: number) => number,
+  width: number,
+): Float64Array {
+  const top = Math.max(...scores);
+  const shares = scores.map((score) => Math.exp(score - top));
+  const total = shares.reduce((sum, share) => sum + share, 0);
+  return Float64Array.from({ length: width }, (_, d) =>
+    shares.reduce((sum, share, at) => sum + (share / total) * value(at, d), 0),
+  );
+}
+
+/** Greedy: the token drawn is the first of the largest logits. */
+async function draw(launch: Launch, { vocab }: ModelInfo): Promise<Checked | null> {
+  const logits = launch.before("logits");
+  const sampled = launch.after("sampled");
+  if (logits === undefined || sampled === undefined) return null;
+  const padded = Math.ceil(vocab / 32) * 32;
+  const equal = Array.from({ length: launch.call.live }, (_, row) => {
+    const of = logits.subarray(row * padded, row * padded + vocab);
+    return sampled[row] === of.indexOf(of.reduce((most, value) => Math.max(most, value)));
+  });
+  return EXACT(equal.every(Boolean));
+}
+
+/** What was drawn goes to `tokens` and `ring`; a row's count and, in decode, its length grow. */
+async function record(launch: Launch): Promise<Checked | null> {
+  const [had, sampled] = [launch.before("table"), launch.before("sampled")];
+  const [table, tokens] = [launch.after("table"), launch.after("tokens")];
+  const [ring, positions] = [launch.after("ring"), launch.after("positions")];
+  const width = launch.arguments.get("table")?.shape[1] ?? 0;
+  const grown = launch.call.operation === "decode" ? 1 : 0;
+  const equal = Array.from({ length: launch.call.live }, (_, row) => {
+    const length = (had?.[row * width] ?? Number.NaN) + grown;
+    const count = had?.[row * width + 5] ?? Number.NaN;
+    return (
+      table?.[row * width] === length &&
+      table?.[row * width + 5] === count + 1 &&
+      tokens?.[row] === sampled?.[row] &&
+      ring?.[row * 64 + (count & 63)] === sampled?.[row] &&
+      positions?.[row] === length
+    );
+  });
+  return EXACT(equal.every(Boolean));
+}
+
+/** The first, a middle and the last of `count`, or `wanted` spread over them. */
+export function some(count: number, wanted = 3): number[] {
+  const most = Math.min(count, wanted);
+  const at = (i: number) => (most > 1 ? Math.round((i * (count - 1)) / (most - 1)) : 0);
+  return Array.from({ length: most }, (_, i) => at(i));
+}
+
+function rows(data: ArrayLike<number> | undefined, launch: Launch, name: string) {
+  const width = launch.arguments.get(name)?.shape[1] ?? 0;
+  return (row: number): Float64Array =>
+    Float64Array.from({ length: width }, (_, i) => data?.[row * width + i] ?? Number.NaN);
+}
+
+function normalized(x: ArrayLike<number>, weight: ArrayLike<number>, eps: number): Float64Array {
+  const inverse = 1 / Math.sqrt(product(x, x) / x.length + eps);
+  return Float64Array.from(x, (value, i) => value * inverse * (weight[i] ?? Number.NaN));
+}
+
+function product(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? Number.NaN);
+  return sum;
+}
+
+/** A number as kernels' names spell it, `1p000em05` for 1.000e-05; null where there is none. */
+export function numberAfter(kernel: string, pattern: RegExp): number | null {
+  const text = pattern.exec(kernel)?.[1];
+  return text === undefined ? null : Number(text.replace("p", ".").replace("m", "-"));
+}
+
+/** Attention's factor, the last word of its kernel's name; otherwise one over √head_dim. */
+function scaleOf(kernel: string, headDim: number): number {
+  return numberAfter(kernel, /_float(?:16|32)_(\d+p\d+(?:em?\d+)?)/) ?? 1 / Math.sqrt(headDim);
+}

@@ -1,0 +1,144 @@
+/**
+ * What is run: two short conversations, once through every operation in each of its plans.
+ *
+ * The first is long enough for the plans of many rows, the second short enough for those of few;
+ * then both decode together. Tokens are always the host's, so programs can be compared with each
+ * other whatever each of them samples.
+ */
+import type { ModelInfo } from "../format/manifest.ts";
+import { integers } from "./numbers.ts";
+
+export type Operation = "embed" | "prefill" | "logits" | "sample" | "decode";
+
+export interface Call {
+  readonly operation: Operation;
+  /** Token rows, sequences, logit rows and the most tokens in KV: elements 0 to 3 of `step`. */
+  readonly step: { readonly n: number; readonly b: number; readonly r: number; readonly t: number };
+  /** Which rows of an output this call computes: the first so many. */
+  readonly live: number;
+  /** What is written before it, by buffer, `step` aside. */
+  readonly inputs: ReadonlyMap<string, Input>;
+}
+
+export type Input = Int32Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
+
+/** Value of the load symbol `pages` that the calls need. */
+export const PAGES = 8;
+
+const PAGE_TOKENS = 16;
+const TABLE_HEADER = 8;
+const LONG = 24; // more than FEW rows, and more than one page
+const SHORT = 7;
+
+interface Conversation {
+  readonly tokens: Int32Array<ArrayBuffer>;
+  readonly pages: readonly number[];
+  readonly slot: number;
+}
+
+/** The calls for a model, in their order. */
+export function scenario(model: ModelInfo): Call[] {
+  const room = Math.min(model.prefillChunk, model.context - 4);
+  const tokens = integers(LONG + SHORT + 4, model.vocab, 20_251_121);
+  const long = Math.min(LONG, room);
+  const short = Math.min(SHORT, room);
+  const first = { tokens: tokens.subarray(0, long + 2), pages: [3, 0], slot: 0 };
+  const second = { tokens: tokens.subarray(LONG + 2, LONG + 2 + short + 1), pages: [5], slot: 1 };
+  const calls = [
+    ...prompt(model, first, long, 1),
+    sample(model, first, long),
+    decode(model, [first], [long]),
+    ...prompt(model, second, short, Math.min(3, model.maxBatch)),
+  ];
+  if (model.maxBatch > 1) calls.push(decode(model, [first, second], [long + 1, short]));
+  return calls;
+}
+
+/** Whose token each row of a step is, and where; a conversation is known by its first page. */
+export function rowsOf(call: Call): { readonly conversation: number; readonly position: number }[] {
+  const sequences = call.inputs.get("row_seq") ?? [];
+  const positions = call.inputs.get("positions") ?? [];
+  const written = call.inputs.get("table") ?? [];
+  const width = written.length / call.step.b;
+  return Array.from({ length: call.step.n }, (_, row) => ({
+    conversation: written[(sequences[row] ?? 0) * width + TABLE_HEADER] ?? -1,
+    position: positions[row] ?? 0,
+  }));
+}
+
+function prompt(model: ModelInfo, of: Conversation, length: number, wanted: number): Call[] {
+  const step = { n: length, b: 1, r: 0, t: length };
+  const inputs = new Map<string, Input>([
+    ["tokens", of.tokens.slice(0, length)],
+    ["positions", Int32Array.from({ length }, (_, at) => at)],
+    ["row_seq", new Int32Array(length)],
+    ["table", table(model, [of], [0], length)],
+  ]);
+  const rows = Int32Array.from({ length: wanted }, (_, at) => length - wanted + at);
+  return [
+    { operation: "embed", step, live: length, inputs },
+    { operation: "prefill", step, live: length, inputs },
+    {
+      operation: "logits",
+      step: { ...step, r: wanted },
+      live: wanted,
+      inputs: new Map([["logit_rows", rows]]),
+    },
+  ];
+}
+
+function sample(model: ModelInfo, of: Conversation, length: number): Call {
+  return {
+    operation: "sample",
+    step: { n: 1, b: 1, r: 1, t: length },
+    live: 1,
+    inputs: new Map<string, Input>([["table", table(model, [of], [length], 1)], ...greedy(1)]),
+  };
+}
+
+function decode(model: ModelInfo, all: readonly Conversation[], lengths: readonly number[]): Call {
+  const count = all.length;
+  const each = Int32Array.from({ length: count }, (_, row) => row);
+  return {
+    operation: "decode",
+    step: { n: count, b: count, r: count, t: Math.max(...lengths) + 1 },
+    live: count,
+    inputs: new Map<string, Input>([
+      ["tokens", Int32Array.from(all, (of, row) => of.tokens[lengths[row] ?? 0] ?? 0)],
+      ["positions", Int32Array.from(lengths)],
+      ["row_seq", each],
+      ["logit_rows", each],
+      ["table", table(model, all, lengths, 1)],
+      ...greedy(count),
+    ]),
+  };
+}
+
+function greedy(count: number): [string, Input][] {
+  const floats = new Float32Array(count * 8);
+  const ints = new Int32Array(count * 8);
+  for (let row = 0; row < count; row++) {
+    floats.set([0, 1, 0, 1, 0, 0], row * 8); // temperature, top_p, min_p, the three penalties
+    ints[row * 8 + 4] = 1; // ignore_eos
+  }
+  return [
+    ["sampling_f", floats],
+    ["sampling_i", ints],
+    ["eos", new Int32Array(16).fill(-1)],
+  ];
+}
+
+function table(
+  model: ModelInfo,
+  all: readonly Conversation[],
+  lengths: readonly number[],
+  rows: number,
+): Int32Array<ArrayBuffer> {
+  const width = TABLE_HEADER + Math.ceil(model.context / PAGE_TOKENS);
+  const written = new Int32Array(all.length * width);
+  all.forEach((of, row) => {
+    const limit = model.context - 1;
+    written.set([lengths[row] ?? 0, row, rows, 0, limit, 0, of.slot, 0, ...of.pages], row * width);
+  });
+  return written;
+}

@@ -1,0 +1,163 @@
+/** A bundle over HTTP: its manifest, and its files as they are asked for. */
+
+import { EdgewiseError } from "../errors.ts";
+import type { BundleManifest, Program } from "../format/manifest.ts";
+import { parseManifest } from "../format/manifest-reader.ts";
+import type { Plan } from "../format/plan.ts";
+import { parsePlan } from "../format/plan-reader.ts";
+import { fetchAll } from "../store/download.ts";
+import { pieces } from "../store/pieces.ts";
+import type { Store } from "../store/store.ts";
+
+/** Bytes of bundle.json, of a plan and of a shader at most. */
+const MAX_MANIFEST = 16 << 20;
+const MAX_TEXT = 8 << 20;
+
+/** Reads files of one bundle, from the store where they are there. */
+export class BundleFiles {
+  readonly base: string;
+  readonly manifest: BundleManifest;
+  private readonly store: Store;
+  private readonly signal: AbortSignal;
+  private readonly plans = new Map<string, Promise<Plan>>();
+
+  private constructor(base: string, manifest: BundleManifest, store: Store, signal: AbortSignal) {
+    this.base = base;
+    this.manifest = manifest;
+    this.store = store;
+    this.signal = signal;
+  }
+
+  /**
+   * Read a bundle's manifest: the host's, or where that cannot be reached the one used last.
+   *
+   * @throws EdgewiseError `load.http`, `store.network`, `bundle.*`, `load.aborted`.
+   */
+  static async open(url: string, store: Store, signal: AbortSignal): Promise<BundleFiles> {
+    const base = url.endsWith("/") ? url : `${url}/`;
+    const note = `manifest ${base}`;
+    let bytes: Uint8Array;
+    try {
+      bytes = await download(new URL("bundle.json", base), signal);
+      await store.setNote(note, bytes);
+    } catch (error) {
+      const kept = signal.aborted ? null : await store.note(note);
+      if (!kept || !(error instanceof EdgewiseError) || error.code !== "store.network") throw error;
+      bytes = kept;
+    }
+    return new BundleFiles(base, parseManifest(bytes), store, signal);
+  }
+
+  /** The contents of several files by their paths; those that the bundle does not have are left out. */
+  async read(paths: readonly string[]): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+    const there = [...new Set(paths)].filter((path) => this.manifest.files.has(path));
+    for (const path of there) {
+      const bytes = this.manifest.files.get(path)?.bytes ?? 0;
+      if (bytes > MAX_TEXT) {
+        throw new EdgewiseError(
+          "bundle.size",
+          `The file ${path} has ${bytes} bytes; ${MAX_TEXT} are read at most.`,
+        );
+      }
+    }
+    const found = await fetchAll(pieces(this.manifest, there, this.base), this.store, {
+      signal: this.signal,
+    });
+    const contents = new Map<string, Uint8Array<ArrayBuffer>>();
+    for (const path of there) {
+      const data = found.get(this.manifest.files.get(path)?.sha256 ?? "");
+      if (data) contents.set(path, data);
+    }
+    return contents;
+  }
+
+  /** One file, null where the bundle does not have it. */
+  async file(path: string): Promise<Uint8Array<ArrayBuffer> | null> {
+    return (await this.read([path])).get(path) ?? null;
+  }
+
+  /** A plan of a program, read once. */
+  plan(program: Program, name: string): Promise<Plan> {
+    const path = program.plans.get(name) ?? "";
+    const known = this.plans.get(path);
+    if (known) return known;
+    const read = this.required(path).then(parsePlan);
+    this.plans.set(path, read);
+    read.catch(() => this.plans.delete(path));
+    return read;
+  }
+
+  /** Every plan of a program by name. */
+  async allPlans(program: Program): Promise<Map<string, Plan>> {
+    await this.read([...program.plans.values()]);
+    const plans = new Map<string, Plan>();
+    for (const name of program.plans.keys()) plans.set(name, await this.plan(program, name));
+    return plans;
+  }
+
+  /** The WGSL of one kernel. */
+  async shader(program: Program, kernel: string): Promise<string> {
+    return text(await this.required(program.shaders.get(kernel) ?? ""), kernel);
+  }
+
+  /** The WGSL of every kernel of a program by its path. */
+  async allShaders(program: Program): Promise<Map<string, string>> {
+    const files = await this.read([...program.shaders.values()]);
+    return new Map([...files].map(([path, data]) => [path, text(data, path)]));
+  }
+
+  private async required(path: string): Promise<Uint8Array<ArrayBuffer>> {
+    const data = await this.file(path);
+    if (data) return data;
+    throw new EdgewiseError("bundle.missing", `The bundle has no file ${JSON.stringify(path)}.`);
+  }
+}
+
+function text(data: Uint8Array, what: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(data);
+  } catch (cause) {
+    throw EdgewiseError.from(cause, "bundle.shader", `The shader ${what} is no text`);
+  }
+}
+
+/** A whole small file that nothing has the sha256 of. */
+async function download(url: URL, signal: AbortSignal): Promise<Uint8Array> {
+  let response: Response;
+  try {
+    response = await fetch(url, { signal, cache: "no-cache" });
+  } catch (cause) {
+    if (signal.aborted) {
+      throw new EdgewiseError("load.aborted", "Loading was cancelled.", "Load again to go on.");
+    }
+    throw EdgewiseError.from(
+      cause,
+      "store.network",
+      `${url} cannot be reached`,
+      "Check the connection and that the host is running.",
+    );
+  }
+  if (!response.ok) {
+    throw new EdgewiseError(
+      "load.http",
+      `${url} answered ${response.status} ${response.statusText}.`,
+      "Check the address: it must be the folder that has bundle.json.",
+    );
+  }
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of response.body ?? []) {
+    size += part.length;
+    if (size > MAX_MANIFEST) {
+      throw new EdgewiseError("bundle.size", `${url} is larger than ${MAX_MANIFEST} bytes.`);
+    }
+    parts.push(part);
+  }
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

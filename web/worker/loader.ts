@@ -1,0 +1,222 @@
+/**
+ * Loading a bundle, in the order in which things can be refused: the adapter, the program, its
+ * kernels and memory, and only then the weights.
+ */
+
+import type { AdapterReport } from "../client/types.ts";
+import { probe } from "../device/adapter.ts";
+import type { LoadedProgram } from "../device/base.ts";
+import { type Gpu, openGpu } from "../device/gpu.ts";
+import { loadProgram } from "../device/webgpu.ts";
+import { poolPages } from "../engine/memory.ts";
+import { PAGE_TOKENS } from "../engine/pages.ts";
+import { EdgewiseError } from "../errors.ts";
+import type { Program } from "../format/manifest.ts";
+import { candidates, missing } from "../format/programs.ts";
+import { outstanding } from "../store/download.ts";
+import type { Store } from "../store/store.ts";
+import { BundleFiles } from "./bundle.ts";
+import type { LoadRequest } from "./protocol.ts";
+import type { Reporter } from "./reporter.ts";
+import { fastest } from "./tuning.ts";
+import { uploadWeights, weightPieces } from "./weights.ts";
+
+/** What every WebGPU program may use: the limits that WebGPU promises of any adapter. */
+const NEEDED = {
+  maxStorageBuffersPerShaderStage: 8,
+  maxComputeInvocationsPerWorkgroup: 256,
+  maxComputeWorkgroupStorageSize: 16 << 10,
+  maxStorageBufferBindingSize: 128 << 20,
+  maxBufferSize: 128 << 20,
+} as const;
+
+/** Contexts tried at last, in tokens, where memory is short and nobody asked for a size. */
+const LEAST_CONTEXT = 256;
+
+export interface Loaded {
+  readonly files: BundleFiles;
+  readonly gpu: Gpu;
+  readonly program: LoadedProgram;
+  readonly pages: number;
+  readonly context: number;
+}
+
+/**
+ * A program with its weights on a device.
+ *
+ * @throws EdgewiseError `device.adapter`, `device.limits`, `device.no_program`, `device.memory`,
+ *   `device.kernel`, `device.lost`, `bundle.*`, `store.*`, `load.aborted`.
+ */
+export async function load(
+  request: LoadRequest,
+  store: Store,
+  reporter: Reporter,
+  signal: AbortSignal,
+): Promise<Loaded> {
+  reporter.progress("manifest", 0, 1);
+  const files = await BundleFiles.open(request.url, store, signal);
+  reporter.progress("manifest", 1, 1);
+  reporter.progress("device", 0, 1);
+  const gpu = await adapterGpu();
+  try {
+    reporter.progress("device", 1, 1);
+    const chosen = await choose(request, files, gpu, store, reporter);
+    return await onDevice(request, files, gpu, chosen, store, reporter, signal);
+  } catch (error) {
+    gpu.close();
+    throw error;
+  }
+}
+
+async function adapterGpu(): Promise<Gpu> {
+  const { report, adapter } = await probe(navigator.gpu);
+  if (!adapter) {
+    throw new EdgewiseError(
+      "device.adapter",
+      report.reason,
+      "Use a recent Chrome, Edge, Safari or Firefox on a device with a GPU, and turn hardware " +
+        "acceleration on.",
+    );
+  }
+  for (const [name, least] of Object.entries(NEEDED)) {
+    const has = report.limits[name as keyof AdapterReport["limits"]];
+    if (has < least) {
+      throw new EdgewiseError(
+        "device.limits",
+        `${report.name} allows ${name} of ${has}; models need ${least}.`,
+        "Use a device with a larger GPU, or another browser.",
+      );
+    }
+  }
+  return openGpu(adapter, report);
+}
+
+async function choose(
+  request: LoadRequest,
+  files: BundleFiles,
+  gpu: Gpu,
+  store: Store,
+  reporter: Reporter,
+): Promise<Program> {
+  const { manifest } = files;
+  if (request.program !== undefined) {
+    const asked = manifest.programs.find((program) => program.id === request.program);
+    if (asked === undefined) {
+      throw new EdgewiseError(
+        "bundle.unknown_name",
+        `The bundle has no program ${JSON.stringify(request.program)}.`,
+        `It has ${manifest.programs.map((program) => program.id).join(", ")}.`,
+      );
+    }
+    const lacking = asked.target === "webgpu" ? missing(asked.needs, gpu.features) : [asked.target];
+    if (lacking.length > 0) throw unfit(asked.id, lacking, gpu);
+    return asked;
+  }
+  const [first, ...others] = candidates(manifest, gpu.features);
+  if (first === undefined) {
+    const webgpu = manifest.programs.filter((program) => program.target === "webgpu");
+    const last = webgpu.at(-1);
+    if (last) throw unfit(last.id, missing(last.needs, gpu.features), gpu);
+    throw new EdgewiseError(
+      "device.no_program",
+      `The bundle ${manifest.name} has no webgpu program.`,
+      "Add one: edgewise compile MODEL --target webgpu -o BUNDLE.",
+    );
+  }
+  return fastest(gpu, manifest, [first, ...others], files, store, (done, total) =>
+    reporter.progress("tuning", done, total),
+  );
+}
+
+function unfit(id: string, lacking: readonly string[], gpu: Gpu): EdgewiseError {
+  return new EdgewiseError(
+    "device.no_program",
+    `The program ${id} needs ${lacking.join(", ")}, which ${gpu.report.name} does not have.`,
+    "Leave the choice of the program to the engine, or use another device.",
+  );
+}
+
+async function onDevice(
+  request: LoadRequest,
+  files: BundleFiles,
+  gpu: Gpu,
+  chosen: Program,
+  store: Store,
+  reporter: Reporter,
+  signal: AbortSignal,
+): Promise<Loaded> {
+  const { manifest } = files;
+  const plans = await files.allPlans(chosen);
+  const shaders = await files.allShaders(chosen);
+  const { limits } = gpu.report;
+  const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
+  let context = contextOf(request, manifest.model.context);
+  while (true) {
+    try {
+      const pages = poolPages(manifest, chosen, context, null, largest);
+      const program = await loadProgram(gpu, {
+        manifest,
+        program: chosen,
+        plans,
+        shaders,
+        loadSymbols: new Map([["pages", pages]]),
+        signal,
+        onProgress: (done, total) => reporter.progress("kernels", done, total),
+      });
+      try {
+        await fill(program, files, store, reporter, signal);
+      } catch (error) {
+        program.close();
+        throw error;
+      }
+      return { files, gpu, program, pages, context: Math.min(context, pages * PAGE_TOKENS) };
+    } catch (error) {
+      const tight = error instanceof EdgewiseError && error.code === "device.memory";
+      if (!tight || request.context !== undefined || context <= LEAST_CONTEXT) throw error;
+      context = Math.max(LEAST_CONTEXT, context >> 1);
+      reporter.warning({
+        code: "load.context",
+        message: `${gpu.report.name} has no room for longer conversations than ${context} tokens.`,
+        remedy: "Close other tabs, or choose a smaller model.",
+      });
+    }
+  }
+}
+
+function contextOf(request: LoadRequest, most: number): number {
+  const { context } = request;
+  if (context === undefined) return most;
+  if (Number.isInteger(context) && context >= 1 && context <= most) return context;
+  throw new EdgewiseError(
+    "input.context",
+    `context is ${context}; it must be a whole number from 1 to ${most}.`,
+    "Leave it out for all that the bundle allows.",
+  );
+}
+
+async function fill(
+  program: LoadedProgram,
+  files: BundleFiles,
+  store: Store,
+  reporter: Reporter,
+  signal: AbortSignal,
+): Promise<void> {
+  const { pieces, bytes } = weightPieces(files.manifest, program, files.base);
+  let done = 0;
+  let cached = 0;
+  reporter.progress("weights", 0, bytes, 0);
+  await uploadWeights(program, pieces, files.base, store, {
+    signal,
+    onBytes: (count, fromNetwork) => {
+      done += count;
+      if (!fromNetwork) cached += count;
+      reporter.progress("weights", Math.min(done, bytes), bytes, cached);
+    },
+    onWarning: (code, message, remedy) => reporter.warning({ code, message, remedy }),
+  });
+}
+
+/** Most bytes of weights that loaders of this worker held at once. */
+export function loaderPeak(): number {
+  return outstanding.peak;
+}

@@ -1,0 +1,69 @@
+/** The worker's entry: requests of the page in, answers out. */
+
+import { EdgewiseError } from "../errors.ts";
+import type { Answer, FromWorker, ToWorker } from "./protocol.ts";
+import { throttled } from "./reporter.ts";
+import { Session } from "./session.ts";
+
+/** What has an answer. */
+type Request_ = Exclude<ToWorker, { readonly type: "stop" }>;
+
+const stops = new Map<number, () => void>();
+let session: Session | null = null;
+
+function send(message: FromWorker): void {
+  self.postMessage(message);
+}
+
+const reporter = throttled(
+  (progress) => send({ type: "progress", progress }),
+  (warning) => send({ type: "warning", warning }),
+);
+
+async function answer(message: Request_): Promise<void> {
+  const { id } = message;
+  try {
+    send({ type: "done", id, value: await act(message) });
+  } catch (error) {
+    const known = EdgewiseError.from(error, "internal", "Something went wrong inside edgewise");
+    send({ type: "failed", id, error: known.toJson() });
+  } finally {
+    stops.delete(id);
+  }
+}
+
+async function act(message: Request_): Promise<Answer> {
+  switch (message.type) {
+    case "load": {
+      const aborting = new AbortController();
+      stops.set(message.id, () => aborting.abort());
+      const onStatus = (status: "ready" | "recovering" | "failed") =>
+        send({ type: "status", status });
+      session = await Session.open(message.request, { reporter, onStatus }, aborting.signal);
+      return session.info;
+    }
+    case "generate": {
+      const running = opened().start(message.prompt, message.sampling);
+      stops.set(message.id, () => running.cancel());
+      for await (const text of running.pieces) send({ type: "piece", id: message.id, text });
+      return running.completion;
+    }
+    case "stats":
+      return opened().stats();
+    case "close":
+      session?.close();
+      session = null;
+      return null;
+  }
+}
+
+function opened(): Session {
+  if (session) return session;
+  throw new EdgewiseError("device.closed", "No model is loaded.", "Load one first.");
+}
+
+self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
+  // Nobody waits for the answer to a stop: what it stops answers.
+  if (data.type === "stop") stops.get(data.id)?.();
+  else void answer(data);
+});
