@@ -23,10 +23,14 @@ export interface Launch {
   /** `layers.3` of a label such as `layers.3.qkv`, empty outside of layers. */
   readonly layer: string;
   readonly arguments: ReadonlyMap<string, Argument>;
+  /** The launch before it in the same plan. */
+  readonly previous: Launch | null;
   /** What an argument held before the launch; undefined where that is not known. */
   before(name: string): Elements | undefined;
   /** What the launch wrote there. */
   after(name: string): Elements | undefined;
+  /** What a buffer held before the launch, an argument of it or not. */
+  buffer(name: string): Elements | undefined;
   /** A parameter's row, unpacked, of the weight of this launch. */
   weightRow(row: number): Promise<Float64Array>;
   /** A whole float32 parameter. */

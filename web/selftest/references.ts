@@ -21,6 +21,8 @@ export type Reference = (launch: Launch, keys: Keys) => Promise<Checked | null>;
 
 /** Sums of a few thousand float32 products, in whatever order. */
 const FLOAT32 = 1e-4;
+/** One rounded product. */
+const DEQUANTIZED = 1e-6;
 /** Entries of tiles rounded to float16. */
 const FLOAT16_TILES = 5e-3;
 /** Keys and values that may have been rounded the other way. */
@@ -58,7 +60,7 @@ async function embed(launch: Launch): Promise<Checked | null> {
     if (id < 0 || id >= height) continue; // another part's row
     error = Math.max(error, relativeError(x(row), await launch.weightRow(id)));
   }
-  return { error, bound: 1e-7 };
+  return { error, bound: DEQUANTIZED };
 }
 
 async function rmsNorm(launch: Launch): Promise<Checked | null> {
@@ -167,12 +169,13 @@ async function attention(
   { heads, kvHeads, headDim }: ModelInfo,
   keys: Keys,
 ): Promise<Checked | null> {
-  // A merge reads partial results; its queries are where the launch before it read them.
-  const queries = launch.before("qkv");
+  // A merge reads partial results, which the launch before it made of the queries.
+  const source = launch.arguments.has("qkv") ? launch : launch.previous;
+  const queries = source?.before("qkv");
   const width = (heads + 2 * kvHeads) * headDim;
   const out = rows(launch.after("out"), launch, "out");
-  const scale = scaleOf(launch.kernel, headDim);
-  if (queries === undefined) return null;
+  if (!source || !queries) return null;
+  const scale = scaleOf(source.kernel, headDim);
   let error = 0;
   const positions = rowsOf(launch.call);
   for (const row of some(launch.call.live)) {
@@ -190,7 +193,7 @@ async function attention(
       error = Math.max(error, relativeError(found, expected));
     }
   }
-  return { error, bound: launch.kernel.includes("float16") ? FLOAT16_PAGES : FLOAT32 };
+  return { error, bound: source.kernel.includes("float16") ? FLOAT16_PAGES : FLOAT32 };
 }
 
 /** Softmax of the scores, and the values weighted by it. */
@@ -209,7 +212,7 @@ function weighted(
 
 /** Greedy: the token drawn is the first of the largest logits. */
 async function draw(launch: Launch, { vocab }: ModelInfo): Promise<Checked | null> {
-  const logits = launch.before("logits");
+  const logits = launch.buffer("logits");
   const sampled = launch.after("sampled");
   if (logits === undefined || sampled === undefined) return null;
   const padded = Math.ceil(vocab / 32) * 32;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { build } from "vite";
+import type {} from "vitest"; // for what is declared of it below
 import type { TestProject } from "vitest/node";
 import { BUILD, REPOSITORY } from "./launch.ts";
 
@@ -61,7 +62,7 @@ async function buildPages(): Promise<void> {
 }
 
 function python(): string {
-  const named = process.env["EDGEWISE_PYTHON"];
+  const named = process.env.EDGEWISE_PYTHON;
   const path = named ?? join(REPOSITORY, ".venv", "bin", "python");
   if (!named && !existsSync(path)) throw new Error(`no ${path}: set EDGEWISE_PYTHON or run make`);
   return path;

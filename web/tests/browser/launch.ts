@@ -31,10 +31,10 @@ export interface RunningBrowser {
 
 /** Path of the browser under test: `EDGEWISE_CHROMIUM`, or the first known name on PATH. */
 export function findChromium(): string {
-  const named = process.env["EDGEWISE_CHROMIUM"];
+  const named = process.env.EDGEWISE_CHROMIUM;
   if (named) return named;
   for (const name of CHROMIUMS) {
-    for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
+    for (const folder of (process.env.PATH ?? "").split(delimiter)) {
       if (folder !== "" && existsSync(join(folder, name))) return join(folder, name);
     }
   }
@@ -63,7 +63,8 @@ export async function launch(adapter: AdapterName): Promise<RunningBrowser> {
 
 function definedEnvironment(): Record<string, string> {
   const set: Record<string, string> = {};
-  for (const [name, value] of Object.entries(process.env)) if (value !== undefined) set[name] = value;
+  for (const [name, value] of Object.entries(process.env))
+    if (value !== undefined) set[name] = value;
   return set;
 }
 

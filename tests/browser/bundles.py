@@ -1,0 +1,83 @@
+"""The bundles that tests in a browser load, compiled once for each state of the sources."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from bench.checkpoint import Shape
+from bench.checkpoint import write_checkpoint as write_random
+from edgewise_compiler.compile import compile_model
+from tests.parity.make_checkpoints import write_checkpoint as write_tiny
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEMO_MODEL = REPOSITORY / "examples" / "demo-model"
+
+# About 200 MB in float16, with one tensor, the embedding, in a file of several 32 MiB chunks.
+WIDE = Shape("wide", 1024, 5, 8, 4, 128, 3072, 32000, context=256, family="llama")
+
+_SOURCES = ("compiler", "runtime", "bench/checkpoint.py", "examples/demo-model", "tests/browser")
+
+
+def _demo(folder: Path) -> Path:
+    return DEMO_MODEL
+
+
+def _tiny(folder: Path) -> Path:
+    return write_tiny("qwen3-gqa2-tied", folder)
+
+
+def _wide(folder: Path) -> Path:
+    write_random(folder / WIDE.name, WIDE)
+    return folder / WIDE.name
+
+
+BUNDLES: Mapping[str, tuple[Callable[[Path], Path], str, tuple[str, ...]]] = {
+    "demo-q4": (_demo, "q4", ("cpu", "webgpu")),
+    "tiny-q8": (_tiny, "q8", ("webgpu",)),
+    "wide-f16": (_wide, "f16", ("webgpu",)),
+}
+"""Name of a bundle: its checkpoint, written into a folder; scheme; targets."""
+
+
+def compile_bundles(out: Path) -> list[Path]:
+    """Compile what is missing in the folder ``out``; return the bundles' folders.
+
+    Where the sources changed since, all of it is made again.
+    """
+    stamp, key = out / "sources.txt", sources_key()
+    if not stamp.is_file() or stamp.read_text() != key:
+        shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(key)
+    for name, (checkpoint, quant, targets) in BUNDLES.items():
+        if (out / name / "bundle.json").is_file():
+            continue
+        scratch = out / f"checkpoint-{name}"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        compile_model(checkpoint(scratch), out / name, targets=targets, quant=quant)
+        shutil.rmtree(scratch)
+    return [out / name for name in BUNDLES]
+
+
+def sources_key() -> str:
+    """Digest of everything that decides what the bundles and their expectations are."""
+    digest = hashlib.sha256()
+    for path in _source_files():
+        digest.update(str(path.relative_to(REPOSITORY)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _source_files() -> Iterator[Path]:
+    for name in _SOURCES:
+        path = REPOSITORY / name
+        found = [path] if path.is_file() else sorted(path.rglob("*"))
+        yield from (
+            file
+            for file in found
+            if file.is_file() and file.suffix not in (".pyc", ".c")
+        )

@@ -1,0 +1,89 @@
+"""What Python's devices generate, for a browser's to be compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from edgewise import Engine
+
+TOKENS = 64
+PROGRAMS = ("cpu", "webgpu-f32", "webgpu-f16-subgroups")
+"""`cpu` is the best program for this machine's; the others run on WgpuDevice."""
+
+CHATS = (
+    "Hello! Who are you?",
+    "What is edgewise?",
+    "How do I compile a model?",
+    "Tell me a story about a small robot.",
+    "What is a bundle?",
+    "Which devices can run a bundle?",
+    "Count from one to ten.",
+    "What is the capital of France?",
+    "Write a short poem about rain.",
+    "How are you today?",
+)
+TEXTS = (
+    "Once upon a time",
+    "The quick brown fox",
+    "In the beginning there was",
+    "She opened the door and",
+    "A plan is a list of",
+    "One day, a little girl named Lily",
+    "def add(a, b):",
+    "Zürich, Málaga and Łódź are",
+    "The weather was cold, so Tom",
+    "1, 2, 3, 4,",
+)
+
+
+def write_expected(bundle: Path, out: Path) -> None:
+    """Write greedy continuations of 20 prompts to ``out``, unless they are there.
+
+    Per program and prompt: ``tokens``; ``margins``, by how much each token's logit leads the next
+    best; ``deviations``, the standard deviation of the logits there, which bounds of float16
+    programs are relative to.
+    """
+    if out.is_file():
+        return
+    expected: dict[str, object] = {"bundle": bundle.name, "prompts": [], "programs": {}}
+    programs: dict[str, object] = {}
+    prompts: list[list[int]] = []
+    for name in PROGRAMS:
+        with _engine(bundle, name) as engine:
+            prompts = prompts or _prompts(engine)
+            programs[name] = _continuations(engine, prompts)
+    expected["prompts"], expected["programs"] = prompts, programs
+    out.write_text(json.dumps(expected))
+
+
+def _engine(bundle: Path, name: str) -> Engine:
+    if name == "cpu":
+        return Engine(bundle, device="cpu")
+    return Engine(bundle, device="wgpu", program=name)
+
+
+def _prompts(engine: Engine) -> list[list[int]]:
+    rendered = [engine.render([{"role": "user", "content": text}]) for text in CHATS]
+    chats = [engine.tokenizer.encode(text, add_special_tokens=False) for text in rendered]
+    return [*chats, *(engine.tokenizer.encode(text) for text in TEXTS)]
+
+
+def _continuations(engine: Engine, prompts: list[list[int]]) -> dict[str, object]:
+    completions = engine.generate(prompts, max_tokens=TOKENS, temperature=0.0, ignore_eos=True)
+    tokens = [list(completion.token_ids) for completion in completions]
+    margins, deviations = [], []
+    for prompt, answer in zip(prompts, tokens, strict=True):
+        logits = engine.score([*prompt, *answer[:-1]])[len(prompt) - 1 :]
+        best = np.partition(logits, -2, axis=-1)[:, -2:]
+        margins.append([float(value) for value in best[:, 1] - best[:, 0]])
+        deviations.append([float(value) for value in logits.std(axis=-1)])
+    return {
+        "program": engine.program,
+        "device": engine.device,
+        "tokens": tokens,
+        "margins": margins,
+        "deviations": deviations,
+    }

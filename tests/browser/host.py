@@ -1,0 +1,42 @@
+"""Compiles what tests in a browser need, writes what they expect, and serves the bundles.
+
+    python -m tests.browser.host OUT PORT
+
+Prints one line of JSON, ``{"expected": PATH, "bundles": PATH}``, once everything is made, and serves
+as `edgewise serve` does until it is ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+# As the suite's conftest: these decide how Mesa runs and where it keeps what it compiled.
+os.environ.setdefault("LP_NUM_THREADS", "1")
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault(
+    "MESA_SHADER_CACHE_DIR", str(Path(__file__).resolve().parents[2] / "build" / "shader-cache")
+)
+
+
+def main(out: Path, port: str) -> int:
+    """Make everything below ``out`` and serve it."""
+    for variable in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        os.environ[variable] = str(out / variable.lower())  # nothing of the person's own
+
+    from edgewise.cli.main import main as edgewise
+    from tests.browser.bundles import compile_bundles
+    from tests.browser.expected import write_expected
+
+    bundles = compile_bundles(out / "bundles")
+    expected = out / "bundles" / "expected.json"
+    write_expected(bundles[0], expected)
+    print(json.dumps({"expected": str(expected), "bundles": str(out / "bundles")}), flush=True)
+    return edgewise(["serve", *map(str, bundles), "--host", "127.0.0.1", "--port", port])
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2]))

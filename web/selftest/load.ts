@@ -1,0 +1,96 @@
+/** Loads programs of a bundle for the self-test, in this page: one at a time, weights included. */
+import { probe } from "../device/adapter.ts";
+import type { LoadedProgram } from "../device/base.ts";
+import { type Gpu, openGpu } from "../device/gpu.ts";
+import { timed, timeKernel } from "../device/timing.ts";
+import { loadProgram } from "../device/webgpu.ts";
+import { EdgewiseError } from "../errors.ts";
+import type { Program } from "../format/manifest.ts";
+import { missing } from "../format/programs.ts";
+import { openStore, type Store } from "../store/store.ts";
+import { BundleFiles } from "../worker/bundle.ts";
+import { uploadWeights, weightPieces } from "../worker/weights.ts";
+import { PAGES } from "./scenario.ts";
+
+export interface Bench {
+  readonly gpu: Gpu;
+  readonly files: BundleFiles;
+  /** Every WebGPU program of the bundle that this adapter runs. */
+  readonly programs: readonly Program[];
+  load(program: Program, tell: (what: string) => void): Promise<LoadedProgram>;
+  /** Milliseconds of one launch of each kernel, at one row of one sequence. */
+  time(program: Program, loaded: LoadedProgram): Promise<ReadonlyMap<string, number>>;
+}
+
+/** Opens the adapter and a bundle's manifest. */
+export async function openBench(url: string, signal: AbortSignal): Promise<Bench> {
+  const { report, adapter } = await probe(navigator.gpu);
+  if (!adapter) throw new EdgewiseError("device.adapter", report.reason);
+  const gpu = await openGpu(adapter, report);
+  const store = await openStore();
+  const files = await BundleFiles.open(url, store, signal);
+  const programs = files.manifest.programs.filter(
+    (program) => program.target === "webgpu" && missing(program.needs, gpu.features).length === 0,
+  );
+  return {
+    gpu,
+    files,
+    programs,
+    load: (program, tell) => load(gpu, files, store, program, tell, signal),
+    time: (program, loaded) => time(gpu, files, program, loaded),
+  };
+}
+
+async function load(
+  gpu: Gpu,
+  files: BundleFiles,
+  store: Store,
+  program: Program,
+  tell: (what: string) => void,
+  signal: AbortSignal,
+): Promise<LoadedProgram> {
+  const { manifest, base } = files;
+  const loaded = await loadProgram(gpu, {
+    manifest,
+    program,
+    plans: await files.allPlans(program),
+    shaders: await files.allShaders(program),
+    loadSymbols: new Map([["pages", PAGES]]),
+    onProgress: (done, total) => tell(`compiling kernels: ${done} of ${total}`),
+    signal,
+  });
+  try {
+    const { pieces, bytes } = weightPieces(manifest, loaded, base);
+    let done = 0;
+    await uploadWeights(loaded, pieces, base, store, {
+      signal,
+      onBytes(count) {
+        done += count;
+        tell(`reading weights: ${Math.round((100 * done) / bytes)} %`);
+      },
+      onWarning: (_, message) => tell(message),
+    });
+    return loaded;
+  } catch (error) {
+    loaded.close();
+    throw error;
+  }
+}
+
+async function time(
+  gpu: Gpu,
+  files: BundleFiles,
+  program: Program,
+  loaded: LoadedProgram,
+): Promise<Map<string, number>> {
+  const times = new Map<string, number>();
+  for (const plan of loaded.plans.values()) {
+    for (const step of plan.steps) {
+      const kernel = plan.kernels.get(step.kernel);
+      if (kernel === undefined || times.has(step.kernel)) continue;
+      const code = await files.shader(program, step.kernel);
+      times.set(step.kernel, await timeKernel(gpu, timed(plan, step, kernel, code)));
+    }
+  }
+  return times;
+}

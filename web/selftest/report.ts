@@ -1,0 +1,95 @@
+/** What the self-test found, as data: shown as a table, and kept as JSON. */
+import type { AdapterReport } from "../client/types.ts";
+import type { KernelResult, ProgramResult } from "./check.ts";
+import { relativeError } from "./numbers.ts";
+
+/** How far float32 outputs of two programs may be apart, over their root mean square. */
+const BETWEEN: Readonly<Record<string, number>> = { f32: 1e-3, f16: 5e-2 };
+/** Programs that round activations to int8. */
+const BETWEEN_INTEGERS = 0.35;
+
+export interface KernelReport extends KernelResult {
+  readonly ok: boolean;
+  /** What it was checked against: a reference in float64, or only itself and other programs. */
+  readonly against: "reference" | "agreement";
+  /** Nanoseconds of one launch for one row; null where it was not timed. */
+  readonly ns: number | null;
+}
+
+export interface ProgramReport {
+  readonly program: string;
+  readonly ok: boolean;
+  readonly kernels: readonly KernelReport[];
+  /** How far its outputs are from those of the first program tested. */
+  readonly agreement: Agreement | null;
+  /** Why it could not be tested, in words. */
+  readonly failure: string;
+}
+
+export interface Agreement {
+  readonly with: string;
+  readonly bound: number;
+  /** Largest error over all outputs, and the output that has it. */
+  readonly error: number;
+  readonly worst: string;
+  readonly compared: number;
+}
+
+export interface Report {
+  readonly version: 1;
+  readonly date: string;
+  readonly browser: string;
+  readonly bundle: string;
+  readonly adapter: AdapterReport;
+  readonly ok: boolean;
+  readonly programs: readonly ProgramReport[];
+}
+
+/** A tested program and what it computes in. */
+export interface Tested {
+  readonly id: string;
+  readonly arithmetic: string;
+  readonly result: ProgramResult;
+}
+
+/** The report of one program. */
+export function programReport(
+  tested: Tested,
+  times: ReadonlyMap<string, number>,
+  baseline: Tested | null,
+): ProgramReport {
+  const kernels = tested.result.kernels.map((result): KernelReport => {
+    const ms = times.get(result.kernel);
+    const within = result.error === null || result.error <= (result.bound ?? 0);
+    return {
+      ...result,
+      ok: result.repeats && within,
+      against: result.error === null ? "agreement" : "reference",
+      ns: ms === undefined ? null : Math.round(ms * 1e6),
+    };
+  });
+  const agreement = baseline ? agreementOf(tested, baseline) : null;
+  const agrees = agreement === null || agreement.error <= agreement.bound;
+  const ok = agrees && kernels.every((kernel) => kernel.ok);
+  return { program: tested.id, ok, kernels, agreement, failure: "" };
+}
+
+/** The report of a program that could not be tested. */
+export function failed(program: string, failure: string): ProgramReport {
+  return { program, ok: false, kernels: [], agreement: null, failure };
+}
+
+function agreementOf(tested: Tested, baseline: Tested): Agreement {
+  let error = 0;
+  let worst = "";
+  let compared = 0;
+  for (const [label, output] of tested.result.outputs) {
+    const reference = baseline.result.outputs.get(label);
+    if (reference?.length !== output.length) continue; // fused differently
+    compared += 1;
+    const found = relativeError(output, reference);
+    if (found > error) [error, worst] = [found, label];
+  }
+  const bounds = [tested, baseline].map((of) => BETWEEN[of.arithmetic] ?? BETWEEN_INTEGERS);
+  return { with: baseline.id, bound: Math.max(...bounds), error, worst, compared };
+}

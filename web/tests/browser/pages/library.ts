@@ -1,0 +1,78 @@
+/** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
+import { Engine, EdgewiseError } from "../../../client/index.ts";
+import type { EngineInfo, EngineStats, GenerateOptions, LoadOptions } from "../../../client/types.ts";
+
+/** What a call came to, as plain data. */
+export type Outcome<T> =
+  | { readonly value: T }
+  | { readonly error: { readonly code: string; readonly message: string } };
+
+export interface Answer {
+  readonly tokenIds: readonly number[];
+  readonly text: string;
+  readonly finishReason: string;
+  readonly pieces: number;
+  readonly cachedTokens: number;
+}
+
+export interface Library {
+  load(name: string, url: string, options: LoadOptions): Promise<Outcome<EngineInfo>>;
+  generate(
+    name: string,
+    prompt: string | readonly number[],
+    options: GenerateOptions,
+  ): Promise<Outcome<Answer>>;
+  stats(name: string): Promise<EngineStats>;
+  close(name: string): Promise<void>;
+  /** Codes of warnings and statuses heard so far, in their order. */
+  readonly heard: readonly string[];
+}
+
+declare global {
+  var library: Library;
+}
+
+const engines = new Map<string, Engine>();
+const heard: string[] = [];
+
+globalThis.library = {
+  heard,
+  load: (name, url, options) =>
+    outcome(async () => {
+      const engine = await Engine.load(url, {
+        ...options,
+        onWarning: ({ code }) => heard.push(code),
+        onStatus: (status) => heard.push(status),
+      });
+      engines.set(name, engine);
+      return engine.info;
+    }),
+  generate: (name, prompt, options) =>
+    outcome(async () => {
+      const generation = engine(name).generate(prompt, options);
+      let pieces = 0;
+      for await (const piece of generation) pieces += piece === "" ? 0 : 1;
+      const { tokenIds, text, finishReason, usage } = await generation.completion;
+      return { tokenIds, text, finishReason, pieces, cachedTokens: usage.cachedTokens };
+    }),
+  stats: (name) => engine(name).stats(),
+  close: async (name) => {
+    await engine(name).close();
+    engines.delete(name);
+  },
+};
+
+function engine(name: string): Engine {
+  const found = engines.get(name);
+  if (!found) throw new Error(`no engine ${name}`);
+  return found;
+}
+
+async function outcome<T>(call: () => Promise<T>): Promise<Outcome<T>> {
+  try {
+    return { value: await call() };
+  } catch (error) {
+    if (!(error instanceof EdgewiseError)) throw error;
+    return { error: { code: error.code, message: error.message } };
+  }
+}

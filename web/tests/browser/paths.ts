@@ -1,0 +1,9 @@
+/** Where the browser tests keep what they make. */
+import { join, resolve } from "node:path";
+
+export const REPOSITORY = resolve(import.meta.dirname, "../../..");
+
+export const BUILD = join(REPOSITORY, "build", "browser");
+
+/** The tests' own pages, built by global-setup.ts. */
+export const PAGES = join(BUILD, "pages");

@@ -1,0 +1,165 @@
+/**
+ * Stands between the browser and `edgewise serve`: passes everything on, counts what is fetched, makes
+ * downloads fail where a test asks for it, and serves the tests' own pages below /test/.
+ */
+import { readFile } from "node:fs/promises";
+import {
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { extname, join, normalize } from "node:path";
+import { PAGES } from "./paths.ts";
+import { workerScript } from "./worker-patch.ts";
+
+/** What happens to a response on its way. */
+export type Fault =
+  /** The connection breaks after so many bytes of the body. */
+  | { readonly kind: "cut"; readonly after: number }
+  /** One bit of the byte at this place of the file is turned. */
+  | { readonly kind: "flip"; readonly at: number };
+
+export interface Fetched {
+  readonly path: string;
+  readonly range: string | null;
+  readonly status: number;
+}
+
+export interface Proxy {
+  /** Origin, without a slash at the end. */
+  readonly url: string;
+  /** What was fetched from the host, in order. */
+  readonly fetched: Fetched[];
+  /** Asked for every response below /bundles/. */
+  fault: (path: string) => Fault | null;
+  close(): Promise<void>;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".map": "application/json",
+};
+
+/** Headers that the host sets on pages; the tests' own pages live under the same rules. */
+const POLICY = [
+  "content-security-policy",
+  "cross-origin-opener-policy",
+  "cross-origin-embedder-policy",
+  "cross-origin-resource-policy",
+];
+
+/** Listens on a free port: every proxy is an origin, with storage of its own. */
+export async function startProxy(host: string): Promise<Proxy> {
+  const policy = policyOf(await fetch(`${host}/`));
+  const server = createServer((incoming, outgoing) => {
+    const path = new URL(incoming.url ?? "/", host).pathname;
+    if (path.startsWith("/test/")) void own(incoming, outgoing, policy);
+    else forward(incoming, outgoing, host, path, proxy);
+  });
+  const port = await listen(server);
+  const proxy: Proxy = {
+    url: `http://127.0.0.1:${port}`,
+    fetched: [],
+    fault: () => null,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+  return proxy;
+}
+
+function policyOf(page: Response): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const name of POLICY) {
+    const value = page.headers.get(name);
+    if (value !== null) headers[name] = value;
+  }
+  return headers;
+}
+
+function listen(server: Server): Promise<number> {
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      resolve(typeof address === "object" && address ? address.port : 0);
+    });
+  });
+}
+
+/** Pages made by global-setup.ts, and workers that are patched before their own script runs. */
+async function own(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  policy: Readonly<Record<string, string>>,
+): Promise<void> {
+  const url = new URL(incoming.url ?? "/", "http://localhost");
+  const type = TYPES[extname(url.pathname)] ?? "application/octet-stream";
+  try {
+    const body =
+      url.pathname === "/test/worker.js"
+        ? workerScript(url.searchParams)
+        : await readFile(join(PAGES, normalize(url.pathname.slice("/test".length))));
+    outgoing.writeHead(200, { ...policy, "content-type": type }).end(body);
+  } catch {
+    outgoing.writeHead(404).end();
+  }
+}
+
+function forward(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  host: string,
+  path: string,
+  proxy: Proxy,
+): void {
+  const target = new URL(incoming.url ?? "/", host);
+  const headers = { ...incoming.headers, host: target.host };
+  // A flipped byte needs the bytes as they are, not compressed.
+  if (path.startsWith("/bundles/")) delete headers["accept-encoding"];
+  if (headers.origin) headers.origin = target.origin;
+  const asked = request(target, { method: incoming.method, headers }, (answer) => {
+    const status = answer.statusCode ?? 502;
+    const range = typeof headers.range === "string" ? headers.range : null;
+    proxy.fetched.push({ path, range, status });
+    outgoing.writeHead(status, answer.headers);
+    const fault = path.startsWith("/bundles/") ? proxy.fault(path) : null;
+    if (fault === null) answer.pipe(outgoing);
+    else spoil(answer, outgoing, fault, startOf(answer.headers["content-range"]));
+  });
+  asked.once("error", () => outgoing.destroy());
+  outgoing.once("close", () => asked.destroy());
+  incoming.pipe(asked);
+}
+
+function spoil(
+  answer: IncomingMessage,
+  outgoing: ServerResponse,
+  fault: Fault,
+  start: number,
+): void {
+  let at = start;
+  answer.on("data", (chunk: Buffer) => {
+    if (fault.kind === "flip") {
+      const place = fault.at - at;
+      if (place >= 0 && place < chunk.length) chunk.writeUInt8(chunk.readUInt8(place) ^ 1, place);
+      outgoing.write(chunk);
+    } else {
+      const left = fault.after - (at - start);
+      outgoing.write(chunk.subarray(0, Math.max(left, 0)), () => {
+        if (left < chunk.length) outgoing.destroy();
+      });
+    }
+    at += chunk.length;
+  });
+  answer.once("end", () => outgoing.end());
+}
+
+/** First byte of a file that a response begins with. */
+function startOf(contentRange: string | undefined): number {
+  return Number(/^bytes (\d+)-/.exec(contentRange ?? "")?.[1] ?? 0);
+}
