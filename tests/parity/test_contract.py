@@ -1,7 +1,7 @@
 """The bitwise contract: a row's numbers depend on the row alone.
 
-Chunked equals whole, batched equals alone, a burst equals single steps; and for integer arithmetic
-decode equals prefill and every instruction set equals every other.
+Chunked equals whole, batched equals alone, a burst equals single steps; for integer arithmetic
+and for serial programs decode equals prefill, and every instruction set equals every other.
 """
 
 from __future__ import annotations
@@ -148,12 +148,14 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
     assert tokens[1][:3] == tokens[0]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("quant", INTEGER)
+@pytest.mark.parametrize(
+    ("quant", "name"),
+    [*((quant, path) for quant in INTEGER for path in PATHS), ("q4", "webgpu-f32-serial")],
+)
 def test_decode_gives_the_logits_that_prefill_gives(
-    quant: str, path: str, bundles: BundleFactory
+    quant: str, name: str, bundles: BundleFactory
 ) -> None:
-    with load(bundles, quant, path) as program:
+    with load(bundles, quant, name) as program:
         expected = whole(program)
         driver = Driver(program, pages=PAGES, seed=3)
         stream = driver.stream()

@@ -13,6 +13,7 @@ from edgewise_compiler.kernels.attention.gpu_decode import (
     part_elements,
 )
 from edgewise_compiler.kernels.attention.gpu_prefill import gpu_attention_prefill
+from edgewise_compiler.kernels.attention.gpu_serial import gpu_attention_serial
 from edgewise_compiler.kernels.elementwise.gpu_embed import gpu_embed
 from edgewise_compiler.kernels.elementwise.gpu_norm import gpu_rms_norm
 from edgewise_compiler.kernels.elementwise.gpu_rope import gpu_rope_append
@@ -47,7 +48,7 @@ class Variant:
 
     ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
     that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
-    linear waits for another, for adapters to which barriers are dear.
+    linear or of attention waits for another, for adapters to which barriers are dear.
     """
 
     name: str
@@ -207,7 +208,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
                 source.width,
                 low.scheme,
                 single=low.few and not many_rows,
-                bound=low.bounds.rows if many_rows else low.bounds.batch,
+                bound=low.bounds.rows if out.rows == "n" else low.bounds.batch,
                 epilogue=epilogue,
                 bias=bias,
                 rows=0 if out.rows == "n" else 2,
@@ -302,6 +303,15 @@ def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Cal
     table, step = low.step_tensor("table"), low.step_tensor("step")
     kv = low.kv(node.attrs["layer"])
     moved, flops = attention_cost(low, decode=not many_rows)
+    if variant.serial:
+        launch = gpu_attention_serial(*shape)
+        arguments = (
+            *read(qkv, kv, table, low.step_tensor("row_seq")),
+            *to("write", out),
+            *read(step),
+        )
+        yield _call(launch, arguments, node.label, moved, flops)
+        return
     if many_rows:
         launch = gpu_attention_prefill(*shape, subgroups=variant.subgroups)
         arguments = (*read(qkv, kv, table), *to("write", out), *read(step))

@@ -75,7 +75,7 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
     made: Callable[[str, str], Plans],
 ) -> None:
     found = {p: len(s.steps) for p, s in made("q4", "webgpu-f32-serial").items()}
-    decode = 1 + 9 * LAYERS + 2 + SAMPLING
+    decode = 1 + 8 * LAYERS + 2 + SAMPLING
     assert found == {
         "embed": 1,
         "prefill": 8 * LAYERS,
