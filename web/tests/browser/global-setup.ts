@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { build } from "vite";
 import type {} from "vitest"; // for what is declared of it below
 import type { TestProject } from "vitest/node";
-import { BUILD, REPOSITORY } from "./launch.ts";
+import { BUILD, PAGES, REPOSITORY } from "./paths.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -22,8 +22,6 @@ declare module "vitest" {
 }
 
 const WEB = join(REPOSITORY, "web");
-
-export const PAGES = join(BUILD, "pages");
 
 /** Called once by vitest; what it returns ends the host. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {

@@ -2,17 +2,15 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join, resolve } from "node:path";
+import { delimiter, join } from "node:path";
 import { type BrowserContext, chromium } from "playwright-core";
+import { BUILD, REPOSITORY } from "./paths.ts";
 
 /**
  * `swiftshader`: subgroups of 4, no shader-f16. `lavapipe`: subgroups of 8 and shader-f16.
  * `none`: a browser without WebGPU's adapters.
  */
 export type AdapterName = "swiftshader" | "lavapipe" | "none";
-
-export const REPOSITORY = resolve(import.meta.dirname, "../../..");
-export const BUILD = join(REPOSITORY, "build", "browser");
 
 const CHROMIUMS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const QUIET = [
@@ -25,6 +23,8 @@ const QUIET = [
 
 export interface RunningBrowser {
   readonly context: BrowserContext;
+  /** Its folder for user data, which all its processes name. */
+  readonly profile: string;
   /** Ends the browser and removes its profile. */
   close(): Promise<void>;
 }
@@ -54,6 +54,7 @@ export async function launch(adapter: AdapterName): Promise<RunningBrowser> {
   });
   return {
     context,
+    profile,
     async close() {
       await context.close();
       rmSync(profile, { recursive: true, force: true, maxRetries: 5 });

@@ -12,14 +12,16 @@ import {
 } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { PAGES } from "./paths.ts";
-import { workerScript } from "./worker-patch.ts";
+import { patchScript } from "./worker-patch.ts";
 
 /** What happens to a response on its way. */
 export type Fault =
   /** The connection breaks after so many bytes of the body. */
   | { readonly kind: "cut"; readonly after: number }
   /** One bit of the byte at this place of the file is turned. */
-  | { readonly kind: "flip"; readonly at: number };
+  | { readonly kind: "flip"; readonly at: number }
+  /** The body comes once this resolves. */
+  | { readonly kind: "wait"; readonly until: Promise<void> };
 
 export interface Fetched {
   readonly path: string;
@@ -27,7 +29,7 @@ export interface Fetched {
   readonly status: number;
 }
 
-export interface Proxy {
+export interface HostProxy {
   /** Origin, without a slash at the end. */
   readonly url: string;
   /** What was fetched from the host, in order. */
@@ -52,7 +54,7 @@ const POLICY = [
 ];
 
 /** Listens on a free port: every proxy is an origin, with storage of its own. */
-export async function startProxy(host: string): Promise<Proxy> {
+export async function startProxy(host: string): Promise<HostProxy> {
   const policy = policyOf(await fetch(`${host}/`));
   const server = createServer((incoming, outgoing) => {
     const path = new URL(incoming.url ?? "/", host).pathname;
@@ -60,7 +62,7 @@ export async function startProxy(host: string): Promise<Proxy> {
     else forward(incoming, outgoing, host, path, proxy);
   });
   const port = await listen(server);
-  const proxy: Proxy = {
+  const proxy: HostProxy = {
     url: `http://127.0.0.1:${port}`,
     fetched: [],
     fault: () => null,
@@ -101,8 +103,8 @@ async function own(
   const type = TYPES[extname(url.pathname)] ?? "application/octet-stream";
   try {
     const body =
-      url.pathname === "/test/worker.js"
-        ? workerScript(url.searchParams)
+      url.pathname === "/test/worker.js" || url.pathname === "/test/patch.js"
+        ? patchScript(url)
         : await readFile(join(PAGES, normalize(url.pathname.slice("/test".length))));
     outgoing.writeHead(200, { ...policy, "content-type": type }).end(body);
   } catch {
@@ -115,7 +117,7 @@ function forward(
   outgoing: ServerResponse,
   host: string,
   path: string,
-  proxy: Proxy,
+  proxy: HostProxy,
 ): void {
   const target = new URL(incoming.url ?? "/", host);
   const headers = { ...incoming.headers, host: target.host };
@@ -129,6 +131,7 @@ function forward(
     outgoing.writeHead(status, answer.headers);
     const fault = path.startsWith("/bundles/") ? proxy.fault(path) : null;
     if (fault === null) answer.pipe(outgoing);
+    else if (fault.kind === "wait") void fault.until.then(() => answer.pipe(outgoing));
     else spoil(answer, outgoing, fault, startOf(answer.headers["content-range"]));
   });
   asked.once("error", () => outgoing.destroy());
@@ -139,7 +142,7 @@ function forward(
 function spoil(
   answer: IncomingMessage,
   outgoing: ServerResponse,
-  fault: Fault,
+  fault: Exclude<Fault, { readonly kind: "wait" }>,
   start: number,
 ): void {
   let at = start;

@@ -1,75 +1,142 @@
 /**
  * What tests put into the engine's worker before its own script runs, which has no hooks for them.
  *
- * A page's `Worker` is replaced by one that starts /test/worker.js, served by the proxy: first the
- * patch, then an import of the real script. Both listen to one channel, so a test can destroy the
- * device or ask for counts from the page.
+ * A page's `Worker` is replaced by one that starts /test/worker.js, served by the proxy, which imports
+ * first the patch and then the real script. Page and patch share a channel, so that a test can lose
+ * the device or ask what was asked of WebGPU.
  */
 import type { Page } from "playwright-core";
 
-/** Counts of what the worker asked of WebGPU since the last `reset`. */
+/** What the worker asked of WebGPU since the last time it was asked. */
 export interface Counts {
   readonly submits: number;
+  /** Buffers, bind groups, pipelines, layouts and shader modules made. */
   readonly created: number;
+  /** Buffers mapped to be read. */
   readonly mapped: number;
 }
 
-/** Changes of the adapter, for page and worker alike. */
+/** How the adapter differs from the real one. */
 export interface Patch {
-  /** Limits as an adapter that has less would state them. */
   readonly limits?: Readonly<Record<string, number>>;
-  /** Without storage at all, as in a private window of some browsers. */
-  readonly destroyAfterSubmits?: number;
 }
 
 const CHANNEL = "edgewise-test";
 
-/** The script of a patched worker: `script` is the real one, `patch` JSON. */
-export function workerScript(query: URLSearchParams): string {
-  const patch = JSON.parse(query.get("patch") ?? "{}");
-  const script = JSON.stringify(query.get("script"));
-  // A static import would be evaluated before the patch.
-  return `(${patchWorker})(${JSON.stringify(patch)}, ${JSON.stringify(CHANNEL)});\nawait import(${script});\n`;
+/** Scripts that the proxy serves: /test/worker.js for a `script` and /test/patch.js for a `patch`. */
+export function patchScript(url: URL): string {
+  const patch = url.searchParams.get("patch") ?? "{}";
+  if (url.pathname.endsWith("/patch.js")) {
+    return `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+  }
+  const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
+  // Static imports, in this order: a worker that awaits anything misses its first messages.
+  const script = url.searchParams.get("script") ?? "";
+  return [first, script].map((from) => `import ${JSON.stringify(from)};\n`).join("");
 }
 
-/** Makes workers of a page that is not loaded yet start patched. */
+/** Makes the workers of a page that is not loaded yet start patched, and its own adapter too. */
 export async function patchWorkers(page: Page, patch: Patch = {}): Promise<void> {
-  await page.addInitScript(
-    ({ patch, channel }) => {
-      const Real = globalThis.Worker;
-      globalThis.Worker = class extends Real {
-        constructor(url: string | URL, options?: WorkerOptions) {
-          const script = new URL(url, location.href);
-          const query = new URLSearchParams({ script: script.href, patch: JSON.stringify(patch) });
-          super(`/test/worker.js?${query}`, options);
-        }
-      };
-      const talk = new BroadcastChannel(channel);
-      Object.assign(globalThis, {
-        tellWorker: (message: unknown) =>
-          new Promise((resolve) => {
-            talk.onmessage = ({ data }) => resolve(data);
-            talk.postMessage(message);
-          }),
-      });
-    },
-    { patch, channel: CHANNEL },
-  );
+  await page.addInitScript(patchPage, { channel: CHANNEL, patch });
+  await page.addInitScript(patchLimits, patch);
 }
 
-/** Loses the worker's device, as a driver's reset does. */
-export async function destroyDevice(page: Page): Promise<void> {
-  await tell(page, "destroy");
+/** Loses the worker's device, as a reset of the driver does, after so many more submits. */
+export async function loseDevice(page: Page, afterSubmits = 0): Promise<void> {
+  await tell(page, { lose: afterSubmits });
 }
 
 /** What was asked of WebGPU since the last call. */
 export async function takeCounts(page: Page): Promise<Counts> {
-  return (await tell(page, "counts")) as Counts;
+  return tell(page, { counts: true });
 }
 
-function tell(page: Page, message: string): Promise<unknown> {
-  return page.evaluate((message) => {
-    const { tellWorker } = globalThis as unknown as { tellWorker(m: string): Promise<unknown> };
-    return tellWorker(message);
-  }, message);
+interface Testing {
+  tellWorker(message: unknown): Promise<Counts>;
+}
+
+function tell(page: Page, message: unknown): Promise<Counts> {
+  return page.evaluate(
+    (message) => (globalThis as unknown as Testing).tellWorker(message),
+    message,
+  );
+}
+
+// The functions below run in the browser, from their text: they may use nothing of this file.
+
+function patchPage({ channel, patch }: { channel: string; patch: Patch }): void {
+  const Real = globalThis.Worker;
+  globalThis.Worker = class extends Real {
+    constructor(url: string | URL, options?: WorkerOptions) {
+      const script = new URL(url, location.href).href;
+      const query = new URLSearchParams({ script, patch: JSON.stringify(patch) });
+      super(`/test/worker.js?${query}`, options);
+    }
+  };
+  const talk = new BroadcastChannel(channel);
+  Object.assign(globalThis, {
+    tellWorker: (message: unknown) =>
+      new Promise((resolve) => {
+        talk.onmessage = ({ data }) => resolve(data);
+        talk.postMessage(message);
+      }),
+  });
+}
+
+function patchLimits({ limits }: Patch): void {
+  if (!limits || !globalThis.GPUAdapter) return;
+  const real = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "limits")?.get;
+  Object.defineProperty(GPUAdapter.prototype, "limits", {
+    get(this: GPUAdapter) {
+      const all = real?.call(this);
+      return new Proxy(all, { get: (_, name) => limits[String(name)] ?? all[name] });
+    },
+  });
+}
+
+function patchWorker(channel: string): void {
+  const devices: GPUDevice[] = [];
+  const counts = { submits: 0, created: 0, mapped: 0 };
+  let loseAfter = Number.POSITIVE_INFINITY;
+  const lose = () => {
+    loseAfter = Number.POSITIVE_INFINITY;
+    for (const device of devices.splice(0)) device.destroy();
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: methods are wrapped whatever they take
+  type Method = (...args: any[]) => any;
+  const around = (
+    prototype: object,
+    name: string,
+    before: () => void,
+    after: (made: never) => void,
+  ) => {
+    const real: Method = Reflect.get(prototype, name);
+    Reflect.set(prototype, name, function (this: unknown, ...args: unknown[]) {
+      before();
+      const made = real.apply(this, args);
+      after(made as never);
+      return made;
+    });
+  };
+  const nothing = () => {};
+  const makers = ["Buffer", "BindGroup", "BindGroupLayout", "PipelineLayout", "ShaderModule"];
+  for (const maker of [...makers, "ComputePipeline", "ComputePipelineAsync", "QuerySet"]) {
+    around(GPUDevice.prototype, `create${maker}`, () => (counts.created += 1), nothing);
+  }
+  around(GPUBuffer.prototype, "mapAsync", () => (counts.mapped += 1), nothing);
+  const submitted = () => {
+    loseAfter -= 1;
+    if (loseAfter <= 0) lose();
+  };
+  around(GPUQueue.prototype, "submit", () => (counts.submits += 1), submitted);
+  around(GPUAdapter.prototype, "requestDevice", nothing, (made: Promise<GPUDevice>) => {
+    void made.then((device) => devices.push(device), nothing);
+  });
+  const talk = new BroadcastChannel(channel);
+  talk.onmessage = ({ data }) => {
+    if (data.lose === 0) lose();
+    else if (data.lose) loseAfter = data.lose;
+    talk.postMessage({ ...counts });
+    Object.assign(counts, { submits: 0, created: 0, mapped: 0 });
+  };
 }

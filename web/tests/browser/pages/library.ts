@@ -1,6 +1,11 @@
 /** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
-import { Engine, EdgewiseError } from "../../../client/index.ts";
-import type { EngineInfo, EngineStats, GenerateOptions, LoadOptions } from "../../../client/types.ts";
+import { EdgewiseError, Engine } from "../../../client/index.ts";
+import type {
+  EngineInfo,
+  EngineStats,
+  GenerateOptions,
+  LoadOptions,
+} from "../../../client/types.ts";
 
 /** What a call came to, as plain data. */
 export type Outcome<T> =

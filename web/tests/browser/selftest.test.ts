@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Report } from "../../selftest/report.ts";
+import type { AdapterName } from "./launch.ts";
+import { openSession, type Session } from "./session.ts";
+
+const CASES: readonly { adapter: AdapterName; bundle: string; programs: readonly string[] }[] = [
+  {
+    adapter: "swiftshader",
+    bundle: "tiny-q8",
+    programs: ["webgpu-f32", "webgpu-f32-serial", "webgpu-f32-subgroups"],
+  },
+  {
+    adapter: "lavapipe",
+    bundle: "demo-q4",
+    programs: ["webgpu-f16", "webgpu-f16-subgroups", "webgpu-f32"],
+  },
+];
+
+describe.each(CASES)("the self-test of $bundle on $adapter", ({ adapter, bundle, programs }) => {
+  let session: Session;
+  let report: Report;
+
+  beforeAll(async () => {
+    session = await openSession(adapter);
+    const page = await session.page();
+    await page.goto(`${session.proxy.url}/selftest?bundle=/bundles/${bundle}/&run`);
+    const shown = page.getByTestId("report");
+    await expect.poll(() => shown.textContent(), { timeout: 100_000 }).not.toBe("");
+    report = JSON.parse((await shown.textContent()) ?? "");
+    expect(await page.getByTestId("verdict").textContent()).toContain("as it should be");
+  });
+  afterAll(() => session?.close());
+
+  it("finds every kernel of every program right", () => {
+    const wrong = report.programs.flatMap(({ program, failure, kernels }) => [
+      ...(failure ? [`${program}: ${failure}`] : []),
+      ...kernels
+        .filter(({ ok }) => !ok)
+        .map(({ kernel, error }) => `${program}/${kernel} ${error}`),
+    ]);
+    expect(wrong).toEqual([]);
+    expect(report.ok).toBe(true);
+  });
+
+  it("runs the programs that fit, and most kernels against a reference", () => {
+    expect(report.programs.map(({ program }) => program)).toEqual(
+      expect.arrayContaining([...programs]),
+    );
+    const floats = report.programs.filter(({ program }) => !program.includes("a8"));
+    const kernels = floats.flatMap((program) => program.kernels);
+    const referenced = kernels.filter(({ against }) => against === "reference");
+    expect(referenced.length).toBeGreaterThan(0.7 * kernels.length);
+  });
+
+  it("times every kernel", () => {
+    for (const { kernels } of report.programs) {
+      for (const { kernel, ns } of kernels) expect(ns, kernel).toBeGreaterThan(0);
+    }
+  });
+});

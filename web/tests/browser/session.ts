@@ -1,0 +1,49 @@
+/** What a test file shares: one browser on one adapter, and one origin. */
+import type { Page } from "playwright-core";
+import { inject } from "vitest";
+import { type AdapterName, launch, type RunningBrowser } from "./launch.ts";
+import { type HostProxy, startProxy } from "./proxy.ts";
+import { type Patch, patchWorkers } from "./worker-patch.ts";
+
+export interface Session {
+  readonly browser: RunningBrowser;
+  readonly proxy: HostProxy;
+  /** What pages said that they should not have: exceptions and messages of the policy. */
+  readonly complaints: string[];
+  /** A new page of the origin, not loaded, whose workers are patched. */
+  page(patch?: Patch): Promise<Page>;
+  /** A page with `window.library`. */
+  library(patch?: Patch): Promise<Page>;
+  close(): Promise<void>;
+}
+
+export async function openSession(adapter: AdapterName): Promise<Session> {
+  const proxy = await startProxy(inject("host"));
+  const browser = await launch(adapter);
+  const complaints: string[] = [];
+  const page = async (patch: Patch = {}): Promise<Page> => {
+    const made = await browser.context.newPage();
+    made.on("pageerror", (error) => complaints.push(String(error)));
+    made.on("console", (message) => {
+      if (message.type() === "error") complaints.push(message.text());
+    });
+    await patchWorkers(made, patch);
+    return made;
+  };
+  return {
+    browser,
+    proxy,
+    complaints,
+    page,
+    async library(patch) {
+      const made = await page(patch);
+      await made.goto(`${proxy.url}/test/library.html`);
+      await made.waitForFunction(() => "library" in globalThis);
+      return made;
+    },
+    async close() {
+      await browser.close();
+      await proxy.close();
+    },
+  };
+}
