@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
 import { openSession, type Session } from "./session.ts";
 import { loseDevice } from "./worker-patch.ts";
@@ -9,11 +10,16 @@ const TINY = "/bundles/tiny-q8/";
 const SHARD = `${DEMO}params/gpu/00000.safetensors`;
 const GREEDY = { maxTokens: 24, temperature: 0, ignoreEos: true };
 
+let browser: RunningBrowser;
 let session: Session;
 let page: Page;
 
+beforeAll(async () => {
+  browser = await launch("swiftshader");
+});
+afterAll(() => browser?.close());
 beforeEach(async () => {
-  session = await openSession("swiftshader");
+  session = await openSession(browser); // an origin without any storage yet
   page = await session.library();
 });
 afterEach(() => session?.close());
@@ -65,14 +71,16 @@ describe("a download", () => {
 
 describe("a device that is lost", () => {
   it("while weights are on their way is asked for again", async () => {
-    const released = Promise.withResolvers<void>();
-    session.proxy.fault = (path) =>
-      path === SHARD ? { kind: "wait", until: released.promise } : null;
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    session.proxy.fault = (path) => (path === SHARD ? { kind: "wait", until } : null);
     const loading = load(DEMO);
     await expect.poll(() => shardFetches().length, { timeout: 60_000 }).toBe(1);
     await loseDevice(page);
     session.proxy.fault = () => null;
-    released.resolve();
+    release();
     expect(await loading).toHaveProperty("value");
     expect(await generate()).toHaveProperty("value");
   });

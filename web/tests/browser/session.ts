@@ -17,12 +17,15 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export async function openSession(adapter: AdapterName): Promise<Session> {
+/** A new origin, in a browser of its own or, given one, in a browser that outlives it. */
+export async function openSession(where: AdapterName | RunningBrowser): Promise<Session> {
   const proxy = await startProxy(inject("host"));
-  const browser = await launch(adapter);
+  const browser = typeof where === "string" ? await launch(where) : where;
+  const pages: Page[] = [];
   const complaints: string[] = [];
   const page = async (patch: Patch = {}): Promise<Page> => {
     const made = await browser.context.newPage();
+    pages.push(made);
     made.on("pageerror", (error) => complaints.push(String(error)));
     made.on("console", (message) => {
       if (message.type() === "error") complaints.push(message.text());
@@ -42,7 +45,8 @@ export async function openSession(adapter: AdapterName): Promise<Session> {
       return made;
     },
     async close() {
-      await browser.close();
+      if (typeof where === "string") await browser.close();
+      else await Promise.all(pages.map((made) => made.close()));
       await proxy.close();
     },
   };

@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import {
+  fromHalf,
+  integers,
+  relativeError,
+  roundToHalf,
+  unpackRow,
+} from "../../selftest/numbers.ts";
+
+describe("float16", () => {
+  it("is read from its bits", () => {
+    const bits = [0x0000, 0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0x7c00];
+    const values = [0, 1, -2, 65504, 2 ** -24, 2 ** -14, Number.POSITIVE_INFINITY];
+    expect(bits.map(fromHalf)).toEqual(values);
+    expect(fromHalf(0x7e00)).toBeNaN();
+  });
+
+  it("is what every one of its own numbers rounds to", () => {
+    for (let bits = 0; bits < 0x7c00; bits++) {
+      expect(roundToHalf(fromHalf(bits))).toBe(fromHalf(bits));
+      expect(roundToHalf(-fromHalf(bits))).toBe(-fromHalf(bits));
+    }
+  });
+
+  it("rounds halves to even, and what is too large to infinity", () => {
+    expect(roundToHalf(2049)).toBe(2048);
+    expect(roundToHalf(2051)).toBe(2052);
+    expect(roundToHalf(1 + 2 ** -11)).toBe(1);
+    expect(roundToHalf(1 + 3 * 2 ** -11)).toBe(1 + 2 ** -9);
+    expect(roundToHalf(2 ** -25)).toBe(0);
+    expect(roundToHalf(65519)).toBe(65504);
+    expect(roundToHalf(-65520)).toBe(Number.NEGATIVE_INFINITY);
+  });
+});
+
+describe("a packed row", () => {
+  it("of q4 has column b in the low half of byte b, and b + 4 in the high half", () => {
+    // Columns 0 to 7 are -7 to 0.
+    const word = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const row = unpackRow("q4", Uint32Array.of(word), () => 0.5);
+    expect([...row]).toEqual([-3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0]);
+  });
+
+  it("of q8 has a column a byte, 128 more than its value", () => {
+    const row = unpackRow("q8", Uint32Array.of(0xff_80_7f_01), () => 1);
+    expect([...row]).toEqual([-127, -1, 0, 127]);
+  });
+
+  it("of f16 has two columns a word", () => {
+    expect([...unpackRow("f16", Uint32Array.of(0xc000_3c00), () => 1)]).toEqual([1, -2]);
+  });
+
+  it("takes a scale for every 32 columns", () => {
+    const row = unpackRow("q8", new Uint32Array(16).fill(0x81818181), (group) => group + 1);
+    expect([...row]).toEqual([...new Array(32).fill(1), ...new Array(32).fill(2)]);
+  });
+});
+
+describe("the inputs", () => {
+  it("are the same for the same seed, within their bound", () => {
+    const drawn = integers(1000, 320, 7);
+    expect(drawn).toEqual(integers(1000, 320, 7));
+    expect(drawn).not.toEqual(integers(1000, 320, 8));
+    expect(Math.min(...drawn)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...drawn)).toBeLessThan(320);
+    expect(new Set(drawn).size).toBeGreaterThan(250);
+  });
+});
+
+describe("the error of a result", () => {
+  it("is the largest difference over the reference's root mean square", () => {
+    expect(relativeError([1, 2, 3], [1, 2, 3])).toBe(0);
+    expect(relativeError([3, 4.5], [3, 4])).toBeCloseTo(0.5 / Math.sqrt(12.5));
+  });
+
+  it("is infinite where a value is missing or not finite", () => {
+    expect(relativeError([1], [1, 2])).toBe(Number.POSITIVE_INFINITY);
+    expect(relativeError([Number.NaN], [1])).toBe(Number.POSITIVE_INFINITY);
+    expect(relativeError([1], [0])).toBe(Number.POSITIVE_INFINITY);
+  });
+});
