@@ -76,8 +76,4 @@ def _source_files() -> Iterator[Path]:
     for name in _SOURCES:
         path = REPOSITORY / name
         found = [path] if path.is_file() else sorted(path.rglob("*"))
-        yield from (
-            file
-            for file in found
-            if file.is_file() and file.suffix not in (".pyc", ".c")
-        )
+        yield from (file for file in found if file.is_file() and file.suffix not in (".pyc", ".c"))

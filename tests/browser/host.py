@@ -2,8 +2,8 @@
 
     python -m tests.browser.host OUT PORT
 
-Prints one line of JSON, ``{"expected": PATH, "bundles": PATH}``, once everything is made, and serves
-as `edgewise serve` does until it is ended.
+Prints one line of JSON, ``{"expected": PATH, "bundles": PATH}``, once everything is made, and
+serves as `edgewise serve` does until it is ended.
 """
 
 from __future__ import annotations
