@@ -80,7 +80,7 @@ async function hotKernel(
   const plan = await sources.plan(program, planFor(program, "decode", new Map([["b", 1]])));
   const bytes = new Map<string, number>();
   for (const step of plan.steps) {
-    const cost = plan.kernels.get(step.kernel)?.cost.bytes ?? 0;
+    const cost = plan.kernels.get(step.kernel)?.cost?.bytes ?? 0;
     bytes.set(step.kernel, (bytes.get(step.kernel) ?? 0) + evaluate(cost, ONE));
   }
   const step = plan.steps.reduce((hottest, step) =>

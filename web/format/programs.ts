@@ -1,0 +1,59 @@
+/** Which programs of a bundle an adapter can run, and which plan does what. */
+
+import { EdgewiseError, shorten } from "../errors.ts";
+import type { BundleManifest, Needs, Program } from "./manifest.ts";
+
+/** Integer arithmetic rounds a prompt's activations: such programs run only when asked for. */
+const ON_REQUEST: ReadonlySet<string> = new Set(["w4a8", "w8a8"]);
+
+/** What of a program's needs the given features lack. */
+export function missing(needs: Needs, features: ReadonlySet<string>): string[] {
+  const wanted = needs.arch === null ? needs.features : [needs.arch, ...needs.features];
+  return wanted.filter((name) => !features.has(name));
+}
+
+/**
+ * The WebGPU programs that these features can run, the preferred first.
+ *
+ * The first of the compiler's order that fits settles the arithmetic that is preferred; of one
+ * arithmetic, the program that needs most comes first, because it was made for the better adapter.
+ */
+export function candidates(manifest: BundleManifest, features: ReadonlySet<string>): Program[] {
+  const fitting = manifest.programs.filter(
+    (program) =>
+      program.target === "webgpu" &&
+      !ON_REQUEST.has(program.arithmetic) &&
+      missing(program.needs, features).length === 0,
+  );
+  const arithmetics = [...new Set(fitting.map((program) => program.arithmetic))];
+  return arithmetics.flatMap((arithmetic) =>
+    fitting
+      .filter((program) => program.arithmetic === arithmetic)
+      .sort((a, b) => b.needs.features.length - a.needs.features.length),
+  );
+}
+
+/**
+ * Name of the first plan of an operation that fits the symbol values.
+ *
+ * @throws EdgewiseError `bundle.entry` where there is none.
+ */
+export function planFor(
+  program: Program,
+  operation: string,
+  values: ReadonlyMap<string, number>,
+): string {
+  const found = program.entries.get(operation)?.find(({ when }) =>
+    [...when].every(([name, [low, high]]) => {
+      const value = values.get(name);
+      return value !== undefined && low <= value && value <= high;
+    }),
+  );
+  if (found) return found.plan;
+  const shown = shorten(Object.fromEntries(values));
+  throw new EdgewiseError(
+    "bundle.entry",
+    `Program ${shorten(program.id)} has no plan to ${operation} ${shown}.`,
+    "Compile the model again with this version of edgewise.",
+  );
+}

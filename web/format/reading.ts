@@ -1,0 +1,260 @@
+/** Typed reading of JSON that may be hostile: every field is checked before anything uses it. */
+
+import { EdgewiseError, shorten } from "../errors.ts";
+
+/** Names of buffers, symbols, kernels and plans: nothing a path could be made of. */
+export const NAME = /^[A-Za-z_][A-Za-z0-9_.]{0,127}$/;
+/** Ids a person may choose: a bundle's name, a program's id, a layout's name. */
+export const ID = /^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}$/;
+export const HEX_SHA256 = /^[0-9a-f]{64}$/;
+/** Exclusive bound of every integer: what a JavaScript number holds exactly. */
+export const LIMIT = 2 ** 53;
+
+const MAX_NESTING = 64;
+
+/**
+ * Parse UTF-8 JSON into objects that are Maps, refusing duplicate keys and deep nesting.
+ *
+ * Objects become Maps so that no key, `__proto__` included, means anything but itself.
+ *
+ * @param domain the first part of the error's code, such as `plan`.
+ * @throws EdgewiseError `<domain>.json` naming `where`.
+ */
+export function parseJson(data: Uint8Array, where: string, domain: string): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+    return new Parser(text).whole();
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    throw new EdgewiseError(`${domain}.json`, `${where} is not valid JSON: ${said}.`, "", {
+      cause,
+    });
+  }
+}
+
+const SPACE = /[ \t\n\r]*/y;
+const STRING = /"(?:[^"\\]|\\[^])*"/y;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const WORDS: ReadonlyMap<string, boolean | null> = new Map([
+  ["true", true],
+  ["false", false],
+  ["null", null],
+]);
+const WORD = /true|false|null/y;
+
+/** A number written with a point or an exponent: 1.0 is no integer, as in Python. */
+class Decimal {
+  readonly written: string;
+
+  constructor(written: string) {
+    this.written = written;
+  }
+}
+
+class Parser {
+  private readonly text: string;
+  private at = 0;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  whole(): unknown {
+    const value = this.value(0);
+    this.match(SPACE);
+    if (this.at < this.text.length) throw this.fail("text after the end");
+    return value;
+  }
+
+  private value(depth: number): unknown {
+    if (depth > MAX_NESTING) throw this.fail(`more than ${MAX_NESTING} levels`);
+    this.match(SPACE);
+    const first = this.text[this.at];
+    if (first === "{") return this.object(depth);
+    if (first === "[") return this.list(depth);
+    if (first === '"') return this.string();
+    const word = this.match(WORD);
+    if (word) return WORDS.get(word);
+    const number = this.match(NUMBER);
+    if (!number) throw this.fail(`unexpected ${shorten(this.text.slice(this.at, this.at + 12))}`);
+    return /[.eE]/.test(number) ? new Decimal(number) : Number(number);
+  }
+
+  private object(depth: number): Map<string, unknown> {
+    const table = new Map<string, unknown>();
+    this.at += 1;
+    if (this.take("}")) return table;
+    do {
+      this.match(SPACE);
+      const key = this.string();
+      if (table.has(key)) throw this.fail(`the key ${shorten(key)} appears twice`);
+      this.need(":");
+      table.set(key, this.value(depth + 1));
+    } while (this.take(","));
+    this.need("}");
+    return table;
+  }
+
+  private list(depth: number): unknown[] {
+    const items: unknown[] = [];
+    this.at += 1;
+    if (this.take("]")) return items;
+    do items.push(this.value(depth + 1));
+    while (this.take(","));
+    this.need("]");
+    return items;
+  }
+
+  private string(): string {
+    const found = this.match(STRING);
+    if (!found) throw this.fail("a string was expected");
+    return JSON.parse(found) as string;
+  }
+
+  private match(pattern: RegExp): string {
+    pattern.lastIndex = this.at;
+    const found = pattern.exec(this.text)?.[0] ?? "";
+    this.at += found.length;
+    return found;
+  }
+
+  private take(sign: string): boolean {
+    this.match(SPACE);
+    if (this.text[this.at] !== sign) return false;
+    this.at += 1;
+    return true;
+  }
+
+  private need(sign: string): void {
+    if (!this.take(sign)) throw this.fail(`${shorten(sign)} was expected`);
+  }
+
+  private fail(message: string): Error {
+    return new Error(`${message}, at character ${this.at}`);
+  }
+}
+
+/** One JSON object being read: every getter checks, `done` refuses what nobody asked for. */
+export class Fields {
+  /** What messages call this object, such as `Plan "decode", buffer "x"`. */
+  where: string;
+  readonly domain: string;
+  private readonly asked = new Set<string>();
+  private readonly entries: ReadonlyMap<string, unknown>;
+
+  constructor(value: unknown, where: string, domain: string) {
+    this.where = where;
+    this.domain = domain;
+    if (!(value instanceof Map)) {
+      throw this.fail("type", `expected an object, found ${shorten(value)}`);
+    }
+    this.entries = value;
+  }
+
+  fail(what: string, message: string, remedy = ""): EdgewiseError {
+    return new EdgewiseError(`${this.domain}.${what}`, `${this.where}: ${message}.`, remedy);
+  }
+
+  has(key: string): boolean {
+    return this.entries.has(key);
+  }
+
+  get(key: string): unknown {
+    this.asked.add(key);
+    if (!this.entries.has(key)) throw this.fail("missing", `${shorten(key)} is missing`);
+    return this.entries.get(key);
+  }
+
+  /** An integer in `low..high` inclusive. */
+  integer(key: string, low: number, high: number): number {
+    const value = this.get(key);
+    if (typeof value !== "number" || !Number.isInteger(value)) {
+      throw this.fail("type", `${shorten(key)} must be an integer, found ${shorten(value)}`);
+    }
+    if (value < low || value > high) {
+      throw this.fail("range", `${shorten(key)} must be in ${low}..${high}, found ${value}`);
+    }
+    return value;
+  }
+
+  /** A string of at most `most` characters that `pattern`, if given, matches entirely. */
+  text(key: string, pattern: RegExp | null = null, most = 256): string {
+    const value = this.get(key);
+    // Python counts code points; counting them here too makes both refuse alike.
+    if (typeof value !== "string" || [...value.slice(0, 2 * most + 1)].length > most) {
+      throw this.fail("type", `${shorten(key)} must be a short string, found ${shorten(value)}`);
+    }
+    if (pattern && !pattern.test(value)) {
+      throw this.fail("name", `${shorten(key)} has characters it may not: ${shorten(value)}`);
+    }
+    return value;
+  }
+
+  /** A string out of `allowed`. */
+  choice<const T extends string>(key: string, allowed: readonly T[]): T {
+    const value = this.get(key);
+    const found = allowed.find((item) => item === value);
+    if (found === undefined) {
+      const options = allowed.join(", ");
+      throw this.fail(key, `${shorten(key)} must be one of ${options}, found ${shorten(value)}`);
+    }
+    return found;
+  }
+
+  /** A list of at most `most` items, each still unchecked. */
+  items(key: string, most: number): readonly unknown[] {
+    const value = this.get(key);
+    if (!Array.isArray(value) || value.length > most) {
+      throw this.fail("type", `${shorten(key)} must be a list of at most ${most} items`);
+    }
+    return value;
+  }
+
+  /** A list of distinct names. */
+  names(key: string, most: number, pattern: RegExp = NAME): readonly string[] {
+    const found = new Set<string>();
+    for (const item of this.items(key, most)) {
+      if (typeof item !== "string" || !pattern.test(item)) {
+        throw this.fail(
+          "name",
+          `${shorten(key)} holds something that is no name: ${shorten(item)}`,
+        );
+      }
+      if (found.has(item)) {
+        throw this.fail("duplicate", `${shorten(key)} names ${shorten(item)} twice`);
+      }
+      found.add(item);
+    }
+    return [...found];
+  }
+
+  /** An object of at most `most` entries whose keys match `pattern`. */
+  table(key: string, most: number, pattern: RegExp | null = NAME): ReadonlyMap<string, unknown> {
+    const value = this.get(key);
+    if (!(value instanceof Map) || value.size > most) {
+      throw this.fail("type", `${shorten(key)} must be an object of at most ${most} entries`);
+    }
+    for (const name of value.keys()) {
+      if (pattern && !pattern.test(name)) {
+        throw this.fail(
+          "name",
+          `${shorten(key)} holds something that is no name: ${shorten(name)}`,
+        );
+      }
+    }
+    return value;
+  }
+
+  /** null where the key holds null, otherwise what `read` returns. */
+  nullable<T>(key: string, read: () => T): T | null {
+    return this.get(key) === null ? null : read();
+  }
+
+  /** Refuse keys that no getter asked for. */
+  done(): void {
+    for (const key of [...this.entries.keys()].sort()) {
+      if (!this.asked.has(key)) throw this.fail("unknown_field", `unknown field ${shorten(key)}`);
+    }
+  }
+}
