@@ -58,3 +58,28 @@ describe.each(CASES)("the self-test of $bundle on $adapter", ({ adapter, bundle,
     }
   });
 });
+
+it("names the kernel that computes something else", async () => {
+  const session = await openSession("swiftshader");
+  try {
+    const page = await session.page();
+    await page.addInitScript(() => {
+      const { createShaderModule } = GPUDevice.prototype;
+      GPUDevice.prototype.createShaderModule = function (descriptor) {
+        const code = descriptor.code.replace(/sqrt\(/g, "abs(");
+        return createShaderModule.call(this, { ...descriptor, code });
+      };
+    });
+    const query = "bundle=/bundles/tiny-q8/&program=webgpu-f32&run";
+    await page.goto(`${session.proxy.url}/selftest?${query}`);
+    await expect
+      .poll(() => page.getByTestId("verdict").textContent(), { timeout: 60_000 })
+      .toContain("wrong");
+    const report: Report = JSON.parse((await page.getByTestId("report").textContent()) ?? "");
+    const wrong = report.programs.flatMap(({ kernels }) => kernels.filter(({ ok }) => !ok));
+    expect(wrong.map(({ kernel }) => kernel.split("_", 2).join("_"))).toContain("rms_norm");
+    expect(wrong.every(({ kernel }) => /norm|_n1em06_/.test(kernel))).toBe(true);
+  } finally {
+    await session.close();
+  }
+});
