@@ -1,0 +1,84 @@
+/** What WebGPU offers here, told to people and compared with what programs need. */
+
+import type { AdapterLimits, AdapterReport } from "../client/types.ts";
+
+/** Adapter features that programs or their timing use. */
+export const FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
+const LANGUAGE_FEATURE = "packed_4x8_integer_dot_product";
+
+const NO_LIMITS: AdapterLimits = {
+  maxBufferSize: 0,
+  maxStorageBufferBindingSize: 0,
+  maxComputeInvocationsPerWorkgroup: 0,
+  maxComputeWorkgroupStorageSize: 0,
+  maxStorageBuffersPerShaderStage: 0,
+};
+
+/** The best adapter and what it is. Never rejects: `reason` says why there is none. */
+export async function probe(
+  gpu: GPU | undefined,
+): Promise<{ readonly report: AdapterReport; readonly adapter: GPUAdapter | null }> {
+  if (!gpu) {
+    return absent(
+      globalThis.isSecureContext === false
+        ? "WebGPU needs a secure page: open it by https, or on this machine as localhost."
+        : "This browser has no WebGPU.",
+    );
+  }
+  let adapter: GPUAdapter | null;
+  try {
+    adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+  } catch (error) {
+    return absent(
+      `This browser refuses WebGPU: ${error instanceof Error ? error.message : error}.`,
+    );
+  }
+  if (!adapter) {
+    return absent("This browser has WebGPU, but no GPU that it would use it on.");
+  }
+  return { report: describe(gpu, adapter), adapter };
+}
+
+function absent(reason: string): { report: AdapterReport; adapter: null } {
+  const report: AdapterReport = {
+    available: false,
+    reason,
+    name: "",
+    vendor: "",
+    architecture: "",
+    features: [],
+    fallback: false,
+    limits: NO_LIMITS,
+    subgroupMinSize: null,
+    subgroupMaxSize: null,
+    key: "none",
+  };
+  return { report, adapter: null };
+}
+
+function describe(gpu: GPU, adapter: GPUAdapter): AdapterReport {
+  const { info, limits } = adapter;
+  const features: string[] = FEATURES.filter((feature) => adapter.features.has(feature));
+  if (gpu.wgslLanguageFeatures?.has(LANGUAGE_FEATURE)) features.push(LANGUAGE_FEATURE);
+  const { vendor, architecture } = info;
+  const name = info.description || [vendor, info.device || architecture].filter(Boolean).join(" ");
+  return {
+    available: true,
+    reason: "",
+    name: name || "unnamed adapter",
+    vendor,
+    architecture,
+    features,
+    fallback: info.isFallbackAdapter ?? false,
+    limits: {
+      maxBufferSize: limits.maxBufferSize,
+      maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
+      maxComputeInvocationsPerWorkgroup: limits.maxComputeInvocationsPerWorkgroup,
+      maxComputeWorkgroupStorageSize: limits.maxComputeWorkgroupStorageSize,
+      maxStorageBuffersPerShaderStage: limits.maxStorageBuffersPerShaderStage,
+    },
+    subgroupMinSize: info.subgroupMinSize ?? null,
+    subgroupMaxSize: info.subgroupMaxSize ?? null,
+    key: [vendor, architecture, info.device, info.description, ...features].join("/"),
+  };
+}

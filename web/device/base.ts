@@ -1,0 +1,92 @@
+/** The device protocol: how the engine runs plans, whatever launches the kernels. */
+
+import type { EdgewiseError } from "../errors.ts";
+import type { BundleManifest, Program } from "../format/manifest.ts";
+import type { Plan, Role } from "../format/plan.ts";
+
+/** Elements of a buffer; float16 comes as its bits. */
+export type Elements = Int32Array | Uint32Array | Float32Array | Uint16Array | Uint8Array;
+
+/** What was made and done so far. Once a program is loaded, a run makes nothing and submits once. */
+export interface Counters {
+  submits: number;
+  dispatches: number;
+  buffers: number;
+  bindGroups: number;
+  pipelines: number;
+  readbacks: number;
+}
+
+/** What one launch wrote, but for state. */
+export interface TracedStep {
+  readonly label: string;
+  readonly kernel: string;
+  readonly outputs: readonly {
+    readonly buffer: string;
+    readonly dtype: string;
+    readonly shape: readonly number[];
+    readonly data: Elements;
+  }[];
+}
+
+/** How long one launch took on the device. */
+export interface TimedStep {
+  readonly label: string;
+  readonly kernel: string;
+  readonly ns: number;
+}
+
+/** A program bound to memory: its buffers exist and its plans can be run. Calls happen in order. */
+export interface LoadedProgram {
+  readonly manifest: BundleManifest;
+  readonly program: Program;
+  readonly plans: ReadonlyMap<string, Plan>;
+  readonly counters: Readonly<Counters>;
+  /** Resolves with `device.lost` should that happen; never after `close`. */
+  readonly lost: Promise<EdgewiseError>;
+
+  /**
+   * Copy elements into a buffer from an element offset on.
+   *
+   * @throws EdgewiseError `device.buffer` for an unknown buffer, one that may not be written, another
+   *   type, or elements past its end; `device.closed`.
+   */
+  write(buffer: string, data: Elements, offsetElems?: number): void;
+
+  /**
+   * Run plans in order, the last one `k` times, in one submission; then copy whole small buffers.
+   *
+   * Encoded and submitted before it returns, so that the caller may write and run again at once. Step
+   * symbols have the values last written to `step`.
+   *
+   * @param read buffers whose contents right after the run the promise brings.
+   * @throws EdgewiseError `device.plan` for an unknown plan or a k it does not allow; rejects with
+   *   `device.lost`.
+   */
+  run(
+    plans: readonly string[],
+    k?: number,
+    read?: readonly string[],
+  ): Promise<ReadonlyMap<string, Elements>>;
+
+  /** Some rows of a buffer, once all that was submitted is done. */
+  read(buffer: string, firstRow?: number, rows?: number): Promise<Elements>;
+
+  /** Bytes per role. */
+  memory(): Readonly<Record<Role, number>>;
+
+  /** Copy a piece of a parameter. Offset and length are multiples of 4, but for the tensor's end. */
+  upload(tensor: string, offsetBytes: number, data: Uint8Array): void;
+
+  /** Resolves once all that was submitted is done. */
+  settled(): Promise<void>;
+
+  /** Run a plan launch by launch and show what each wrote. For debugging and the self-test. */
+  trace(plan: string): AsyncIterable<TracedStep>;
+
+  /** Run a plan once and time every launch; null where the adapter has no timestamps. */
+  time(plan: string): Promise<readonly TimedStep[] | null>;
+
+  /** Release the memory. Closing twice is fine. */
+  close(): void;
+}

@@ -1,0 +1,287 @@
+/** A program's plans bound to a GPU: pipelines and launches ready to be encoded, all made once. */
+
+import { EdgewiseError, shorten } from "../errors.ts";
+import { bounds, compile, type Expr, type Range } from "../format/expr.ts";
+import type { Program } from "../format/manifest.ts";
+import type { Kernel, Plan } from "../format/plan.ts";
+import type { Counters } from "./base.ts";
+import type { Gpu } from "./gpu.ts";
+import { type Buffers, LAST_UNIFORM_BYTES } from "./memory.ts";
+
+/** Step symbols in the order of the `step` buffer's fields. */
+export const STEP_FIELDS: readonly string[] = ["n", "b", "r", "t"];
+
+/** Pipelines compiled at a time: a browser compiles them in threads of its own. */
+const COMPILING = 6;
+/** Symbol values whose grids a plan remembers. */
+const MAX_GRIDS = 256;
+
+export type Grid = readonly [number, number, number];
+
+/** What a launch writes: a piece of a buffer, as the kernel sees it. */
+export interface Output {
+  readonly buffer: string;
+  readonly offset: number;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+}
+
+/** One launch of a plan; `grid` is its place among the plan's grids. */
+export interface Launch {
+  readonly label: string;
+  readonly kernel: string;
+  readonly pipeline: GPUComputePipeline;
+  readonly group: GPUBindGroup;
+  readonly grid: number;
+  readonly outputs: readonly Output[];
+}
+
+/** A plan whose launches are bound. */
+export interface BoundPlan {
+  readonly plan: Plan;
+  readonly launches: readonly Launch[];
+  /** Workgroups of each distinct grid at the values that `step` holds, clamped to their bounds. */
+  grids(step: readonly number[]): readonly Grid[];
+}
+
+/** A kernel's WGSL by its path; kernels of several programs share paths. */
+export type Shaders = ReadonlyMap<string, string>;
+
+/**
+ * Compile every kernel of a program, a few at a time.
+ *
+ * @throws EdgewiseError `device.kernel` naming the kernel and what the driver says, `device.lost`,
+ *   `load.aborted`.
+ */
+export async function compileKernels(
+  gpu: Gpu,
+  program: Program,
+  plans: ReadonlyMap<string, Plan>,
+  shaders: Shaders,
+  counters: Counters,
+  onProgress?: (done: number, total: number) => void,
+  signal?: AbortSignal,
+): Promise<ReadonlyMap<Kernel, GPUComputePipeline>> {
+  const jobs = [...plans.values()].flatMap((plan) =>
+    [...plan.kernels].map(([name, kernel]) => ({ name, kernel })),
+  );
+  const compiled = new Map<Kernel, GPUComputePipeline>();
+  let next = 0;
+  let done = 0;
+  const work = async () => {
+    for (let job = jobs[next++]; job; job = jobs[next++]) {
+      if (signal?.aborted) {
+        throw new EdgewiseError("load.aborted", "Loading was cancelled.", "Load again to go on.");
+      }
+      const { name, kernel } = job;
+      const code = shaders.get(program.shaders.get(name) ?? "");
+      if (code === undefined) {
+        throw new EdgewiseError("bundle.shader", `There is no shader for ${shorten(name)}.`);
+      }
+      compiled.set(kernel, await pipelineOf(gpu, name, kernel, code, counters));
+      done += 1;
+      onProgress?.(done, jobs.length);
+    }
+  };
+  onProgress?.(0, jobs.length);
+  await Promise.all(Array.from({ length: COMPILING }, work));
+  return compiled;
+}
+
+function pipelineOf(
+  gpu: Gpu,
+  name: string,
+  kernel: Kernel,
+  code: string,
+  counters: Counters,
+): Promise<GPUComputePipeline> {
+  const access = accessOf(kernel);
+  const key = `${kernel.symbol} ${access}\n${code}`;
+  const known = gpu.pipelines.get(key);
+  if (known) return known;
+  counters.pipelines += 1;
+  const { device } = gpu;
+  const made = gpu
+    .race(
+      device.createComputePipelineAsync({
+        label: name,
+        layout: device.createPipelineLayout({ bindGroupLayouts: [layoutOf(gpu, access)] }),
+        compute: {
+          module: device.createShaderModule({ label: name, code }),
+          entryPoint: kernel.symbol,
+        },
+      }),
+    )
+    .catch((cause: unknown) => {
+      gpu.pipelines.delete(key);
+      throw EdgewiseError.from(
+        cause,
+        "device.kernel",
+        `The kernel ${shorten(name)} does not compile`,
+        "Compile the model again with this version of edgewise.",
+      );
+    });
+  gpu.pipelines.set(key, made);
+  return made;
+}
+
+function accessOf(kernel: Kernel): string {
+  return kernel.args.map((arg) => (arg.access === "read" ? "r" : "w")).join("");
+}
+
+function layoutOf(gpu: Gpu, access: string): GPUBindGroupLayout {
+  const known = gpu.layouts.get(access);
+  if (known) return known;
+  const types: GPUBufferBindingType[] = [...access].map((letter) =>
+    letter === "r" ? "read-only-storage" : "storage",
+  );
+  const layout = gpu.device.createBindGroupLayout({
+    entries: [...types, "uniform" as const].map((type, binding) => ({
+      binding,
+      visibility: GPUShaderStage.COMPUTE,
+      buffer: { type },
+    })),
+  });
+  gpu.layouts.set(access, layout);
+  return layout;
+}
+
+/**
+ * Bind every plan of a program; equal bindings share a bind group.
+ *
+ * @param load values of the load symbols.
+ */
+export function bindPlans(
+  gpu: Gpu,
+  buffers: Buffers,
+  pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
+  plans: ReadonlyMap<string, Plan>,
+  load: ReadonlyMap<string, number>,
+  counters: Counters,
+): ReadonlyMap<string, BoundPlan> {
+  const groups = new Map<string, GPUBindGroup>();
+  const bind = (kernel: Kernel, pieces: readonly Piece[]): GPUBindGroup => {
+    const access = accessOf(kernel);
+    const key = JSON.stringify([access, pieces]);
+    let group = groups.get(key);
+    if (!group) {
+      const entries = pieces.map(({ buffer, offset, size }, binding) => ({
+        binding,
+        resource: { buffer: buffers.get(buffer), offset, size },
+      }));
+      const last = { buffer: buffers.last, offset: 0, size: LAST_UNIFORM_BYTES };
+      group = gpu.device.createBindGroup({
+        layout: layoutOf(gpu, access),
+        entries: [...entries, { binding: entries.length, resource: last }],
+      });
+      groups.set(key, group);
+      counters.bindGroups += 1;
+    }
+    return group;
+  };
+  return new Map([...plans].map(([name, plan]) => [name, bindPlan(plan, pipelines, load, bind)]));
+}
+
+interface Piece {
+  readonly buffer: string;
+  readonly offset: number;
+  readonly size: number;
+}
+
+function bindPlan(
+  plan: Plan,
+  pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
+  load: ReadonlyMap<string, number>,
+  bind: (kernel: Kernel, pieces: readonly Piece[]) => GPUBindGroup,
+): BoundPlan {
+  const ranges = new Map<string, Range>(
+    plan.symbols.map(({ name, kind, min, max }) => {
+      const value = kind === "load" ? load.get(name) : undefined;
+      return [name, value === undefined ? [min, max] : [value, value]];
+    }),
+  );
+  const states = new Set(plan.buffers.filter((b) => b.role === "state").map((b) => b.name));
+  const places = new Map<string, number>();
+  const expressions: (readonly [Expr, Expr, Expr])[] = [];
+  const launches = plan.steps.map((step): Launch => {
+    const kernel = plan.kernels.get(step.kernel);
+    const pipeline = kernel && pipelines.get(kernel);
+    if (!kernel || !pipeline) {
+      throw new EdgewiseError("plan.unknown_name", `No kernel is called ${shorten(step.kernel)}.`);
+    }
+    const key = JSON.stringify(step.grid);
+    const grid = places.get(key) ?? expressions.push(step.grid) - 1;
+    places.set(key, grid);
+    const pieces = kernel.args.map((arg, i) => {
+      const { buffer, offset } = step.bindings[i] ?? { buffer: "", offset: 0 };
+      return { buffer, offset, size: Math.ceil(bounds(arg.bytes, ranges)[1] / 4) * 4 };
+    });
+    const outputs = kernel.args.flatMap((arg, i): Output[] => {
+      const { buffer, offset } = pieces[i] ?? { buffer: "", offset: 0 };
+      if (arg.access === "read" || states.has(buffer)) return [];
+      const shape = arg.shape.map((dim) => bounds(dim, ranges)[1]);
+      return [{ buffer, offset, dtype: arg.dtype, shape }];
+    });
+    const group = bind(kernel, pieces);
+    return { label: step.label, kernel: step.kernel, pipeline, group, grid, outputs };
+  });
+  return { plan, launches, grids: gridsOf(plan, expressions, load) };
+}
+
+function gridsOf(
+  plan: Plan,
+  expressions: readonly (readonly [Expr, Expr, Expr])[],
+  load: ReadonlyMap<string, number>,
+): (step: readonly number[]) => readonly Grid[] {
+  const names = plan.symbols.map((symbol) => symbol.name);
+  const fields = plan.symbols.map(({ name, kind, min, max }) => ({
+    at: kind === "load" ? -1 : STEP_FIELDS.indexOf(name),
+    min: kind === "load" ? (load.get(name) ?? min) : min,
+    max,
+  }));
+  const compiled = expressions.map((grid) => grid.map((extent) => compile(extent, names)));
+  const remembered = new Map<string, readonly Grid[]>();
+  return (step) => {
+    const values = fields.map(({ at, min, max }) =>
+      at < 0 ? min : Math.min(Math.max(step[at] ?? 0, min), max),
+    );
+    const key = values.join();
+    let grids = remembered.get(key);
+    if (!grids) {
+      grids = compiled.map(
+        ([x, y, z]): Grid => [x?.(values) ?? 1, y?.(values) ?? 1, z?.(values) ?? 1],
+      );
+      if (remembered.size >= MAX_GRIDS) remembered.clear();
+      remembered.set(key, grids);
+    }
+    return grids;
+  };
+}
+
+/** Encode a plan's launches `k` times; how many there are. */
+export function encode(
+  bound: BoundPlan,
+  pass: GPUComputePassEncoder,
+  step: readonly number[],
+  k: number,
+): number {
+  const grids = bound.grids(step);
+  let pipeline: GPUComputePipeline | null = null;
+  let group: GPUBindGroup | null = null;
+  for (let i = 0; i < k; i++) {
+    for (const launch of bound.launches) {
+      // Setting what is set already costs as much as setting something else.
+      if (launch.pipeline !== pipeline) {
+        pipeline = launch.pipeline;
+        pass.setPipeline(pipeline);
+      }
+      if (launch.group !== group) {
+        group = launch.group;
+        pass.setBindGroup(0, group);
+      }
+      const grid = grids[launch.grid];
+      if (grid) pass.dispatchWorkgroups(...grid);
+    }
+  }
+  return bound.launches.length * k;
+}
