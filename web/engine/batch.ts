@@ -1,0 +1,221 @@
+/**
+ * Fills the step buffers of a program: which rows there are, whose they are and what they need.
+ *
+ * The buffers are those of the bundle format, with N = prefillChunk, B = maxBatch, V = vocab and
+ * MP = the pages of `context` tokens. What a plan reads is written before it runs, so nothing
+ * depends on what ran before, but for the bursts that go on from each other.
+ */
+
+import type { Elements, LoadedProgram } from "../device/base.ts";
+import { EdgewiseError } from "../errors.ts";
+import { planFor } from "../format/programs.ts";
+import { pagesFor } from "./pages.ts";
+import { isGreedy, isPenalized, MAX_BIASES } from "./sampling.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** Fields of a row of `table` before its page ids. */
+const KV_LEN = 0;
+const Q_START = 1;
+const Q_LEN = 2;
+const STOP = 3;
+const LIMIT = 4;
+const COUNT = 5;
+const SLOT = 6;
+const HEADER = 8;
+const RING = 64;
+const END_TOKENS = 16;
+const REACH = 3;
+
+/** The rows of a burst and how many of their tokens have been read. */
+export interface Rows {
+  readonly sequences: readonly Sequence[];
+  readonly seen: number[];
+}
+
+/** What a burst brought one row: its new tokens, and whether the device ended it. */
+export interface RowResult {
+  readonly tokens: readonly number[];
+  readonly stopped: boolean;
+}
+
+/** Buffers that tell what a burst has done. */
+export const RESULTS = ["table", "ring"] as const;
+
+export class Batch {
+  /** Most token rows and sequences of a step. */
+  readonly rows: number;
+  readonly sequences: number;
+  private readonly program: LoadedProgram;
+  private readonly vocab: number;
+  private readonly context: number;
+  private readonly columns: number;
+  private sampled: readonly Sequence[] = [];
+
+  /** @throws EdgewiseError `bundle.eos` for more end tokens than a program looks for. */
+  constructor(program: LoadedProgram) {
+    const { model } = program.manifest;
+    this.program = program;
+    this.rows = model.prefillChunk;
+    this.sequences = model.maxBatch;
+    this.vocab = model.vocab;
+    this.context = model.context;
+    this.columns = HEADER + pagesFor(model.context);
+    if (model.eos.length > END_TOKENS) {
+      throw new EdgewiseError("bundle.eos", `The bundle names ${model.eos.length} end tokens.`);
+    }
+    const eos = new Int32Array(END_TOKENS).fill(-1);
+    eos.set(model.eos);
+    program.write("eos", eos);
+  }
+
+  /** Name of the plan that does an operation for so many rows and sequences (n, b, r). */
+  plan(operation: string, symbols: Readonly<Record<string, number>>): string {
+    return planFor(this.program.program, operation, new Map(Object.entries(symbols)));
+  }
+
+  /**
+   * Make tokens `start` to `start + ids.length` of one sequence the step's rows.
+   *
+   * `logits` asks for those of the last row.
+   */
+  prefill(sequence: Sequence, start: number, ids: readonly number[], logits: boolean): void {
+    const count = ids.length;
+    this.step(count, 1, logits ? 1 : 0, start + count);
+    this.write("tokens", ids);
+    this.write("positions", upTo(count, start));
+    this.write("row_seq", new Array<number>(count).fill(0));
+    if (logits) this.write("logit_rows", [count - 1]);
+    this.table([sequence], start, count);
+  }
+
+  /**
+   * Make one sequence whose prompt is in KV ready to be sampled for, and to be decoded after that.
+   */
+  firstToken(sequence: Sequence): Rows {
+    const { length } = sequence.prompt;
+    this.step(1, 1, 1, length);
+    this.write("row_seq", [0]);
+    this.write("logit_rows", [0]);
+    this.table([sequence], length, 1);
+    this.sampling([sequence]);
+    this.counts(sequence);
+    return { sequences: [sequence], seen: [0] };
+  }
+
+  /** Make the last token of each sequence a row; `reach` as `step` has it. */
+  decode(sequences: readonly Sequence[], reach: number): Rows {
+    const count = sequences.length;
+    this.step(count, count, count, reach);
+    this.write(
+      "tokens",
+      sequences.map((s) => s.tokens.at(-1) ?? 0),
+    );
+    this.write(
+      "positions",
+      sequences.map((s) => s.kvLen),
+    );
+    this.write("row_seq", upTo(count));
+    this.write("logit_rows", upTo(count));
+    this.table(sequences, null, 1);
+    this.sampling(sequences);
+    return { sequences: [...sequences], seen: new Array<number>(count).fill(0) };
+  }
+
+  /** Let the last burst's rows go on to so many tokens in KV; all else is on the device. */
+  goOn(reach: number): void {
+    this.program.write("step", Int32Array.of(Math.min(reach, this.context)), REACH);
+  }
+
+  /** What penalties know of a sequence: twice the times sampled, plus 1 for a prompt's token. */
+  counts(sequence: Sequence): void {
+    if (!isPenalized(sequence.params)) return;
+    const counts = new Int32Array(this.vocab);
+    for (const token of sequence.prompt) counts[token] = 1;
+    for (const token of sequence.tokens) counts[token] = (counts[token] ?? 0) + 2;
+    this.program.write("counts", counts, sequence.slot * this.vocab);
+  }
+
+  /**
+   * The tokens of each row that are new since the last look.
+   *
+   * @throws EdgewiseError `device.output` for what no correct program writes.
+   */
+  results(read: ReadonlyMap<string, Elements>, rows: Rows, most: number): RowResult[] {
+    const table = read.get("table");
+    const ring = read.get("ring");
+    if (!table || !ring) throw wrongOutput("table or ring was not read");
+    return rows.sequences.map((_, row) => {
+      const seen = rows.seen[row] ?? 0;
+      const count = table[row * this.columns + COUNT] ?? Number.NaN;
+      if (!(count >= seen && count - seen <= most)) {
+        throw wrongOutput(`row ${row} counts ${count} tokens after ${seen} and ${most} steps`);
+      }
+      const tokens = upTo(count - seen, seen).map((at) => ring[row * RING + (at % RING)] ?? -1);
+      const odd = tokens.find((token) => !(token >= 0 && token < this.vocab));
+      if (odd !== undefined) throw wrongOutput(`row ${row} has the token ${odd}`);
+      rows.seen[row] = count;
+      return { tokens, stopped: table[row * this.columns + STOP] !== 0 };
+    });
+  }
+
+  /** Write how each row is sampled, unless these rows were the last ones written. */
+  private sampling(sequences: readonly Sequence[]): void {
+    const same = sequences.every((sequence, row) => sequence === this.sampled[row]);
+    if (same && sequences.length === this.sampled.length) return;
+    this.sampled = [...sequences];
+    const count = sequences.length;
+    const floats = new Float32Array(count * 8);
+    const ints = new Int32Array(count * 8);
+    const biasIds = new Int32Array(count * MAX_BIASES);
+    const biasValues = new Float32Array(count * MAX_BIASES);
+    for (const [row, { params: p, seed }] of sequences.entries()) {
+      const temperature = isGreedy(p) ? 0 : p.temperature;
+      floats.set([temperature, p.topP, p.minP], row * 8);
+      floats.set([p.repetitionPenalty, p.presencePenalty, p.frequencyPenalty], row * 8 + 3);
+      const [low, high] = [BigInt.asIntN(32, seed), BigInt.asIntN(32, seed >> 32n)].map(Number);
+      ints.set([p.topK, low ?? 0, high ?? 0, p.logitBias.size, Number(p.ignoreEos)], row * 8);
+      biasIds.set([...p.logitBias.keys()], row * MAX_BIASES);
+      biasValues.set([...p.logitBias.values()], row * MAX_BIASES);
+    }
+    this.program.write("sampling_f", floats);
+    this.program.write("sampling_i", ints);
+    this.program.write("bias_ids", biasIds);
+    this.program.write("bias_values", biasValues);
+  }
+
+  /** Say how many there are; `reach` is the most tokens a sequence can come to have in KV. */
+  private step(rows: number, sequences: number, logits: number, reach: number): void {
+    this.write("step", [rows, sequences, logits, Math.min(reach, this.context), 0, 0, 0, 0]);
+  }
+
+  private table(sequences: readonly Sequence[], kvLen: number | null, queries: number): void {
+    const table = new Int32Array(sequences.length * this.columns);
+    for (const [row, sequence] of sequences.entries()) {
+      const at = row * this.columns;
+      table[at + KV_LEN] = kvLen ?? sequence.kvLen;
+      table[at + Q_START] = row;
+      table[at + Q_LEN] = queries;
+      table[at + LIMIT] = sequence.kvLimit;
+      table[at + SLOT] = sequence.slot;
+      table.set(sequence.pages, at + HEADER);
+    }
+    this.program.write("table", table);
+  }
+
+  private write(buffer: string, values: readonly number[]): void {
+    this.program.write(buffer, Int32Array.from(values));
+  }
+}
+
+function upTo(count: number, start = 0): number[] {
+  return Array.from({ length: count }, (_, i) => start + i);
+}
+
+/** The error of an answer that no correct program gives. */
+export function wrongOutput(what: string): EdgewiseError {
+  return new EdgewiseError(
+    "device.output",
+    `The device gave an answer that cannot be: ${what}.`,
+    "Run the self-test; another program of the bundle may work on this device.",
+  );
+}

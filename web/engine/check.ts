@@ -1,0 +1,39 @@
+/** Whether a request can be answered by a model at all. */
+
+import { EdgewiseError, shorten } from "../errors.ts";
+import type { Request } from "./sequence.ts";
+
+/**
+ * @param vocab token ids are below this.
+ * @param context most tokens of prompt and answer, which has at least one.
+ * @throws EdgewiseError `input.empty`, `input.context`, `input.token`.
+ */
+export function checkRequest({ prompt, params }: Request, vocab: number, context: number): void {
+  if (prompt.length === 0) {
+    throw new EdgewiseError(
+      "input.empty",
+      "The prompt is empty: there is no token to go on from.",
+      "Pass at least one token of text.",
+    );
+  }
+  if (prompt.length + 1 > context) {
+    throw new EdgewiseError(
+      "input.context",
+      `The prompt has ${prompt.length} tokens; the context holds ${context}, of which 1 must be ` +
+        "left for the answer.",
+      "Shorten the prompt, or compile the model with a larger --context.",
+    );
+  }
+  checkIds(prompt, "the prompt", vocab);
+  checkIds([...params.logitBias.keys()], "logitBias", vocab);
+  checkIds(params.stopTokenIds, "stopTokenIds", vocab);
+}
+
+function checkIds(ids: readonly number[], where: string, vocab: number): void {
+  const odd = ids.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocab));
+  if (odd < 0) return;
+  throw new EdgewiseError(
+    "input.token",
+    `${shorten(ids[odd])} in ${where} is not a token id of this model, which has 0 to ${vocab - 1}.`,
+  );
+}

@@ -1,0 +1,278 @@
+/**
+ * The generation loop: prompts in chunks, then bursts of tokens for all running sequences.
+ *
+ * A prompt enters when there is a free row and enough free pages for it and all it may generate, so
+ * nothing ever runs out of memory on the way. Prompts are prefilled one after the other, their
+ * chunks between the bursts of those that run. Work is handed to the device before the work ahead of
+ * it has been read: while nothing changes, a burst goes on from the device's own state. The device
+ * does things in the order they were given, so pages of a sequence that has ended may be given away
+ * while work on them is under way: the new owner writes later.
+ */
+
+import type { Elements, LoadedProgram } from "../device/base.ts";
+import { EdgewiseError } from "../errors.ts";
+import { Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { checkRequest } from "./check.ts";
+import { Flights, type Work } from "./flights.ts";
+import { MAX_BURST, Pace } from "./pace.ts";
+import { PAGE_TOKENS } from "./pages.ts";
+import { Schedule } from "./schedule.ts";
+import { type Request, Sequence, type Streaming } from "./sequence.ts";
+
+/** Pieces of work handed to the device before the first of them is looked at. */
+const DEPTH = 2;
+
+export type { Request } from "./sequence.ts";
+
+export interface EngineOptions {
+  /** Pages of the program. */
+  readonly pages: number;
+  /** Most tokens of a sequence. */
+  readonly context: number;
+  /** Milliseconds. */
+  readonly clock?: () => number;
+  /** Most tokens of a burst. */
+  readonly maxBurst?: number;
+}
+
+/** A generation under way: its text in pieces, what it came to, and a way to end it. */
+export type Running = Pick<Sequence, "pieces" | "completion" | "cancel">;
+
+export class GenerationEngine {
+  /** Most tokens of a sequence. */
+  readonly context: number;
+  private readonly tokenizer: Streaming;
+  private readonly clock: () => number;
+  private readonly pace: Pace;
+  private readonly schedule: Schedule;
+  private program: LoadedProgram;
+  private batch: Batch;
+
+  private readonly flights = new Flights();
+  /** What the device's step buffers are about; null where that is no burst. */
+  private rows: Rows | null = null;
+  private chunkNext = true;
+  private landed = Number.NEGATIVE_INFINITY;
+  private driving = false;
+  /** Why nothing can run for now: a lost device. */
+  private lost: EdgewiseError | null = null;
+  /** Why nothing will ever run again. */
+  private closed: EdgewiseError | null = null;
+
+  /** @throws EdgewiseError `bundle.eos`, and what writing to the program throws. */
+  constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
+    const { pages, context, clock = () => performance.now(), maxBurst = MAX_BURST } = options;
+    const { model } = program.manifest;
+    this.context = Math.min(context, model.context, pages * PAGE_TOKENS);
+    this.tokenizer = tokenizer;
+    this.clock = clock;
+    this.pace = new Pace(model.prefillChunk, Math.max(1, Math.min(maxBurst, MAX_BURST)));
+    this.schedule = new Schedule(pages, model.maxBatch);
+    this.program = program;
+    this.batch = new Batch(program);
+    this.watch(program);
+  }
+
+  /**
+   * Begin a generation. It waits for its turn, for as long as it takes.
+   *
+   * @throws EdgewiseError `input.empty`, `input.context`, `input.token`; `engine.busy` where too
+   *   many wait already; `engine.closed` or what `fail` was given, after that.
+   */
+  submit(request: Request): Running {
+    if (this.closed) throw this.closed;
+    const { model } = this.program.manifest;
+    checkRequest(request, model.vocab, this.context);
+    this.schedule.checkRoom();
+    const { tokenizer, context, clock } = this;
+    const sequence = new Sequence(request, { tokenizer, eos: model.eos, context, clock });
+    this.schedule.waiting.push(sequence);
+    void this.drive();
+    return sequence;
+  }
+
+  /** Pages, sequences and tokens found in pages, as `EngineStats` has them. */
+  stats() {
+    return this.schedule.stats();
+  }
+
+  /**
+   * Go on with a program whose memory is new, after the one before was lost: unfinished sequences
+   * prefill their prompt and the tokens they have, and continue.
+   */
+  replaceProgram(program: LoadedProgram, pages = this.schedule.pages): void {
+    if (this.closed) return;
+    this.suspend(new EdgewiseError("device.lost", "The program was replaced."));
+    this.schedule.renew(pages);
+    this.program = program;
+    try {
+      this.batch = new Batch(program);
+      this.lost = null;
+    } catch (error) {
+      this.lost = EdgewiseError.from(error, "device.lost", "The program cannot be used");
+    }
+    this.watch(program);
+    void this.drive();
+  }
+
+  /** End everything with an error, for ever. */
+  fail(error: EdgewiseError): void {
+    this.closed ??= error;
+    this.suspend(error);
+    for (const sequence of this.schedule.waiting) sequence.fail(error);
+    this.schedule.waiting = [];
+  }
+
+  /** End everything; the program is left to whoever loaded it. */
+  close(): void {
+    this.fail(new EdgewiseError("engine.closed", "The engine has been closed.", "Load it again."));
+  }
+
+  /** What is inconsistent about the memory, as sentences; empty where all is sound. */
+  check(): string[] {
+    return this.schedule.check();
+  }
+
+  private watch(program: LoadedProgram): void {
+    program.lost.then((error) => {
+      if (program === this.program) this.suspend(error);
+    });
+  }
+
+  private async drive(): Promise<void> {
+    if (this.driving) return;
+    this.driving = true;
+    while (!this.lost && !this.closed) {
+      try {
+        while (this.submitNext()) {}
+        if (this.flights.count === 0) break;
+        const landed = await this.flights.next();
+        if (landed) this.land(landed.work, landed.read);
+      } catch (cause) {
+        this.failed(EdgewiseError.from(cause, "device.run", "The device could not do its work"));
+      }
+    }
+    this.driving = false;
+  }
+
+  /** Hand one more piece of work to the device; false where there is none now. */
+  private submitNext(): boolean {
+    const { schedule } = this;
+    schedule.retireEnded();
+    if (this.flights.count >= DEPTH) return false;
+    const resumed = schedule.admit();
+    if (resumed) this.batch.counts(resumed);
+    if (schedule.prefilling && (this.chunkNext || schedule.running.length === 0)) {
+      this.submitChunk(schedule.prefilling);
+      this.chunkNext = false;
+      return true;
+    }
+    if (!this.submitBurst()) return false;
+    this.chunkNext = true;
+    return true;
+  }
+
+  private submitChunk(sequence: Sequence): void {
+    const { batch, program } = this;
+    const start = sequence.sent;
+    const end = Math.min(start + this.pace.chunk, sequence.kvLen);
+    const rows = end - start;
+    const last = end === sequence.kvLen;
+    const first = last && sequence.tokens.length === 0;
+    batch.prefill(sequence, start, sequence.history(end).slice(start), first);
+    const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
+    if (first) plans.push(batch.plan("logits", { r: 1 }));
+    let done = program.run(plans);
+    sequence.sent = end;
+    this.rows = null;
+    if (first) {
+      this.rows = batch.firstToken(sequence);
+      const sampled = program.run([batch.plan("sample", { b: 1 })], 1, RESULTS);
+      done = Promise.all([sampled, done]).then(([read]) => read);
+      sequence.ahead = 1;
+    } else {
+      done = Promise.all([done, program.settled()]).then(([read]) => read);
+      if (last) batch.counts(sequence);
+    }
+    if (last) this.schedule.promote();
+    const chunk = { sequence, end, rows };
+    this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: this.clock() });
+  }
+
+  /** Decode a few tokens for every running sequence, unless what is under way must be seen first. */
+  private submitBurst(): boolean {
+    const { batch } = this;
+    const { running, waiting } = this.schedule;
+    const { unseen } = this.flights;
+    const going = this.rows !== null && sameRows(this.rows.sequences, running);
+    if (running.length === 0 || (unseen && !going)) return false;
+    const byHost = running.some((sequence) => sequence.stoppedByHost);
+    if (unseen && byHost) return false;
+    const room = running.map((sequence) => sequence.remaining - sequence.ahead);
+    // Where others wait for a row, a burst ends with the first that gives up its own.
+    const most = waiting.length > 0 ? Math.min(...room) : Math.max(...room);
+    if (most <= 0) return false;
+    const youngest = Math.min(...running.map((sequence) => sequence.bursts));
+    const steps = byHost ? 1 : Math.min(this.pace.burst(youngest), most);
+    const reach = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead)) + steps;
+    if (going) batch.goOn(reach);
+    else this.rows = batch.decode(running, reach);
+    const plan = batch.plan("decode", { b: running.length });
+    const done = this.program.run([plan], steps, RESULTS);
+    for (const sequence of running) {
+      sequence.ahead += steps;
+      sequence.bursts += 1;
+    }
+    this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: this.clock() });
+    return true;
+  }
+
+  /** Take in what the device has done. */
+  private land({ chunk, rows, steps, submitted }: Work, read: ReadonlyMap<string, Elements>): void {
+    const now = this.clock();
+    const ms = now - Math.max(submitted, this.landed);
+    this.landed = now;
+    if (chunk) {
+      chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
+      chunk.sequence.prefillMs += ms;
+      this.pace.tookChunk(chunk.rows, ms);
+    } else {
+      this.pace.tookBurst(steps, ms);
+    }
+    if (!rows) return;
+    const results = this.batch.results(read, rows, steps);
+    for (const [row, sequence] of rows.sequences.entries()) {
+      const result = results[row];
+      if (!result || sequence.ended) continue;
+      if (!chunk) sequence.decodeMs += ms;
+      sequence.ahead -= steps;
+      sequence.accept(result.tokens);
+      sequence.written = sequence.kvLen;
+      if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
+      throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
+    }
+  }
+
+  /** End what runs, or keep it for the next program where the device is lost. */
+  private failed(error: EdgewiseError): void {
+    if (error.code === "device.lost") {
+      this.suspend(error);
+      return;
+    }
+    this.flights.forget();
+    this.rows = null;
+    this.schedule.fail(error);
+  }
+
+  /** Forget the device: what is unfinished waits for the next one. */
+  private suspend(error: EdgewiseError): void {
+    this.lost = error;
+    this.flights.forget();
+    this.rows = null;
+    this.schedule.interrupt();
+  }
+}
+
+function sameRows(a: readonly Sequence[], b: readonly Sequence[]): boolean {
+  return a.length === b.length && a.every((sequence, row) => sequence === b[row]);
+}

@@ -1,0 +1,85 @@
+/** How many KV pages to keep: enough for every sequence at full length, if there is memory. */
+
+import { EdgewiseError } from "../errors.ts";
+import type { BundleManifest, Program, StateGroup } from "../format/manifest.ts";
+import { pagesFor } from "./pages.ts";
+
+/** More than any plan allows. */
+const MAX_PAGES = 1 << 16;
+/** The part of the memory beside the weights that pages may take. */
+const SHARE = 0.5;
+const MEBIBYTE = 1 << 20;
+const BYTES: Readonly<Record<string, number>> = { float32: 4, float16: 2 };
+
+/** Bytes of one page over all layers. */
+export function pageBytes(manifest: BundleManifest, program: Program): number {
+  return paged(manifest).reduce(
+    (sum, group) => sum + layerPageBytes(group, program) * group.layers.length,
+    0,
+  );
+}
+
+/** Bytes of the layout whose weights the program uses. */
+export function weightBytes(manifest: BundleManifest, program: Program): number {
+  const tensors = manifest.layouts.get(program.layout) ?? new Map();
+  return [...tensors.values()].reduce((sum, tensor) => sum + tensor.bytes, 0);
+}
+
+/**
+ * The number of pages for `maxBatch` sequences of `context` tokens each.
+ *
+ * Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the device
+ * allows for one layer's pages, cannot hold them, but always enough for one sequence. Null: not
+ * known, or without a limit.
+ *
+ * @throws EdgewiseError `device.memory` where not even one fits.
+ */
+export function poolPages(
+  manifest: BundleManifest,
+  program: Program,
+  context: number,
+  available: number | null,
+  largestBuffer: number | null = null,
+): number {
+  const one = pagesFor(context);
+  const size = pageBytes(manifest, program);
+  let wanted = Math.max(one, Math.min(one * manifest.model.maxBatch, MAX_PAGES));
+  if (largestBuffer !== null) {
+    const layer = Math.max(1, ...paged(manifest).map((group) => layerPageBytes(group, program)));
+    if (one * layer > largestBuffer) {
+      throw new EdgewiseError(
+        "device.memory",
+        `One layer's KV pages of a sequence of ${context} tokens take ${mib(one * layer)} MiB; ` +
+          `this device's buffers hold ${mib(largestBuffer)}.`,
+        "Choose a smaller context.",
+      );
+    }
+    wanted = Math.min(wanted, Math.floor(largestBuffer / layer));
+  }
+  if (available === null) return wanted;
+  const weights = weightBytes(manifest, program);
+  const left = Math.max(available - weights, 0);
+  if (one * size > left) {
+    throw new EdgewiseError(
+      "device.memory",
+      `The model takes ${mib(weights)} MiB and the KV pages of one sequence of ${context} tokens ` +
+        `${mib(one * size)} MiB; ${mib(available)} MiB are available.`,
+      "Choose a smaller context, a smaller model or a smaller quantization.",
+    );
+  }
+  return Math.max(one, Math.min(wanted, Math.floor((left * SHARE) / size)));
+}
+
+function paged(manifest: BundleManifest): readonly StateGroup[] {
+  return manifest.stateGroups.filter((group) => group.kind === "paged");
+}
+
+/** Bytes of one page in one layer: keys and values. */
+function layerPageBytes(group: StateGroup, program: Program): number {
+  const elements = 2 * group.kvHeads * group.pageTokens * group.headDim;
+  return elements * (BYTES[program.stateDtype] ?? 4);
+}
+
+function mib(bytes: number): number {
+  return Math.floor(bytes / MEBIBYTE);
+}

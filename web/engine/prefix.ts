@@ -1,0 +1,173 @@
+/**
+ * Pages of KV memory and what is known about their contents: a prompt that begins as an earlier
+ * one did adopts the pages that are there.
+ *
+ * The index owns full pages of sequences that have ended. A page is found by the page before it and
+ * its own token ids, so what is found is exactly the same history. The pages that were not asked
+ * for longest go first when memory is needed; a page always outlives those that follow it.
+ */
+
+import { PAGE_TOKENS, PagePool, pagesFor } from "./pages.ts";
+
+/** Which plan wrote a page: their arithmetic may differ in the last bits. */
+export type Writer = "prefill" | "decode";
+
+interface Entry {
+  /** Never used again, so that nothing can follow a page that is gone. */
+  readonly id: number;
+  readonly page: number;
+  readonly writer: Writer;
+}
+
+/** What a sequence holds: its pages in order, the first of which have `cached` tokens already. */
+export interface Lease {
+  readonly pages: readonly number[];
+  readonly cached: number;
+}
+
+const ROOT = 0;
+
+export class PrefixPages {
+  /** Tokens of all prompts that were looked up, and those of them that were found. */
+  queriedTokens = 0;
+  hitTokens = 0;
+  private readonly pool: PagePool;
+  /** The parent's id and the page's tokens to the page, in order of use, the oldest first. */
+  private readonly entries = new Map<string, Entry>();
+  private ids = ROOT;
+
+  constructor(pages: number) {
+    this.pool = new PagePool(pages);
+  }
+
+  /** Pages in all. */
+  get size(): number {
+    return this.pool.size;
+  }
+
+  /** Pages that hold nothing. */
+  get free(): number {
+    return this.pool.free;
+  }
+
+  /** Pages of the index. */
+  get cached(): number {
+    return this.entries.size;
+  }
+
+  /**
+   * Pages for `total` tokens that begin with `tokens`, or null where too few are free.
+   *
+   * At most `adoptable` tokens come from pages that are there.
+   */
+  acquire(tokens: readonly number[], adoptable: number, total: number): Lease | null {
+    const keys = this.find(tokens, adoptable);
+    const adopted = keys.map((key) => this.entries.get(key)?.page ?? 0);
+    this.pool.share(adopted);
+    const needed = pagesFor(total) - adopted.length;
+    if (!this.makeRoom(needed)) {
+      this.pool.release(adopted);
+      return null;
+    }
+    this.touch(keys);
+    const cached = adopted.length * PAGE_TOKENS;
+    this.queriedTokens += tokens.length;
+    this.hitTokens += cached;
+    return { pages: [...adopted, ...this.pool.allocate(needed)], cached };
+  }
+
+  /**
+   * Take back the pages of a sequence, and keep the full ones.
+   *
+   * @param tokens what is in them, in order; the first `prefilled` were written by prefill.
+   */
+  retire(tokens: readonly number[], pages: readonly number[], prefilled: number): void {
+    const full = Math.min(Math.floor(tokens.length / PAGE_TOKENS), pages.length);
+    const keys: string[] = [];
+    let parent = ROOT;
+    for (const [nth, page] of pages.slice(0, full).entries()) {
+      const key = keyOf(parent, tokens, nth);
+      let entry = this.entries.get(key);
+      if (entry) {
+        this.pool.release([page]); // the sequence's own copy, or its share of this one
+      } else {
+        this.ids += 1;
+        const writer = (nth + 1) * PAGE_TOKENS <= prefilled ? "prefill" : "decode";
+        entry = { id: this.ids, page, writer };
+        this.entries.set(key, entry);
+      }
+      keys.push(key);
+      parent = entry.id;
+    }
+    this.touch(keys);
+    this.pool.release(pages.slice(full));
+  }
+
+  /** Take back the pages of a sequence whose contents are in doubt. */
+  discard(pages: readonly number[]): void {
+    this.pool.release(pages);
+  }
+
+  /** Who wrote the pages that a prompt of these tokens would adopt. */
+  writers(tokens: readonly number[]): Writer[] {
+    return this.find(tokens, tokens.length).flatMap((key) => this.entries.get(key)?.writer ?? []);
+  }
+
+  /** What is inconsistent where sequences hold `held`, as sentences; empty where all is sound. */
+  check(held: readonly (readonly number[])[]): string[] {
+    const expected = new Array<number>(this.pool.size).fill(0);
+    for (const page of [...held.flat(), ...[...this.entries.values()].map((e) => e.page)]) {
+      expected[page] = (expected[page] ?? 0) + 1;
+    }
+    const wrong = expected.flatMap((count, page) => {
+      const owners = this.pool.owners(page);
+      return owners === count ? [] : [`Page ${page} has ${owners} owners, not ${count}.`];
+    });
+    return [...this.pool.check(), ...wrong];
+  }
+
+  private find(tokens: readonly number[], adoptable: number): string[] {
+    const keys: string[] = [];
+    let parent = ROOT;
+    for (let nth = 0; (nth + 1) * PAGE_TOKENS <= adoptable; nth++) {
+      const key = keyOf(parent, tokens, nth);
+      const entry = this.entries.get(key);
+      if (!entry) break;
+      keys.push(key);
+      parent = entry.id;
+    }
+    return keys;
+  }
+
+  /** The last page first, so that what it follows is never older than it is. */
+  private touch(keys: readonly string[]): void {
+    for (const key of keys.toReversed()) {
+      const entry = this.entries.get(key);
+      if (!entry) continue;
+      this.entries.delete(key);
+      this.entries.set(key, entry);
+    }
+  }
+
+  /** Free `needed` pages if that can be done, giving up the oldest that nobody else owns. */
+  private makeRoom(needed: number): boolean {
+    const lacking = needed - this.pool.free;
+    if (lacking <= 0) return true;
+    const victims: string[] = [];
+    for (const [key, { page }] of this.entries) {
+      if (victims.length === lacking) break;
+      if (this.pool.owners(page) === 1) victims.push(key);
+    }
+    if (victims.length < lacking) return false;
+    for (const key of victims) {
+      const entry = this.entries.get(key);
+      this.entries.delete(key);
+      if (entry) this.pool.release([entry.page]);
+    }
+    return true;
+  }
+}
+
+function keyOf(parent: number, tokens: readonly number[], nth: number): string {
+  return `${parent}:${tokens.slice(nth * PAGE_TOKENS, (nth + 1) * PAGE_TOKENS).join()}`;
+}

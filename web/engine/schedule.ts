@@ -1,0 +1,165 @@
+/** Who waits, who is prefilled, who decodes, and what memory each of them holds. */
+
+import { EdgewiseError } from "../errors.ts";
+import { PrefixPages } from "./prefix.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** Requests that may wait for their turn. */
+export const MAX_WAITING = 256;
+
+/** Sequences move from `waiting` to `prefilling` to `running`, and out when they have ended. */
+export class Schedule {
+  waiting: Sequence[] = [];
+  prefilling: Sequence | null = null;
+  running: Sequence[] = [];
+  private memory: PrefixPages;
+  private slots: number[];
+  private readonly most: number;
+
+  /** @param slots most sequences that hold pages at once. */
+  constructor(pages: number, slots: number) {
+    this.memory = new PrefixPages(pages);
+    this.most = slots;
+    this.slots = [...new Array(slots).keys()];
+  }
+
+  /** @throws EdgewiseError `engine.busy` where `MAX_WAITING` wait already. */
+  checkRoom(): void {
+    this.forgetEnded();
+    if (this.waiting.length < MAX_WAITING) return;
+    throw new EdgewiseError(
+      "engine.busy",
+      `${MAX_WAITING} requests are waiting already.`,
+      "Wait until some of them are done.",
+    );
+  }
+
+  /** Sequences that hold a slot and pages. */
+  get holders(): Sequence[] {
+    return this.prefilling ? [this.prefilling, ...this.running] : [...this.running];
+  }
+
+  /** Take their slots and pages from sequences that have ended. */
+  retireEnded(): void {
+    for (const sequence of this.holders) if (sequence.ended) this.retire(sequence);
+  }
+
+  /**
+   * Give the first that waits its slot and pages, if they are free and no other is prefilled.
+   *
+   * Returns one that has its tokens in KV already and can decode: it was interrupted, and another
+   * left the same pages.
+   */
+  admit(): Sequence | null {
+    this.forgetEnded();
+    const [sequence] = this.waiting;
+    const [slot] = this.slots;
+    if (!sequence || slot === undefined || this.prefilling) return null;
+    const { prompt, tokens, maxTokens, kvLen } = sequence;
+    // A prompt's last token is always computed: the first answer needs its logits.
+    const adoptable = tokens.length > 0 ? kvLen : prompt.length - 1;
+    const total = prompt.length + maxTokens;
+    const lease = this.memory.acquire(sequence.history(kvLen), adoptable, total);
+    if (!lease) {
+      if (this.running.length > 0) return null;
+      this.refuse(sequence, total);
+      return this.admit();
+    }
+    this.waiting.shift();
+    this.slots.shift();
+    sequence.slot = slot;
+    sequence.pages = lease.pages;
+    sequence.cached ??= lease.cached;
+    sequence.sent = lease.cached;
+    sequence.written = lease.cached;
+    sequence.prefilled = kvLen;
+    if (sequence.sent < kvLen) {
+      this.prefilling = sequence;
+      return null;
+    }
+    this.running.push(sequence);
+    return sequence;
+  }
+
+  /** The one that is prefilled has its prompt in KV. */
+  promote(): void {
+    if (!this.prefilling) return;
+    this.running.push(this.prefilling);
+    this.prefilling = null;
+  }
+
+  /** End those that run, or else the first that waits, so that an error is never met again. */
+  fail(error: EdgewiseError): void {
+    const [first] = this.waiting;
+    const concerned = this.holders.length > 0 ? this.holders : first ? [first] : [];
+    for (const sequence of concerned) sequence.fail(error);
+    this.retireEnded();
+    this.forgetEnded();
+  }
+
+  /** What is unfinished waits again, before all others: nothing is left of what they held. */
+  interrupt(): void {
+    const unfinished = [...this.running, ...(this.prefilling ? [this.prefilling] : [])];
+    for (const sequence of unfinished) this.retire(sequence);
+    this.waiting = [...unfinished, ...this.waiting];
+    this.forgetEnded();
+  }
+
+  /** Begin with memory that holds nothing. Nobody may hold pages. */
+  renew(pages: number): void {
+    const { queriedTokens, hitTokens } = this.memory;
+    this.memory = new PrefixPages(pages);
+    this.memory.queriedTokens = queriedTokens;
+    this.memory.hitTokens = hitTokens;
+  }
+
+  get pages(): number {
+    return this.memory.size;
+  }
+
+  stats() {
+    const { free, cached, queriedTokens, hitTokens } = this.memory;
+    return {
+      pagesFree: free,
+      pagesCached: cached,
+      running: this.holders.filter((sequence) => !sequence.ended).length,
+      waiting: this.waiting.filter((sequence) => !sequence.ended).length,
+      prefixQueriedTokens: queriedTokens,
+      prefixHitTokens: hitTokens,
+    };
+  }
+
+  /** What is inconsistent about slots and pages, as sentences; empty where all is sound. */
+  check(): string[] {
+    const problems = this.memory.check(this.holders.map((sequence) => sequence.pages));
+    const slots = [...this.slots, ...this.holders.map((sequence) => sequence.slot)];
+    const sound = new Set(slots).size === this.most && slots.length === this.most;
+    return sound ? problems : [...problems, `The slots are ${slots.join(", ")}.`];
+  }
+
+  private forgetEnded(): void {
+    this.waiting = this.waiting.filter((sequence) => !sequence.ended);
+  }
+
+  private retire(sequence: Sequence): void {
+    const { pages, failure, written, prefilled } = sequence;
+    if (failure) this.memory.discard(pages);
+    else this.memory.retire(sequence.history(written), pages, prefilled);
+    if (this.prefilling === sequence) this.prefilling = null;
+    this.running = this.running.filter((other) => other !== sequence);
+    this.slots = [...this.slots, sequence.slot].sort((a, b) => a - b);
+    sequence.rewind();
+  }
+
+  /** Only memory that became smaller comes to this. */
+  private refuse(sequence: Sequence, total: number): void {
+    sequence.fail(
+      new EdgewiseError(
+        "device.memory",
+        `The ${this.memory.size} pages of memory cannot hold ${total} tokens.`,
+        "Choose a smaller maxTokens or a shorter prompt.",
+      ),
+    );
+    this.forgetEnded();
+  }
+}

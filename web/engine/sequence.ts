@@ -1,0 +1,199 @@
+/** One prompt and what has become of it. */
+
+import type { Completion, FinishReason } from "../client/types.ts";
+import type { EdgewiseError } from "../errors.ts";
+import { timingsOf, usageOf } from "./completion.ts";
+import type { SamplingParams } from "./sampling.ts";
+import { StopStrings } from "./stops.ts";
+import { TextStream } from "./stream.ts";
+
+/** A prompt as token ids and how to go on from it. */
+export interface Request {
+  readonly prompt: readonly number[];
+  readonly params: SamplingParams;
+}
+
+/** What a sequence needs of a tokenizer. */
+export interface Streaming {
+  stream(): { push(ids: Iterable<number>): string; finish(): string };
+}
+
+export interface SequenceOptions {
+  readonly tokenizer: Streaming;
+  /** The model's end tokens. */
+  readonly eos: readonly number[];
+  /** Most tokens of prompt and answer. */
+  readonly context: number;
+  /** Milliseconds. */
+  readonly clock: () => number;
+}
+
+/** The state of one request. Times are milliseconds. */
+export class Sequence {
+  readonly prompt: readonly number[];
+  readonly params: SamplingParams;
+  /** Tokens to generate at most, the context taken into account. */
+  readonly maxTokens: number;
+  readonly seed: bigint;
+  readonly pieces: TextStream;
+  readonly completion: Promise<Completion>;
+  /** Ids generated so far. */
+  readonly tokens: number[] = [];
+  /** Null while unfinished. */
+  finishReason: FinishReason | null = null;
+  failure: EdgewiseError | null = null;
+
+  /** Row of per-sequence state on the device while running, otherwise -1. */
+  slot = -1;
+  /** KV pages held while running, enough for the prompt and `maxTokens`. */
+  pages: readonly number[] = [];
+  /** Tokens whose KV the device was told to write, and those for which it has said it has. */
+  sent = 0;
+  written = 0;
+  /** Tokens whose KV prefill wrote, or someone before. */
+  prefilled = 0;
+  /** Tokens asked for and not seen yet. */
+  ahead = 0;
+  /** Decode bursts so far. */
+  bursts = 0;
+  /** Tokens of the prompt that were in pages already; null before the first admission. */
+  cached: number | null = null;
+  prefillMs = 0;
+  decodeMs = 0;
+
+  private ttftMs = 0;
+  private readonly created: number;
+  private readonly clock: () => number;
+  private readonly ends: ReadonlySet<number>;
+  private readonly detokenizer: ReturnType<Streaming["stream"]>;
+  private readonly stops: StopStrings;
+  private readonly texts: string[] = [];
+  private readonly resolve: (completion: Completion) => void;
+  private readonly reject: (error: EdgewiseError) => void;
+
+  constructor({ prompt, params }: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
+    this.prompt = prompt;
+    this.params = params;
+    this.maxTokens = Math.min(params.maxTokens, context - prompt.length);
+    this.seed = params.seed ?? crypto.getRandomValues(new BigUint64Array(1))[0] ?? 0n;
+    this.clock = clock;
+    this.created = clock();
+    this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
+    this.detokenizer = tokenizer.stream();
+    this.stops = new StopStrings(params.stop);
+    this.pieces = new TextStream(() => this.cancel());
+    const { promise, resolve, reject } = withResolvers<Completion>();
+    this.completion = promise;
+    this.resolve = resolve;
+    this.reject = reject;
+    promise.catch(() => {}); // whoever asks for it still hears of it
+  }
+
+  get ended(): boolean {
+    return this.finishReason !== null || this.failure !== null;
+  }
+
+  /** Tokens in KV once the prompt is: all but the last one generated. */
+  get kvLen(): number {
+    return this.prompt.length + Math.max(this.tokens.length - 1, 0);
+  }
+
+  /** The `kvLen` at which the last token allowed has been generated. */
+  get kvLimit(): number {
+    return this.prompt.length + this.maxTokens - 1;
+  }
+
+  /** Tokens that may still be generated. */
+  get remaining(): number {
+    return this.maxTokens - this.tokens.length;
+  }
+
+  /** Whether something ends it that the device does not look for. */
+  get stoppedByHost(): boolean {
+    return this.params.stop.length > 0 || this.params.stopTokenIds.length > 0;
+  }
+
+  /** The first `count` tokens of prompt and answer. */
+  history(count: number): number[] {
+    const { length } = this.prompt;
+    return [...this.prompt.slice(0, count), ...this.tokens.slice(0, Math.max(count - length, 0))];
+  }
+
+  /**
+   * Take the tokens of a step or burst, and pass on the text they make certain.
+   *
+   * Ends the sequence where one of them does; tokens after that one are dropped.
+   */
+  accept(tokens: readonly number[]): void {
+    if (this.ended || tokens.length === 0) return;
+    if (this.tokens.length === 0) this.ttftMs = this.clock() - this.created;
+    let text = "";
+    let reason: FinishReason | null = null;
+    for (const token of tokens) {
+      this.tokens.push(token);
+      if (this.ends.has(token)) reason = "stop";
+      else text += this.stops.push(this.detokenizer.push([token]));
+      if (this.stops.found !== null) reason = "stop";
+      else if (reason === null && this.remaining === 0) reason = "length";
+      if (reason !== null) break;
+    }
+    if (reason !== null) {
+      text += this.stops.push(this.detokenizer.finish()) + this.stops.finish();
+      // A stop string is perhaps in characters that were held back.
+      if (this.stops.found !== null) reason = "stop";
+    }
+    this.texts.push(text);
+    this.pieces.push(text);
+    if (reason !== null) this.finish(reason);
+  }
+
+  /** End an unfinished sequence where it is. */
+  cancel(): void {
+    if (!this.ended) this.finish("cancelled");
+  }
+
+  /** End an unfinished sequence with an error. */
+  fail(error: EdgewiseError): void {
+    if (this.ended) return;
+    this.failure = error;
+    this.pieces.end(error);
+    this.reject(error);
+  }
+
+  /** Forget what a lost device held: the sequence begins again with its tokens so far. */
+  rewind(): void {
+    this.slot = -1;
+    this.pages = [];
+    this.sent = 0;
+    this.written = 0;
+    this.prefilled = 0;
+    this.ahead = 0;
+    this.bursts = 0;
+  }
+
+  private finish(finishReason: FinishReason): void {
+    this.finishReason = finishReason;
+    const { ttftMs, prefillMs, decodeMs } = this;
+    const usage = usageOf(this.prompt.length, this.cached ?? 0, this.tokens.length);
+    this.pieces.end();
+    this.resolve({
+      text: this.texts.join(""),
+      tokenIds: [...this.tokens],
+      finishReason,
+      usage,
+      timings: timingsOf({ ttftMs, prefillMs, decodeMs }, usage),
+      seed: String(this.seed),
+    });
+  }
+}
+
+/** As `Promise.withResolvers`, which Node 20 does not have. */
+function withResolvers<T>() {
+  let resolve: (value: T) => void = () => {};
+  let reject: (error: Error) => void = () => {};
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  return { promise, resolve, reject };
+}

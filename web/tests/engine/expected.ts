@@ -1,0 +1,52 @@
+/** What the reference model answers, computed from requests alone. */
+
+import { isGreedy, isPenalized, type SamplingParams } from "../../engine/sampling.ts";
+
+export const VOCAB = 64;
+export const EOS = [3, 11];
+
+/** The token after `history`, as `draw` gives it to whoever asks with the same parameters. */
+export function nextToken(
+  history: readonly number[],
+  position: number,
+  params: SamplingParams,
+  seed: bigint,
+  counts: readonly number[],
+): number {
+  let state = history.reduce(mix, 17);
+  if (!isGreedy(params)) {
+    state = [Number(seed & 0xffffffffn), Number(seed >> 32n), position].reduce(mix, state);
+  }
+  if (isPenalized(params)) state = counts.reduce(mix, state);
+  for (const [id, value] of params.logitBias)
+    state = mix(mix(state, id), Math.fround(value) * 1000);
+  return state % VOCAB;
+}
+
+/** Everything that a generation has to give, from nothing but its request. */
+export function expectedTokens(
+  prompt: readonly number[],
+  params: SamplingParams,
+  context = 256,
+  eos: readonly number[] = EOS,
+): number[] {
+  const tokens: number[] = [];
+  const counts = new Array<number>(VOCAB).fill(0);
+  for (const token of prompt) counts[token] = 1;
+  const most = Math.min(params.maxTokens, context - prompt.length);
+  while (tokens.length < most) {
+    const history = [...prompt, ...tokens];
+    const token = nextToken(history, history.length, params, params.seed ?? 0n, counts);
+    tokens.push(token);
+    counts[token] = (counts[token] ?? 0) + 2;
+    if (params.stopTokenIds.includes(token)) break;
+    if (!params.ignoreEos && eos.includes(token)) break;
+  }
+  return tokens;
+}
+
+function mix(state: number, value: number): number {
+  let h = Math.imul(state ^ (value | 0), 0x9e3779b1);
+  h = Math.imul(h ^ (h >>> 15), 0x85ebca6b);
+  return (h ^ (h >>> 13)) >>> 0;
+}

@@ -1,0 +1,303 @@
+/**
+ * A model whose next token is a pure function of the history that its pages hold.
+ *
+ * It keeps tokens in pages where a real one keeps keys and values, and does with the step buffers
+ * what the compiled programs do. A page given to two sequences, a wrong position, table row, slot or
+ * count: each gives other tokens, or an error. Work is done in the order it is submitted; its
+ * results arrive later.
+ */
+
+import type { Elements, LoadedProgram } from "../../device/base.ts";
+import { isPenalized } from "../../engine/sampling.ts";
+import { EdgewiseError } from "../../errors.ts";
+import type { BundleManifest, Program } from "../../format/manifest.ts";
+import { nextToken, VOCAB } from "./expected.ts";
+import { model, program, type ReferenceOptions, type RunRecord } from "./reference-bundle.ts";
+
+const PAGE = 16;
+const RING = 64;
+const HEADER = 8;
+
+export class ReferenceProgram implements LoadedProgram {
+  readonly manifest: BundleManifest;
+  readonly program: Program;
+  readonly plans = new Map();
+  readonly counters = {
+    submits: 0,
+    dispatches: 0,
+    buffers: 0,
+    bindGroups: 0,
+    pipelines: 0,
+    readbacks: 0,
+  };
+  readonly lost: Promise<EdgewiseError>;
+  readonly runs: RunRecord[] = [];
+  private readonly buffers = new Map<string, Int32Array>();
+  private readonly floats = new Map<string, Float32Array>();
+  private readonly kv: Int32Array;
+  private readonly x: Int32Array;
+  private readonly histories: number[][] = [];
+  private readonly logits: number[][] = [];
+  private readonly mirror = new Int32Array(8);
+  private readonly columns: number;
+  private readonly arrive: (run: RunRecord) => Promise<void>;
+  private order: Promise<void> = Promise.resolve();
+  private written: string[] = [];
+  private unanswered = 0;
+  private failure: EdgewiseError | null = null;
+  private fault: EdgewiseError | null = null;
+  private tell: (error: EdgewiseError) => void = () => {};
+  private readonly failed: Promise<EdgewiseError>;
+
+  constructor(options: ReferenceOptions) {
+    this.manifest = model(options);
+    const { context, maxBatch, prefillChunk } = this.manifest.model;
+    this.columns = HEADER + Math.ceil(context / PAGE);
+    this.arrive = options.arrive ?? (() => Promise.resolve());
+    this.kv = new Int32Array(options.pages * PAGE);
+    this.x = new Int32Array(prefillChunk);
+    const sizes = {
+      step: 8,
+      tokens: prefillChunk,
+      row_seq: prefillChunk,
+      positions: prefillChunk,
+      logit_rows: maxBatch,
+      table: maxBatch * this.columns,
+      ring: maxBatch * RING,
+      eos: 16,
+      sampling_i: maxBatch * 8,
+      bias_ids: maxBatch * 320,
+      counts: maxBatch * VOCAB,
+    };
+    for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
+    this.floats.set("sampling_f", new Float32Array(maxBatch * 8));
+    this.floats.set("bias_values", new Float32Array(maxBatch * 320));
+    this.program = program(prefillChunk, maxBatch);
+    this.lost = new Promise((resolve) => {
+      this.tell = resolve;
+    });
+    this.failed = this.lost;
+  }
+
+  /** The device goes away: nothing that has not arrived ever does. */
+  lose(): void {
+    if (this.failure) return;
+    this.failure = new EdgewiseError("device.lost", "The device is gone.");
+    this.tell(this.failure);
+  }
+
+  /** The next run is refused, having done nothing. */
+  failNext(error: EdgewiseError): void {
+    this.fault = error;
+  }
+
+  /** Write into a buffer what no correct program would. */
+  corrupt(buffer: string, at: number, value: number): void {
+    this.ints(buffer)[at] = value;
+  }
+
+  write(buffer: string, data: Elements, offsetElems = 0): void {
+    if (this.failure) throw this.failure;
+    const target = this.buffers.get(buffer) ?? this.floats.get(buffer);
+    if (
+      !target ||
+      target.constructor !== data.constructor ||
+      offsetElems + data.length > target.length
+    ) {
+      throw new EdgewiseError("device.buffer", `${buffer} does not take ${data.length} elements.`);
+    }
+    target.set(data, offsetElems);
+    if (buffer === "step") this.mirror.set(data, offsetElems);
+    this.written.push(buffer);
+  }
+
+  async run(plans: readonly string[], k = 1, read: readonly string[] = []) {
+    if (this.failure) throw this.failure;
+    const record = {
+      plans,
+      k,
+      rows: this.mirror[0] ?? 0,
+      ahead: this.unanswered,
+      written: this.written,
+    };
+    this.runs.push(record);
+    this.written = [];
+    const { fault } = this;
+    this.fault = null;
+    if (!fault)
+      for (const [i, plan] of plans.entries()) this.do(plan, i === plans.length - 1 ? k : 1);
+    const results = new Map<string, Elements>(read.map((name) => [name, this.ints(name).slice()]));
+    if (read.length === 0 && !fault) return results;
+    await this.arrival(record);
+    if (fault) throw fault;
+    return results;
+  }
+
+  settled(): Promise<void> {
+    const last = this.runs.at(-1);
+    return last ? this.arrival(last) : this.order;
+  }
+
+  read(): Promise<Elements> {
+    throw new Error("nobody reads");
+  }
+  upload(): void {}
+  memory() {
+    return { param: 0, state: 0, input: 0, output: 0, scratch: 0 };
+  }
+  async *trace() {}
+  time(): Promise<null> {
+    return Promise.resolve(null);
+  }
+  close(): void {
+    this.failure ??= new EdgewiseError("device.closed", "The program is closed.");
+  }
+
+  /** What is submitted arrives in its order. */
+  private async arrival(record: RunRecord): Promise<void> {
+    this.unanswered += 1;
+    const before = this.order;
+    const arrived = (async () => {
+      await before;
+      await this.arrive(record);
+      this.unanswered -= 1;
+    })();
+    this.order = arrived;
+    const lost = this.failed.then((error) => {
+      throw error;
+    });
+    await Promise.race([arrived, lost]);
+    if (this.failure) throw this.failure;
+  }
+
+  private ints(name: string): Int32Array {
+    const buffer = this.buffers.get(name);
+    if (!buffer) throw new Error(`no buffer ${name}`);
+    return buffer;
+  }
+
+  private at(name: string, index: number): number {
+    const value = (this.buffers.get(name) ?? this.floats.get(name))?.[index];
+    if (value === undefined) throw new Error(`${name}[${index}] is out of bounds`);
+    return value;
+  }
+
+  private table(row: number, column: number): number {
+    return this.at("table", row * this.columns + column);
+  }
+
+  private do(plan: string, k: number): void {
+    const operation = plan.split(".")[0];
+    for (let i = 0; i < 3; i++) {
+      if (this.at("step", i) > (this.mirror[i] ?? 0)) throw new Error("too few workgroups");
+    }
+    if (operation === "embed") this.embed();
+    else if (operation === "prefill") this.prefill();
+    else if (operation === "logits") this.gather();
+    else if (operation === "sample") this.sample(0);
+    else for (let i = 0; i < k; i++) this.decode();
+  }
+
+  private embed(): void {
+    for (let row = 0; row < this.at("step", 0); row++) this.x[row] = this.at("tokens", row);
+  }
+
+  private prefill(): void {
+    for (let s = 0; s < this.at("step", 1); s++) {
+      const [kvLen, first, count] = [this.table(s, 0), this.table(s, 1), this.table(s, 2)];
+      for (let i = 0; i < count; i++) this.append(first + i, s, kvLen + i);
+      for (let i = 0; i < count; i++) this.histories[first + i] = this.history(s, kvLen + i + 1);
+    }
+  }
+
+  private decode(): void {
+    this.embed();
+    for (let row = 0; row < this.at("step", 0); row++) {
+      const s = this.at("row_seq", row);
+      if (this.table(s, 3) !== 0) continue;
+      this.append(row, s, this.table(s, 0));
+      this.histories[row] = this.history(s, this.table(s, 0) + 1);
+    }
+    this.gather();
+    this.sample(1);
+  }
+
+  private append(row: number, s: number, position: number): void {
+    if (this.at("row_seq", row) !== s) throw new Error(`row ${row} is not of sequence ${s}`);
+    if (this.at("positions", row) !== position) throw new Error(`row ${row} has a wrong position`);
+    if (position >= this.at("step", 3)) throw new Error("more tokens than the step says");
+    this.kv[this.slot(s, position)] = (this.x[row] ?? 0) + 1;
+  }
+
+  private history(s: number, length: number): number[] {
+    return Array.from({ length }, (_, q) => {
+      const token = this.kv[this.slot(s, q)] ?? 0;
+      if (token === 0) throw new Error(`position ${q} was never written`);
+      return token - 1;
+    });
+  }
+
+  private slot(s: number, position: number): number {
+    const slot = this.table(s, HEADER + Math.floor(position / PAGE)) * PAGE + (position % PAGE);
+    if (slot < 0 || slot >= this.kv.length) throw new Error("a page out of bounds");
+    return slot;
+  }
+
+  private gather(): void {
+    for (let r = 0; r < this.at("step", 2); r++) {
+      this.logits[r] = this.histories[this.at("logit_rows", r)] ?? [];
+    }
+  }
+
+  /** Draw for every running row, and note what was drawn. */
+  private sample(advance: number): void {
+    let running = false;
+    for (let row = 0; row < this.at("step", 1); row++) {
+      if (this.table(row, 3) !== 0) continue;
+      const length = this.table(row, 0) + advance;
+      const slot = this.table(row, 6);
+      const token = this.draw(row, slot, length);
+      const count = this.table(row, 5);
+      const base = row * this.columns;
+      const table = this.ints("table");
+      table[base] = length;
+      this.ints("ring")[row * RING + (count % RING)] = token;
+      table[base + 5] = count + 1;
+      this.ints("tokens")[row] = token;
+      this.ints("positions")[row] = length;
+      const ends = this.at("sampling_i", row * 8 + 4) === 0 && this.ints("eos").includes(token);
+      table[base + 3] = ends ? 1 : length >= this.table(row, 4) ? 2 : 0;
+      if (table[base + 3] === 0) running = true;
+    }
+    if (advance === 1 && !running) this.ints("step").fill(0, 0, 3);
+  }
+
+  private draw(row: number, slot: number, position: number): number {
+    const f = (i: number) => this.at("sampling_f", row * 8 + i);
+    const n = (i: number) => this.at("sampling_i", row * 8 + i);
+    const biases = Array.from({ length: n(3) }, (_, i): [number, number] => [
+      this.at("bias_ids", row * 320 + i),
+      this.at("bias_values", row * 320 + i),
+    ]);
+    const params = {
+      maxTokens: 1,
+      temperature: f(0),
+      topP: f(1),
+      minP: f(2),
+      repetitionPenalty: f(3),
+      presencePenalty: f(4),
+      frequencyPenalty: f(5),
+      topK: n(0),
+      seed: undefined,
+      stop: [],
+      stopTokenIds: [],
+      ignoreEos: false,
+      logitBias: new Map(biases),
+    };
+    const seed = (BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0);
+    const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
+    const token = nextToken(this.logits[row] ?? [], position, params, seed, [...counts]);
+    if (isPenalized(params)) counts[token] = (counts[token] ?? 0) + 2;
+    return token;
+  }
+}
