@@ -205,7 +205,7 @@ async function fill(
   let done = 0;
   let cached = 0;
   reporter.progress("weights", 0, bytes, 0);
-  await uploadWeights(program, pieces, files.base, store, {
+  await uploadWeights(program, pieces, store, {
     signal,
     onBytes: (count, fromNetwork) => {
       done += count;

@@ -36,19 +36,16 @@ export function weightPieces(
 export async function uploadWeights(
   program: LoadedProgram,
   all: readonly Piece[],
-  base: string,
   store: Store,
   options: WeightOptions,
 ): Promise<void> {
   const byFile = parameters(program);
-  const root = new URL(base).href;
   await streamPieces(
     all,
     store,
     async (piece, data) => {
-      const path = decodeURI(new URL(piece.url, root).href.slice(root.length));
       const start = piece.range?.start ?? 0;
-      for (const { name, entry } of byFile.get(path) ?? []) {
+      for (const { name, entry } of byFile.get(piece.path) ?? []) {
         const from = Math.max(entry.offset, start);
         const to = Math.min(entry.offset + entry.bytes, start + data.length);
         if (from < to) {

@@ -1,0 +1,61 @@
+/** Where weights and other files of bundles are kept, by their sha256, so that models share them. */
+
+import { openIndexedDb } from "./indexeddb.ts";
+import { MemoryStore } from "./memory.ts";
+import { openOpfs } from "./opfs.ts";
+
+export interface StoredBlob {
+  readonly sha256: string;
+  readonly bytes: number;
+}
+
+/**
+ * Keeps contents by their sha256. It does not verify them: who reads a blob compares it (`download.ts`).
+ *
+ * Writing what does not fit rejects with a `QuotaExceededError` and leaves nothing behind.
+ */
+export interface Store {
+  readonly kind: "opfs" | "indexeddb" | "memory";
+  read(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  write(sha256: string, data: Uint8Array<ArrayBuffer>): Promise<void>;
+  /** What of a blob had arrived when its download was interrupted. */
+  readPartial(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  writePartial(sha256: string, data: Uint8Array<ArrayBuffer>): Promise<void>;
+  /** Forget a blob and what had arrived of it. */
+  remove(sha256: string): Promise<void>;
+  list(): Promise<readonly StoredBlob[]>;
+  /** A small named value: the last manifest of a URL, a choice made for an adapter. */
+  note(key: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  setNote(key: string, data: Uint8Array): Promise<void>;
+  notes(): Promise<readonly string[]>;
+  removeNote(key: string): Promise<void>;
+}
+
+/** Bytes this origin uses and may use, where the browser tells. */
+export async function usage(): Promise<{ readonly usage: number; readonly quota: number } | null> {
+  const estimate = await navigator.storage?.estimate?.().catch(() => null);
+  if (!estimate) return null;
+  return { usage: estimate.usage ?? 0, quota: estimate.quota ?? 0 };
+}
+
+/**
+ * The best store of this browser: files of the origin (OPFS), else IndexedDB, else nothing is kept.
+ *
+ * Asks that the browser does not evict what is kept; it may say no.
+ */
+export async function openStore(): Promise<Store> {
+  const store = (await openOpfs()) ?? (await openIndexedDb()) ?? new MemoryStore();
+  await navigator.storage?.persist?.().catch(() => false);
+  return store;
+}
+
+/** Remove every blob that is not to be kept; how many bytes that freed. */
+export async function evict(store: Store, keep: ReadonlySet<string>): Promise<number> {
+  let freed = 0;
+  for (const { sha256, bytes } of await store.list()) {
+    if (keep.has(sha256)) continue;
+    await store.remove(sha256);
+    freed += bytes;
+  }
+  return freed;
+}
