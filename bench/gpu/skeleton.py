@@ -56,7 +56,10 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     weights = hashlib.sha256(name.encode()).hexdigest()
     model = model_info(checkpoint, options)
     made = build_manifest(name, folder, model, weights, {LAYOUT: {}}, programs)
-    missing = {entry.file: FileEntry(entry.bytes, NO_HASH) for entry in tensors.values()}
+    missing = {
+        entry.file: FileEntry(entry.bytes, NO_HASH, (NO_HASH,) * FileEntry.chunk_count(entry.bytes))
+        for entry in tensors.values()
+    }
     whole = replace(made, layouts={LAYOUT: tensors}, files={**made.files, **missing})
     write_json(folder / "bundle.json", whole.to_json())
 

@@ -16,6 +16,7 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -30,6 +31,7 @@ from edgewise_runtime.files import (
     write_json,
 )
 from edgewise_runtime.manifest import (
+    CHUNK_BYTES,
     NATIVE_TARGETS,
     TENSOR_ALIGNMENT,
     BundleManifest,
@@ -321,11 +323,23 @@ def choose_program(
 
 
 def describe_files(folder: Path) -> dict[str, FileEntry]:
-    """Size and sha256 of every file under a folder but ``bundle.json``, by path in the folder."""
+    """Size and hashes of every file under a folder but ``bundle.json``, by path in the folder."""
     found = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in found}
     names.pop(MANIFEST, None)
-    return {name: FileEntry(path.stat().st_size, sha256_file(path)) for name, path in names.items()}
+    return {name: _describe(path) for name, path in names.items()}
+
+
+def _describe(path: Path) -> FileEntry:
+    size = path.stat().st_size
+    if not FileEntry.chunk_count(size):
+        return FileEntry(size, sha256_file(path))
+    whole, chunks = hashlib.sha256(), []
+    with storage_errors("read", path), path.open("rb") as file:
+        while piece := file.read(CHUNK_BYTES):
+            whole.update(piece)
+            chunks.append(hashlib.sha256(piece).hexdigest())
+    return FileEntry(size, whole.hexdigest(), tuple(chunks))
 
 
 def write_manifest(folder: Path, manifest: BundleManifest) -> None:

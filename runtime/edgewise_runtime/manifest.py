@@ -18,6 +18,9 @@ STATE_KINDS = ("paged", "recurrent")
 NATIVE_TARGETS = frozenset({"cpu", "cuda", "vulkan"})
 """Targets whose programs are executables: they load only when trusted."""
 
+CHUNK_BYTES = 32 << 20
+"""Bytes of a piece of a larger file that has a SHA-256 of its own."""
+
 TENSOR_ALIGNMENT = 64
 """Bytes that divide a tensor's offset in its file, so that a mapped file is used in place."""
 
@@ -157,13 +160,24 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """Size in bytes and SHA-256 of a file of the bundle."""
+    """Size in bytes and SHA-256 of a file of the bundle.
+
+    `chunks` are the SHA-256 of every `CHUNK_BYTES` of a file larger than that, in order: who
+    fetches it in ranges can verify each. Empty for smaller files.
+    """
 
     bytes: int
     sha256: str
+    chunks: tuple[str, ...] = ()
+
+    @staticmethod
+    def chunk_count(size: int) -> int:
+        """How many chunks a file of so many bytes lists."""
+        return -(-size // CHUNK_BYTES) if size > CHUNK_BYTES else 0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data: dict[str, Any] = {"bytes": self.bytes, "sha256": self.sha256}
+        return data | {"chunks": list(self.chunks)} if self.chunks else data
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from edgewise_runtime.manifest import (
 from edgewise_runtime.reading import HEX_SHA256, ID, LIMIT, NAME, Fields, shorten
 
 MAX_FILES, MAX_TENSORS, MAX_PROGRAMS, MAX_PLANS, MAX_LAYERS = 65536, 65536, 256, 256, 4096
-MAX_SHADERS = 4096
+MAX_SHADERS, MAX_CHUNKS = 4096, 65536
 STATE_DTYPES = ("float32", "float16")
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -93,9 +93,16 @@ def _read_path(fields: Fields, key: str) -> str:
 
 
 def _read_file(fields: Fields) -> FileEntry:
-    entry = FileEntry(fields.integer("bytes", 0, LIMIT - 1), fields.text("sha256", HEX_SHA256))
+    size, sha256 = fields.integer("bytes", 0, LIMIT - 1), fields.text("sha256", HEX_SHA256)
+    listed = fields.items("chunks", most=MAX_CHUNKS) if fields.has("chunks") else []
+    wanted = FileEntry.chunk_count(size)
+    if len(listed) != wanted or (not wanted and fields.has("chunks")):
+        raise fields.fail("chunks", f"{len(listed)} chunks for {size} bytes, not {wanted}")
+    for chunk in listed:
+        if not isinstance(chunk, str) or not HEX_SHA256.fullmatch(chunk):
+            raise fields.fail("chunks", f"{shorten(chunk)} is no sha256")
     fields.done()
-    return entry
+    return FileEntry(size, sha256, tuple(listed))
 
 
 def _read_created_by(fields: Fields) -> dict[str, str]:

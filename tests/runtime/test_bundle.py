@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_runtime import bundle as bundles
-from edgewise_runtime.bundle import Bundle, BundleManifest
+from edgewise_runtime.bundle import Bundle, BundleManifest, FileEntry, describe_files
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
 from edgewise_runtime.reading import parse_json
 from tests.runtime import sample
@@ -91,6 +92,20 @@ def test_what_the_compiler_writes_is_what_the_runtime_opens(tmp_path: Path) -> N
     bundles.write_manifest(folder, BundleManifest.from_json(value))
     opened = Bundle.open(folder)
     assert opened.manifest.to_json() == value
+
+
+def test_a_large_file_is_described_chunk_by_chunk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgewise_runtime.manifest.CHUNK_BYTES", 100)
+    monkeypatch.setattr("edgewise_runtime.bundle.CHUNK_BYTES", 100)
+    data = bytes(range(250))
+    (folder / "large").write_bytes(data)
+    entry = describe_files(folder)["large"]
+    expected = [hashlib.sha256(data[i : i + 100]).hexdigest() for i in (0, 100, 200)]
+    assert entry == FileEntry(250, hashlib.sha256(data).hexdigest(), tuple(expected))
+    assert entry.to_json()["chunks"] == expected
+    assert "chunks" not in FileEntry(100, "0" * 64).to_json()
 
 
 def test_a_manifest_that_would_not_be_read_is_not_written(folder: Path) -> None:
@@ -169,6 +184,8 @@ MUTATIONS: list[tuple[str, Change, str]] = [
         lambda m: m["programs"].append(m["programs"][0]),
         "bundle.duplicate",
     ),
+    ("chunks of a small file", setter("files/tokenizer.json/chunks", []), "bundle.chunks"),
+    ("a large file without chunks", setter("files/tokenizer.json/bytes", 2**26), "bundle.chunks"),
     ("a size that is wrong", setter("files/tokenizer.json/bytes", 3), "bundle.size"),
     ("a hash that is none", setter("files/tokenizer.json/sha256", "0"), "bundle.name"),
     (

@@ -34,7 +34,7 @@ export function parseJson(data: Uint8Array, where: string, domain: string): unkn
 }
 
 const SPACE = /[ \t\n\r]*/y;
-const STRING = /"(?:[^"\\]|\\[^])*"/y;
+const STRING = /"(?:[^"\\]|\\[\s\S])*"/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORDS: ReadonlyMap<string, boolean | null> = new Map([
   ["true", true],
