@@ -158,10 +158,9 @@ export class Batch {
     });
   }
 
-  /** Write how each row is sampled, unless these rows were the last ones written. */
+  /** Write how each row is sampled, unless the rows that were written last begin with these. */
   private sampling(sequences: readonly Sequence[]): void {
-    const same = sequences.every((sequence, row) => sequence === this.sampled[row]);
-    if (same && sequences.length === this.sampled.length) return;
+    if (sequences.every((sequence, row) => sequence === this.sampled[row])) return;
     this.sampled = [...sequences];
     const count = sequences.length;
     const floats = new Float32Array(count * 8);

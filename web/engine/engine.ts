@@ -160,8 +160,7 @@ export class GenerationEngine {
     const { schedule } = this;
     schedule.retireEnded();
     if (this.flights.count >= DEPTH) return false;
-    const resumed = schedule.admit();
-    if (resumed) this.batch.counts(resumed);
+    schedule.admit();
     if (schedule.prefilling && (this.chunkNext || schedule.running.length === 0)) {
       this.submitChunk(schedule.prefilling);
       this.chunkNext = false;

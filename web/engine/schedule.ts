@@ -44,26 +44,21 @@ export class Schedule {
     for (const sequence of this.holders) if (sequence.ended) this.retire(sequence);
   }
 
-  /**
-   * Give the first that waits its slot and pages, if they are free and no other is prefilled.
-   *
-   * Returns one that has its tokens in KV already and can decode: it was interrupted, and another
-   * left the same pages.
-   */
-  admit(): Sequence | null {
+  /** Give the first that waits its slot and pages, if they are free and no other is prefilled. */
+  admit(): void {
     this.forgetEnded();
     const [sequence] = this.waiting;
     const [slot] = this.slots;
-    if (!sequence || slot === undefined || this.prefilling) return null;
-    const { prompt, tokens, maxTokens, kvLen } = sequence;
-    // A prompt's last token is always computed: the first answer needs its logits.
-    const adoptable = tokens.length > 0 ? kvLen : prompt.length - 1;
+    if (!sequence || slot === undefined || this.prefilling) return;
+    const { prompt, maxTokens, kvLen } = sequence;
     const total = prompt.length + maxTokens;
-    const lease = this.memory.acquire(sequence.history(kvLen), adoptable, total);
+    // The last token is always computed: the first answer needs its logits.
+    const lease = this.memory.acquire(sequence.history(kvLen), kvLen - 1, total);
     if (!lease) {
-      if (this.running.length > 0) return null;
+      if (this.running.length > 0) return;
       this.refuse(sequence, total);
-      return this.admit();
+      this.admit();
+      return;
     }
     this.waiting.shift();
     this.slots.shift();
@@ -73,12 +68,7 @@ export class Schedule {
     sequence.sent = lease.cached;
     sequence.written = lease.cached;
     sequence.prefilled = kvLen;
-    if (sequence.sent < kvLen) {
-      this.prefilling = sequence;
-      return null;
-    }
-    this.running.push(sequence);
-    return sequence;
+    this.prefilling = sequence;
   }
 
   /** The one that is prefilled has its prompt in KV. */

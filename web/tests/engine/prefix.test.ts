@@ -1,0 +1,92 @@
+/** Pages found again by what they hold, and given up in the order in which they were wanted. */
+
+import { expect, test } from "vitest";
+import { PrefixPages } from "../../engine/prefix.ts";
+
+/** `count` tokens of a history named by a number. */
+function history(name: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => 1000 * name + i);
+}
+
+/** Hold pages for a history and give them back full. */
+function keep(memory: PrefixPages, tokens: readonly number[], prefilled = tokens.length): void {
+  const lease = memory.acquire(tokens, tokens.length - 1, tokens.length);
+  if (!lease) throw new Error("there is no room");
+  memory.retire(tokens, lease.pages, prefilled);
+}
+
+function cachedOf(memory: PrefixPages, tokens: readonly number[]): number {
+  return memory.writers(tokens).length;
+}
+
+test("full pages are found by all that came before them", () => {
+  const memory = new PrefixPages(16);
+  const tokens = history(1, 56);
+  keep(memory, tokens);
+  expect([memory.cached, memory.free]).toEqual([3, 13]);
+  expect(cachedOf(memory, tokens)).toBe(3);
+  expect(cachedOf(memory, tokens.slice(0, 47))).toBe(2);
+  expect(cachedOf(memory, tokens.slice(16))).toBe(0);
+  expect(cachedOf(memory, [...history(2, 16), ...tokens.slice(16)])).toBe(0);
+  expect(cachedOf(memory, tokens.with(20, 7))).toBe(1);
+});
+
+test("an adopted page is shared, and never more tokens than may be", () => {
+  const memory = new PrefixPages(16);
+  const tokens = history(1, 48);
+  keep(memory, tokens);
+  const lease = memory.acquire(tokens, 47, 60);
+  expect(lease).toEqual({ pages: [0, 1, 3, 4], cached: 32 });
+  expect(memory.check([lease?.pages ?? []])).toEqual([]);
+  memory.retire(tokens, lease?.pages ?? [], 48);
+  expect([memory.cached, memory.free]).toEqual([3, 13]);
+  expect(memory.check([])).toEqual([]);
+  expect([memory.queriedTokens, memory.hitTokens]).toEqual([96, 32]);
+});
+
+test("the same pages twice are kept once", () => {
+  const memory = new PrefixPages(16);
+  const tokens = history(1, 32);
+  const first = memory.acquire(tokens, 31, 32);
+  const second = memory.acquire(tokens, 31, 32);
+  memory.retire(tokens, first?.pages ?? [], 32);
+  memory.retire(tokens, second?.pages ?? [], 32);
+  expect([memory.cached, memory.free]).toEqual([2, 14]);
+  expect(memory.check([])).toEqual([]);
+});
+
+test("what nobody asked for longest goes first, the end of a history before its beginning", () => {
+  const memory = new PrefixPages(8);
+  keep(memory, history(1, 64));
+  keep(memory, history(2, 64));
+  keep(memory, history(1, 64));
+  keep(memory, history(3, 32));
+  expect([1, 2, 3].map((name) => cachedOf(memory, history(name, 64)))).toEqual([4, 2, 2]);
+  keep(memory, history(4, 48));
+  expect([1, 2, 3, 4].map((name) => cachedOf(memory, history(name, 64)))).toEqual([3, 0, 2, 3]);
+});
+
+test("pages that somebody holds are not given up, and nothing is where there are too few", () => {
+  const memory = new PrefixPages(4);
+  const tokens = history(1, 48);
+  keep(memory, tokens);
+  const holder = memory.acquire(tokens, 32, 48);
+  expect(memory.acquire(history(2, 40), 39, 40)).toBeNull();
+  expect(cachedOf(memory, tokens)).toBe(3);
+  expect(memory.check([holder?.pages ?? []])).toEqual([]);
+  memory.retire(tokens, holder?.pages ?? [], 48);
+  expect(memory.acquire(history(2, 40), 39, 40)?.pages).toHaveLength(3);
+});
+
+test("pages whose contents are in doubt are not kept", () => {
+  const memory = new PrefixPages(4);
+  const lease = memory.acquire(history(1, 48), 47, 48);
+  memory.discard(lease?.pages ?? []);
+  expect([memory.cached, memory.free]).toEqual([0, 4]);
+});
+
+test("a page says who wrote it", () => {
+  const memory = new PrefixPages(8);
+  keep(memory, history(1, 64), 40);
+  expect(memory.writers(history(1, 64))).toEqual(["prefill", "prefill", "decode", "decode"]);
+});
