@@ -19,7 +19,7 @@ from types import ModuleType
 from rich.console import Console
 from rich.text import Text
 
-from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run
+from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "compile": (compile_command, "compile a checkpoint to a bundle"),
     "chat": (chat, "talk with a model"),
     "run": (run, "continue one prompt"),
+    "serve": (serve, "offer bundles and the chat app to browsers"),
     "inspect": (inspect, "show what is in a bundle and what it costs"),
     "diff": (diff, "find the first kernel at which two programs depart"),
     "ls": (ls, "list bundles"),

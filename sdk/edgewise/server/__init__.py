@@ -1,0 +1,1 @@
+"""Serving the chat app and bundles to browsers over HTTP."""

@@ -1,0 +1,60 @@
+"""The routes of `edgewise serve`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from edgewise.server.bundles import Offer
+from edgewise.server.guard import METHODS, Guard
+from edgewise.server.resource import Compressed, Resource, in_memory
+from edgewise.server.respond import respond
+
+API_VERSION = 1
+
+
+def make_app(
+    offers: Mapping[str, Offer], assets: Mapping[str, Resource], hosts: Iterable[str] = ()
+) -> Starlette:
+    """The application: bundles under ``/bundles/NAME/``, their list, and the app's files.
+
+    Args:
+        offers: by name.
+        assets: by URL without the leading slash.
+        hosts: names this server answers to besides those of this machine.
+    """
+    compressed = Compressed()
+    listed = {"version": API_VERSION, "bundles": [offer.to_json() for offer in offers.values()]}
+    listing = in_memory(json.dumps(listed).encode(), ".json")
+
+    async def bundles(request: Request) -> Response:
+        return await respond(request, listing, compressed)
+
+    async def file(request: Request) -> Response:
+        offer = offers.get(request.path_params["name"])
+        found = offer.files.get(request.path_params["path"]) if offer else None
+        return await respond(request, found, compressed) if found else _missing(request)
+
+    async def asset(request: Request) -> Response:
+        found = assets.get(request.path_params["path"])
+        return await respond(request, found, compressed) if found else _missing(request)
+
+    return Starlette(
+        routes=[
+            Route("/api/bundles", bundles, methods=METHODS),
+            Route("/bundles/{name}/{path:path}", file, methods=METHODS),
+            Route("/{path:path}", asset, methods=METHODS),
+        ],
+        middleware=[Middleware(Guard, hosts=tuple(hosts))],
+    )
+
+
+def _missing(request: Request) -> Response:
+    text = f"There is nothing at {request.url.path[:200]}.\n"
+    return PlainTextResponse(text, status_code=404, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,42 @@
+"""The built chat app, which lies beside this file in a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgewise.server.resource import Resource, in_memory
+
+FOLDER = Path(__file__).parent / "static"
+HASHED = "assets/"
+"""Where the build puts files whose names hold a hash of their contents."""
+
+PAGES = {"": "index.html", "selftest": "selftest/selftest.html"}
+"""URLs of pages, without the slash."""
+
+MISSING = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>edgewise</title>
+<p>The chat app is not built in this checkout. Build it with <code>make web</code> (it needs Node
+20) and start the server again. The bundles are offered all the same: see
+<a href="/api/bundles">/api/bundles</a>.</p>
+"""
+
+
+def built(folder: Path = FOLDER) -> bool:
+    """Whether the app is there."""
+    return (folder / PAGES[""]).is_file()
+
+
+def assets(folder: Path = FOLDER) -> Mapping[str, Resource]:
+    """Every built file by its URL without the leading slash, and the pages by theirs."""
+    if not built(folder):
+        return {"": in_memory(MISSING.encode(), ".html")}
+    found = {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
+    resources = {
+        name: in_memory(path.read_bytes(), path.suffix, immutable=name.startswith(HASHED))
+        for name, path in found.items()
+    }
+    pages = {url: resources[name] for url, name in PAGES.items() if name in resources}
+    return {**resources, **pages}

@@ -1,0 +1,120 @@
+"""Bundles offered to browsers: which of their files, under which URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.server.resource import Resource, in_memory
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.files import read_bytes
+from edgewise_runtime.manifest import Program
+
+TARGET = "webgpu"
+TEXTS = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+MAX_MANIFEST = 16 << 20  # bytes: what browsers read at most
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A bundle that browsers may load.
+
+    Attributes:
+        name: its part of the URL.
+        files: what may be fetched, by path in the bundle.
+        download: bytes a browser fetches, by program.
+    """
+
+    name: str
+    bundle: Bundle
+    files: Mapping[str, Resource]
+    download: Mapping[str, int]
+
+    @property
+    def url(self) -> str:
+        return f"/bundles/{self.name}/"
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``/api/bundles`` says about it."""
+        model = self.bundle.model
+        return {
+            "name": self.name,
+            "url": self.url,
+            "family": model.family,
+            "quant": model.quant,
+            "context": model.context,
+            "bytes": dict(self.download),
+            "programs": list(self.download),
+        }
+
+
+def offer(folder: Path) -> Offer:
+    """Open a bundle and list what a browser may fetch of it: never native code.
+
+    Raises:
+        BundleError: a bundle that is damaged or malformed.
+        InputError: ``input.program`` for one without a WebGPU program.
+    """
+    bundle = Bundle.open(folder)
+    programs = [p for p in bundle.manifest.programs if p.target == TARGET]
+    if not programs:
+        raise InputError(
+            f"Bundle {bundle.name!r} has no {TARGET} program, so no browser can run it.",
+            remedy=f"Add one: edgewise compile MODEL --target {TARGET} -o {folder}.",
+            code="input.program",
+        )
+    listed = bundle.manifest.files
+    texts = [name for name in TEXTS if name in listed]
+    needed = {program.id: [*texts, *_files(bundle, program)] for program in programs}
+    names = dict.fromkeys(name for files in needed.values() for name in files)
+    files = {
+        name: Resource(
+            bundle.file(name),
+            Path(name).suffix,
+            listed[name].bytes,
+            listed[name].sha256,
+            immutable=False,
+        )
+        for name in names
+    }
+    files["bundle.json"] = in_memory(read_bytes(bundle.path / "bundle.json", MAX_MANIFEST), ".json")
+    download = {
+        program: sum(listed[name].bytes for name in set(files)) for program, files in needed.items()
+    }
+    return Offer(bundle.name, bundle, files, download)
+
+
+def offers(folders: Iterable[Path]) -> dict[str, Offer]:
+    """Several bundles by their names.
+
+    Raises:
+        InputError: ``input.duplicate`` for two of one name, and as `offer` does.
+    """
+    found: dict[str, Offer] = {}
+    for folder in folders:
+        one = offer(folder)
+        if one.name in found:
+            raise InputError(
+                f"Two bundles are called {one.name!r}: {found[one.name].bundle.path} and {folder}.",
+                remedy="Compile one of them into a folder of another name.",
+                code="input.duplicate",
+            )
+        found[one.name] = one
+    return found
+
+
+def _files(bundle: Bundle, program: Program) -> list[str]:
+    tensors = bundle.manifest.layouts[program.layout].values()
+    return [
+        *program.plans.values(),
+        *program.shaders.values(),
+        *sorted({tensor.file for tensor in tensors}),
+    ]
