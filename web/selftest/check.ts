@@ -139,7 +139,7 @@ async function trace(
     const args = argumentsAt(plan, at++);
     const before = new Map(mirror);
     const shown = args.filter((arg) => arg.written && !arg.state);
-    const outputs = shown.map((arg, i) => liveRows(traced.outputs[i], arg, call.live));
+    const outputs = shown.map((arg, i) => liveRows(traced.outputs[i]?.data, arg, call.live));
     shown.forEach((arg, i) => {
       const output = outputs[i];
       if (output) mirror.set(placeOf(arg), output);

@@ -2,7 +2,6 @@
 import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
-import { timed, timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
@@ -18,8 +17,6 @@ export interface Bench {
   /** Every WebGPU program of the bundle that this adapter runs. */
   readonly programs: readonly Program[];
   load(program: Program, tell: (what: string) => void): Promise<LoadedProgram>;
-  /** Milliseconds of one launch of each kernel, at one row of one sequence. */
-  time(program: Program, loaded: LoadedProgram): Promise<ReadonlyMap<string, number>>;
 }
 
 /** Opens the adapter and a bundle's manifest. */
@@ -28,7 +25,7 @@ export async function openBench(url: string, signal: AbortSignal): Promise<Bench
   if (!adapter) throw new EdgewiseError("device.adapter", report.reason);
   const gpu = await openGpu(adapter, report);
   const store = await openStore();
-  const files = await BundleFiles.open(url, store, signal);
+  const files = await BundleFiles.open(new URL(url, location.href).href, store, signal);
   const programs = files.manifest.programs.filter(
     (program) => program.target === "webgpu" && missing(program.needs, gpu.features).length === 0,
   );
@@ -37,7 +34,6 @@ export async function openBench(url: string, signal: AbortSignal): Promise<Bench
     files,
     programs,
     load: (program, tell) => load(gpu, files, store, program, tell, signal),
-    time: (program, loaded) => time(gpu, files, program, loaded),
   };
 }
 
@@ -49,7 +45,7 @@ async function load(
   tell: (what: string) => void,
   signal: AbortSignal,
 ): Promise<LoadedProgram> {
-  const { manifest, base } = files;
+  const { manifest } = files;
   const loaded = await loadProgram(gpu, {
     manifest,
     program,
@@ -60,9 +56,9 @@ async function load(
     signal,
   });
   try {
-    const { pieces, bytes } = weightPieces(manifest, loaded, base);
+    const { pieces, bytes } = weightPieces(manifest, loaded, files.base);
     let done = 0;
-    await uploadWeights(loaded, pieces, base, store, {
+    await uploadWeights(loaded, pieces, store, {
       signal,
       onBytes(count) {
         done += count;
@@ -75,22 +71,4 @@ async function load(
     loaded.close();
     throw error;
   }
-}
-
-async function time(
-  gpu: Gpu,
-  files: BundleFiles,
-  program: Program,
-  loaded: LoadedProgram,
-): Promise<Map<string, number>> {
-  const times = new Map<string, number>();
-  for (const plan of loaded.plans.values()) {
-    for (const step of plan.steps) {
-      const kernel = plan.kernels.get(step.kernel);
-      if (kernel === undefined || times.has(step.kernel)) continue;
-      const code = await files.shader(program, step.kernel);
-      times.set(step.kernel, await timeKernel(gpu, timed(plan, step, kernel, code)));
-    }
-  }
-  return times;
 }

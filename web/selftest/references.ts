@@ -220,8 +220,11 @@ async function draw(launch: Launch, { vocab }: ModelInfo): Promise<Checked | nul
   if (logits === undefined || sampled === undefined) return null;
   const padded = Math.ceil(vocab / 32) * 32;
   const equal = Array.from({ length: launch.call.live }, (_, row) => {
-    const of = logits.subarray(row * padded, row * padded + vocab);
-    return sampled[row] === of.indexOf(of.reduce((most, value) => Math.max(most, value)));
+    const of = Array.from(logits.subarray(row * padded, row * padded + vocab));
+    return (
+      sampled[row] ===
+      of.indexOf(of.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY))
+    );
   });
   return EXACT(equal.every(Boolean));
 }

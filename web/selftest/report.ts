@@ -12,7 +12,7 @@ export interface KernelReport extends KernelResult {
   readonly ok: boolean;
   /** What it was checked against: a reference in float64, or only itself and other programs. */
   readonly against: "reference" | "agreement";
-  /** Nanoseconds of one launch for one row; null where it was not timed. */
+  /** Mean nanoseconds of a launch for a row or two; null where the adapter has no timestamps. */
   readonly ns: number | null;
 }
 
@@ -59,13 +59,13 @@ export function programReport(
   baseline: Tested | null,
 ): ProgramReport {
   const kernels = tested.result.kernels.map((result): KernelReport => {
-    const ms = times.get(result.kernel);
+    const ns = times.get(result.kernel);
     const within = result.error === null || result.error <= (result.bound ?? 0);
     return {
       ...result,
       ok: result.repeats && within,
       against: result.error === null ? "agreement" : "reference",
-      ns: ms === undefined ? null : Math.round(ms * 1e6),
+      ns: ns === undefined ? null : Math.round(ns),
     };
   });
   const agreement = baseline ? agreementOf(tested, baseline) : null;

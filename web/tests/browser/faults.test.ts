@@ -15,7 +15,7 @@ let session: Session;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await launch("swiftshader");
+  browser = await launch("lavapipe");
 });
 afterAll(() => browser?.close());
 beforeEach(async () => {

@@ -10,7 +10,7 @@ let session: Session;
 let page: Page;
 
 beforeAll(async () => {
-  session = await openSession("swiftshader");
+  session = await openSession("lavapipe");
   page = await session.library();
 });
 afterAll(() => session?.close());
