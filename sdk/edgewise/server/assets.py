@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "static"
 HASHED = "assets/"
 """Where the build puts files whose names hold a hash of their contents."""
 
-PAGES = {"": "index.html", "selftest": "selftest/selftest.html"}
+PAGES = {"": "chat/index.html", "selftest": "selftest/selftest.html"}
 """URLs of pages, without the slash."""
 
 MISSING = """<!doctype html>

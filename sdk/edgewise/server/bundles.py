@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgewise.server.resource import Resource, in_memory
-from edgewise_runtime.bundle import Bundle
+from edgewise.server.resource import Resource, StoredFile, in_memory
+from edgewise_runtime.bundle import MANIFEST, Bundle
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.files import read_bytes
+from edgewise_runtime.files import read_bytes, storage_errors
 from edgewise_runtime.manifest import Program
 
 TARGET = "webgpu"
 TEXTS = (
     "tokenizer.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
     "chat_template.jinja",
     "generation_config.json",
 )
@@ -73,21 +74,11 @@ def offer(folder: Path) -> Offer:
         )
     listed = bundle.manifest.files
     texts = [name for name in TEXTS if name in listed]
-    needed = {program.id: [*texts, *_files(bundle, program)] for program in programs}
-    names = dict.fromkeys(name for files in needed.values() for name in files)
-    files = {
-        name: Resource(
-            bundle.file(name),
-            Path(name).suffix,
-            listed[name].bytes,
-            listed[name].sha256,
-            immutable=False,
-        )
-        for name in names
-    }
-    files["bundle.json"] = in_memory(read_bytes(bundle.path / "bundle.json", MAX_MANIFEST), ".json")
+    needed = {program.id: {*texts, *_files(bundle, program)} for program in programs}
+    files = {name: _stored(bundle, name) for name in sorted(set().union(*needed.values()))}
+    files[MANIFEST] = in_memory(read_bytes(bundle.path / MANIFEST, MAX_MANIFEST), ".json")
     download = {
-        program: sum(listed[name].bytes for name in set(files)) for program, files in needed.items()
+        program: sum(listed[name].bytes for name in names) for program, names in needed.items()
     }
     return Offer(bundle.name, bundle, files, download)
 
@@ -111,10 +102,21 @@ def offers(folders: Iterable[Path]) -> dict[str, Offer]:
     return found
 
 
+def _stored(bundle: Bundle, name: str) -> Resource:
+    """A listed file, which `Bundle.open` found to lie inside the folder.
+
+    It is not immutable: the next compilation gives its URL other contents.
+    """
+    entry = bundle.manifest.files[name]
+    with storage_errors("read", bundle.path / name):
+        source = StoredFile.of(bundle.file(name))
+    return Resource(source, Path(name).suffix, entry.bytes, entry.sha256)
+
+
 def _files(bundle: Bundle, program: Program) -> list[str]:
     tensors = bundle.manifest.layouts[program.layout].values()
     return [
         *program.plans.values(),
         *program.shaders.values(),
-        *sorted({tensor.file for tensor in tensors}),
+        *(tensor.file for tensor in tensors),
     ]
