@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import socket
+import webbrowser
+
+from rich.console import Console
+from starlette.types import ASGIApp
 
 from edgewise.cli.bundles import named
 from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
 from edgewise.server.app import make_app
-from edgewise.server.assets import assets, built
-from edgewise.server.bundles import offers
+from edgewise.server.assets import BUILD, assets, built
+from edgewise.server.bundles import Offer, offers
 from edgewise.server.check import fetch_app
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
@@ -17,6 +22,10 @@ from edgewise.server.run import run as run_server
 HOST, PORT = "127.0.0.1", 8321
 EVERYWHERE = ("0.0.0.0", "::")
 MAX_PORT = 65535
+WARNING = """\
+Everybody who reaches this machine can read these models. It answers only to names given with
+--allow-host, and browsers run WebGPU only from localhost or https: other machines need a proxy
+with a certificate."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,20 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bundles with a webgpu program, by path or name",
     )
     parser.add_argument("--host", default=HOST, help=f"address to listen on (default {HOST})")
-    parser.add_argument(
-        "--port", type=_port, default=PORT, help=f"port; 0 takes a free one (default {PORT})"
-    )
+    parser.add_argument("--port", type=_port, help=f"port; 0 takes a free one (default {PORT})")
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="another name this machine is reached by; may be repeated",
+        help="another name that browsers reach this machine by; may be repeated",
     )
+    parser.add_argument("--open", action="store_true", help="open the app in a browser")
     parser.add_argument(
         "--check",
         action="store_true",
-        help="fetch the app and each bundle once over HTTP, and leave",
+        help="fetch the app and the start of each bundle once over HTTP, on a free port, and leave",
     )
 
 
@@ -49,30 +57,45 @@ def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or check and leave."""
     console = stdout_console()
     offered = offers(named(name) for name in args.bundles)
-    app = make_app(offered, assets(), [args.host, *args.allow_host])
-    with listen(args.host, args.port) as listening:
+    everywhere = args.host in EVERYWHERE
+    app = make_app(offered, assets(), args.allow_host + ([] if everywhere else [args.host]))
+    port = (0 if args.check else PORT) if args.port is None else args.port
+    with listen(args.host, port) as listening:
         if args.check:
-            with in_background(app, listening) as url:
-                found = fetch_app(url)
-            console.print(
-                f"The app answers at {url} (page {size(found.page)}, code {size(found.scripts)}), "
-                f"and so does {', '.join(found.bundles)}."
-            )
+            _check(console, app, listening)
             return 0
-        console.print(f"Open {url_of(listening)} in a browser with WebGPU. Ctrl-C stops.")
+        url = url_of(listening)
+        console.print(f"Open {url} in a browser with WebGPU. Ctrl-C stops.")
         for offer in offered.values():
-            least = min(offer.download.values())
-            programs = ", ".join(offer.download)
-            console.print(f"  {offer.name}: {size(least)} to download; programs {programs}")
+            console.print(_line(offer))
         if not built():
-            console.print("The chat app is not built in this checkout: run `make web`.")
-        if args.host in EVERYWHERE:
-            console.print(
-                "Everybody who reaches this machine can read these models. Browsers run WebGPU "
-                "only from https or localhost: other machines need a proxy with a certificate."
-            )
+            console.print(f"The chat app is not built here, only bundles are offered: {BUILD}.")
+        if everywhere:
+            console.print(WARNING, style="yellow")
+        if args.open:
+            webbrowser.open(url)
         run_server(app, listening)
     return 0
+
+
+def _line(offer: Offer) -> str:
+    """A bundle, and what the smallest and the largest of its programs make a browser fetch."""
+    model, sizes = offer.bundle.model, sorted(offer.download.values())
+    least, most = size(sizes[0]), size(sizes[-1])
+    download = least if least == most else f"{least} to {most}"
+    return (
+        f"  {offer.name}: {model.family}, {model.quant}, context {model.context}; "
+        f"{download} to fetch; {', '.join(offer.download)}"
+    )
+
+
+def _check(console: Console, app: ASGIApp, listening: socket.socket) -> None:
+    with in_background(app, listening) as url:
+        found = fetch_app(url)
+    console.print(
+        f"edgewise serve: {url} sent the chat app (page {size(found.page)}, "
+        f"scripts {size(found.scripts)}) and {', '.join(found.bundles)} for WebGPU."
+    )
 
 
 def _port(text: str) -> int:

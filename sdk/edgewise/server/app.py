@@ -27,7 +27,7 @@ def make_app(
     Args:
         offers: by name.
         assets: by URL without the leading slash.
-        hosts: names this server answers to besides those of this machine.
+        hosts: names and addresses this server answers to besides those every machine has.
     """
     compressed = Compressed()
     listed = {"version": API_VERSION, "bundles": [offer.to_json() for offer in offers.values()]}

@@ -14,11 +14,14 @@ HASHED = "assets/"
 PAGES = {"": "chat/index.html", "selftest": "selftest/selftest.html"}
 """URLs of pages, without the slash."""
 
+BUILD = "run `make web`, which needs Node 20"
+"""What to do where it is missing."""
+
 MISSING = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>edgewise</title>
-<p>The chat app is not built in this checkout. Build it with <code>make web</code> (it needs Node
-20) and start the server again. The bundles are offered all the same: see
-<a href="/api/bundles">/api/bundles</a>.</p>
+<p>The chat app is not built in this checkout: run <code>make web</code>, which needs Node 20, and
+start the server again. Its bundles are offered all the same:
+see <a href="/api/bundles">/api/bundles</a>.</p>
 """
 
 
@@ -31,12 +34,15 @@ def assets(folder: Path = FOLDER) -> Mapping[str, Resource]:
     """Every built file by its URL without the leading slash, and the pages by theirs."""
     if not built(folder):
         return {"": in_memory(MISSING.encode(), ".html")}
+    urls = {name: url for url, name in PAGES.items()}
     found = {
-        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
-    resources = {
-        name: in_memory(path.read_bytes(), path.suffix, immutable=name.startswith(HASHED))
+    return {
+        urls.get(name, name): in_memory(
+            path.read_bytes(), path.suffix, immutable=name.startswith(HASHED)
+        )
         for name, path in found.items()
     }
-    pages = {url: resources[name] for url, name in PAGES.items() if name in resources}
-    return {**resources, **pages}

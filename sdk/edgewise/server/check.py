@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from urllib.error import HTTPError, URLError
+from http.client import HTTPException
+from typing import Any
 from urllib.parse import urljoin
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
+from edgewise.server.assets import BUILD
 from edgewise_runtime.errors import InputError
 
 TIMEOUT = 30  # seconds
@@ -36,27 +38,32 @@ def fetch_app(url: str) -> Fetched:
     if not scripts:
         raise InputError(
             f"{url} answers without the chat app.",
-            remedy="Build it: make web.",
+            remedy=f"To build it, {BUILD}.",
             code="serve.check",
         )
     code = sum(len(_get(script)) for script in scripts)
-    names = []
-    for bundle in json.loads(_get(urljoin(url, "/api/bundles")))["bundles"]:
+    listed = _json(urljoin(url, "/api/bundles"))["bundles"]
+    for bundle in listed:
         base = urljoin(url, bundle["url"])
-        manifest = json.loads(_get(urljoin(base, "bundle.json")))
+        manifest = _json(urljoin(base, "bundle.json"))
         layout = next(p["layout"] for p in manifest["programs"] if p["id"] in bundle["programs"])
         tensor = next(iter(manifest["layouts"][layout]["tensors"].values()))
-        if len(_get(urljoin(base, tensor["file"]), first=FIRST)) != FIRST:
-            raise InputError(f"{base} does not answer ranges.", code="serve.check")
-        names.append(bundle["name"])
-    return Fetched(len(page), code, tuple(names))
+        weights = urljoin(base, tensor["file"])
+        if len(_get(weights, first=FIRST)) != FIRST:
+            raise InputError(f"{weights} does not answer ranges.", code="serve.check")
+    return Fetched(len(page), code, tuple(bundle["name"] for bundle in listed))
+
+
+def _json(url: str) -> Any:
+    return json.loads(_get(url))
 
 
 def _get(url: str, first: int = 0) -> bytes:
     headers = {"Range": f"bytes=0-{first - 1}"} if first else {}
+    direct = build_opener(ProxyHandler({}))  # whatever proxy the environment names
     try:
-        with urlopen(Request(url, headers=headers), timeout=TIMEOUT) as response:
+        with direct.open(Request(url, headers=headers), timeout=TIMEOUT) as response:
             data: bytes = response.read()
-    except (HTTPError, URLError, OSError) as cause:
+    except (OSError, HTTPException) as cause:
         raise InputError(f"{url} does not answer: {cause}.", code="serve.check") from cause
     return data

@@ -22,6 +22,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "connect-src 'self'",
         "worker-src 'self'",
         "manifest-src 'self'",
+        "object-src 'none'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -33,7 +34,8 @@ HEADERS = {
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), hid=(), microphone=(), "
+    "midi=(), payment=(), serial=(), usb=()",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -51,7 +53,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
         self._app = app
-        self._hosts = frozenset(host.lower() for host in (*LOCAL, *hosts))
+        self._hosts = frozenset(map(in_header, (*LOCAL, *hosts)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,11 +74,15 @@ class Guard:
             return _text(
                 421,
                 f"This server does not answer to the name {host[:80]!r}. Open it as localhost, or "
-                "start it with --allow-host NAME.",
+                "start it with --allow-host and that name.",
             )
         origin = headers.get("origin")
-        if origin is not None and origin.lower() != f"http://{host.lower()}":
-            return _text(403, "Pages of other origins may not use this server.")
+        # https: where a proxy with a certificate stands before this server.
+        if origin is not None and origin.lower().partition("://")[::2] not in (
+            ("http", host.lower()),
+            ("https", host.lower()),
+        ):
+            return _text(403, f"Pages of {origin[:80]!r} may not use this server: open its own.")
         if scope["method"] not in METHODS:
             refused = _text(405, "Only GET and HEAD are answered.")
             refused.headers["Allow"] = ", ".join(METHODS)
@@ -84,6 +90,11 @@ class Guard:
         if len(scope["path"]) > MAX_PATH:
             return _text(414, f"Paths have at most {MAX_PATH} characters.")
         return None
+
+
+def in_header(host: str) -> str:
+    """A name or address as it stands in a Host header: IPv6 in brackets, in lower case."""
+    return f"[{host.lower()}]" if ":" in host and not host.startswith("[") else host.lower()
 
 
 def name_of(host: str) -> str:

@@ -6,18 +6,22 @@ import errno
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
+from edgewise.server.guard import in_header
 from edgewise_runtime.errors import InputError
 
 MAX_CONNECTIONS = 256
-MAX_HEADERS = 16 << 10  # bytes
+MAX_HEADERS = 16 << 10  # bytes, with the request line
 IDLE_SECONDS = 15
+END_SECONDS = 2
 START_SECONDS = 10.0
+
+_SAME_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,29 +33,37 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family)
+    except UnicodeError as cause:
+        raise InputError(
+            f"{host[:80]!r} is no address.", remedy="Try 127.0.0.1.", code="serve.host"
+        ) from cause
     except OSError as cause:
         taken = cause.errno in (errno.EADDRINUSE, errno.EACCES)
+        # Python appends the address to some reasons: the sentence has it already.
+        reason = (cause.strerror or str(cause)).partition(" (while")[0]
         raise InputError(
-            f"Cannot listen on {host} port {port}: {cause.strerror}.",
-            remedy="Choose another --port." if taken else "Choose an address of this machine.",
+            f"Cannot listen on {host} port {port}: {reason}.",
+            remedy="Choose another with --port; 0 takes a free one."
+            if taken
+            else "Choose an address of this machine with --host.",
             code="serve.port" if taken else "serve.host",
         ) from cause
 
 
 def url_of(listening: socket.socket) -> str:
-    """The address to open in a browser."""
+    """The address to open in a browser of this machine."""
     host, port = listening.getsockname()[:2]
-    named = "localhost" if host in ("127.0.0.1", "::1", "0.0.0.0", "::") else host
-    return f"http://{named}:{port}/"
+    return f"http://{in_header(_SAME_MACHINE.get(host, host))}:{port}/"
 
 
-def run(app: Starlette, listening: socket.socket) -> None:
-    """Serve until Ctrl-C."""
-    _server(app).run(sockets=[listening])
+def run(app: ASGIApp, listening: socket.socket) -> None:
+    """Serve until Ctrl-C, and let answers under way have two more seconds."""
+    with suppress(KeyboardInterrupt):  # which uvicorn raises again once it has stopped
+        _server(app).run(sockets=[listening])
 
 
 @contextmanager
-def in_background(app: Starlette, listening: socket.socket) -> Iterator[str]:
+def in_background(app: ASGIApp, listening: socket.socket) -> Iterator[str]:
     """Serve in a thread while the block runs; gives the address.
 
     Raises:
@@ -70,10 +82,9 @@ def in_background(app: Starlette, listening: socket.socket) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(START_SECONDS)
-        listening.close()
 
 
-def _server(app: Starlette) -> uvicorn.Server:
+def _server(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -82,9 +93,11 @@ def _server(app: Starlette) -> uvicorn.Server:
             http="h11",
             lifespan="off",
             limit_concurrency=MAX_CONNECTIONS,
+            log_config=None,
             log_level="error",
+            proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=END_SECONDS,
             timeout_keep_alive=IDLE_SECONDS,
             ws="none",
         )
