@@ -13,7 +13,8 @@ const ownWorker: Plugin = {
   transform(code, id) {
     if (!id.endsWith("client/engine.ts")) return null;
     if (!code.includes(WORKER)) throw new Error(`client/engine.ts no longer says ${WORKER}`);
-    return code.replace(WORKER, 'new URL(/* @vite-ignore */ "./worker.js", import.meta.url)');
+    const own = 'new URL(/* @vite-ignore */ "./worker.js", import.meta.url)';
+    return { code: code.replace(WORKER, own), map: null };
   },
 };
 
