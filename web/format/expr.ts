@@ -16,12 +16,13 @@ export type Range = readonly [number, number];
 const MAX_DEPTH = 16;
 const MAX_NODES = 256;
 
+/** None gives -0, which would print as something Python does not know. */
 const OPERATIONS: Readonly<Record<Operation, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  floordiv: (a, b) => floordiv(a, b),
-  ceildiv: (a, b) => -floordiv(-a, b),
+  mul: (a, b) => a * b + 0,
+  floordiv,
+  ceildiv: (a, b) => 0 - floordiv(0 - a, b),
   min: Math.min,
   max: Math.max,
 };
@@ -30,14 +31,19 @@ function isOperation(value: unknown): value is Operation {
   return typeof value === "string" && Object.hasOwn(OPERATIONS, value);
 }
 
-/** Exact, unlike Math.floor(a / b), whose quotient is rounded. */
+/** Exact below 2^53, unlike Math.floor(a / b), whose quotient is rounded. */
 function floordiv(a: number, b: number): number {
-  const rest = ((a % b) + b) % b;
-  return (a - rest) / b;
+  const rest = a % b;
+  const quotient = (a - rest) / b;
+  return rest < 0 ? quotient - 1 : quotient;
 }
 
 function fail(message: string): EdgewiseError {
   return new EdgewiseError("plan.expr", `${message}.`);
+}
+
+function unset(symbol: string): EdgewiseError {
+  return new EdgewiseError("plan.symbol", `The symbol ${shorten(symbol)} has no value.`);
 }
 
 /**
@@ -66,7 +72,7 @@ function parseNode(value: unknown, depth: number, budget: { nodes: number }): Ex
     return value;
   }
   if (Array.isArray(value) && value.length === 3 && typeof value[0] === "string") {
-    const [operation, a, b] = value as [string, unknown, unknown];
+    const [operation, a, b]: readonly unknown[] = value;
     if (!isOperation(operation)) throw fail(`Unknown operation ${shorten(operation)}`);
     const left = parseNode(a, depth - 1, budget);
     return [operation, left, parseNode(b, depth - 1, budget)];
@@ -94,9 +100,7 @@ export function evaluate(expr: Expr, values: ReadonlyMap<string, number>): numbe
   if (typeof expr === "number") return expr;
   if (typeof expr === "string") {
     const value = values.get(expr);
-    if (value === undefined) {
-      throw new EdgewiseError("plan.symbol", `The symbol ${shorten(expr)} has no value.`);
-    }
+    if (value === undefined) throw unset(expr);
     return value;
   }
   return apply(expr, evaluate(expr[1], values), evaluate(expr[2], values));
@@ -149,16 +153,25 @@ export function bounds(expr: Expr, ranges: ReadonlyMap<string, Range>): Range {
   return [low, high];
 }
 
-/** An expression over `names` as a function of their values in that order, made once. */
+/**
+ * An expression over `names` as a function of their values in that order, made once.
+ *
+ * @throws EdgewiseError `plan.symbol` for a symbol that is not in `names`; the function throws what
+ *   `evaluate` does.
+ */
 export function compile(
   expr: Expr,
   names: readonly string[],
-): (values: readonly number[]) => number {
+): (values: ArrayLike<number>) => number {
   if (typeof expr === "number") return () => expr;
   if (typeof expr === "string") {
     const index = names.indexOf(expr);
     if (index < 0) throw new EdgewiseError("plan.symbol", `Unknown symbol ${shorten(expr)}.`);
-    return (values) => values[index] ?? 0;
+    return (values) => {
+      const value = values[index];
+      if (value === undefined) throw unset(expr);
+      return value;
+    };
   }
   const left = compile(expr[1], names);
   const right = compile(expr[2], names);

@@ -1,36 +1,28 @@
 /** Reading `bundle.json` from JSON that nobody vouches for. */
 
 import { shorten } from "../errors.ts";
+import { parseJson } from "./json.ts";
 import {
   type BundleManifest,
   CHUNK_BYTES,
-  type Entry,
   type FileEntry,
   type ModelInfo,
-  type Needs,
-  type Program,
   type StateGroup,
   type TensorEntry,
   VERSION,
 } from "./manifest.ts";
+import { checkPath, mapValues, part, readPath } from "./manifest-parts.ts";
+import { checkPrograms, readProgram } from "./manifest-programs.ts";
 import { DTYPES } from "./plan.ts";
-import { Fields, HEX_SHA256, ID, LIMIT, NAME, parseJson } from "./reading.ts";
+import { type Fields, HEX_SHA256, ID, LIMIT } from "./reading.ts";
 
 const MAX_FILES = 65536;
 const MAX_TENSORS = 65536;
 const MAX_PROGRAMS = 256;
-const MAX_PLANS = 256;
 const MAX_LAYERS = 4096;
-const MAX_SHADERS = 4096;
 const MAX_CHUNKS = 65536;
 const TENSOR_ALIGNMENT = 64;
 const DTYPE_NAMES = [...DTYPES.keys()];
-
-/**
- * Relative paths with forward slashes whose parts begin with a letter, digit or underscore: never
- * absolute, never `..`, no backslash, drive letter, NUL or hidden file.
- */
-const PATH = /^(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*\/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*$/;
 
 /**
  * Read and check a manifest.
@@ -54,7 +46,7 @@ export function readManifest(value: unknown): BundleManifest {
   }
   const files = new Map<string, FileEntry>();
   for (const [path, item] of fields.table("files", MAX_FILES, null)) {
-    checkPlain(fields, path);
+    checkPath(fields, path);
     files.set(path, readFile(part(item, `bundle.json, file ${shorten(path)}`)));
   }
   const model = readModel(part(fields.get("model"), "bundle.json, model"));
@@ -77,29 +69,6 @@ export function readManifest(value: unknown): BundleManifest {
   fields.done();
   checkPrograms(fields, manifest);
   return manifest;
-}
-
-function part(value: unknown, where: string): Fields {
-  return new Fields(value, where, "bundle");
-}
-
-function mapValues<T>(
-  table: ReadonlyMap<string, unknown>,
-  read: (value: unknown, key: string) => T,
-): Map<string, T> {
-  return new Map([...table].map(([key, value]) => [key, read(value, key)]));
-}
-
-function checkPlain(fields: Fields, path: string): void {
-  if (path.length > 512 || !PATH.test(path) || path === "bundle.json") {
-    throw fields.fail("path", `${shorten(path)} is no plain relative path`);
-  }
-}
-
-function readPath(fields: Fields, key: string): string {
-  const path = fields.text(key, null, 512);
-  checkPlain(fields, path);
-  return path;
 }
 
 function readFile(fields: Fields): FileEntry {
@@ -204,8 +173,9 @@ function readTensor(fields: Fields, files: ReadonlyMap<string, FileEntry>): Tens
   fields.done();
   const { file, dtype, shape, offset, bytes } = entry;
   const size = files.get(file)?.bytes;
-  if (size === undefined)
+  if (size === undefined) {
     throw fields.fail("unknown_name", `'files' does not list ${shorten(file)}`);
+  }
   if (offset % TENSOR_ALIGNMENT) {
     throw fields.fail("offset", `offset ${offset} is no multiple of ${TENSOR_ALIGNMENT}`);
   }
@@ -217,91 +187,4 @@ function readTensor(fields: Fields, files: ReadonlyMap<string, FileEntry>): Tens
     throw fields.fail("extent", `${dtype} ${shorten(shape)} does not take ${bytes} bytes`);
   }
   return entry;
-}
-
-function readNeeds(fields: Fields): Needs {
-  const needs: Needs = {
-    arch: fields.nullable("arch", () => fields.text("arch", ID)),
-    features: fields.names("features", 64, ID),
-  };
-  fields.done();
-  return needs;
-}
-
-function readProgram(fields: Fields): Program {
-  const id = fields.text("id", ID);
-  fields.where = `bundle.json, program ${shorten(id)}`;
-  const paths = (key: string, most: number): Map<string, string> => {
-    const inner = part(fields.get(key), `${fields.where}, ${key}`);
-    return mapValues(fields.table(key, most), (_, name) => readPath(inner, name));
-  };
-  const program: Program = {
-    id,
-    plans: paths("plans", MAX_PLANS),
-    shaders: paths("shaders", MAX_SHADERS),
-    target: fields.text("target", ID),
-    arithmetic: fields.text("arithmetic", ID),
-    layout: fields.text("layout", ID),
-    needs: readNeeds(part(fields.get("needs"), `${fields.where}, needs`)),
-    library: fields.nullable("library", () => readPath(fields, "library")),
-    entries: mapValues(fields.table("entries", 64), (items, key) => {
-      if (!Array.isArray(items) || items.length < 1 || items.length > MAX_PLANS) {
-        throw fields.fail("type", `the entries of ${shorten(key)} must be a list of plans`);
-      }
-      return items.map((item) => readEntry(part(item, `${fields.where}, entry ${shorten(key)}`)));
-    }),
-    stateDtype: fields.choice("state_dtype", ["float32", "float16"]),
-    signature: fields.has("signature") ? fields.text("signature", HEX_SHA256) : null,
-  };
-  fields.done();
-  return program;
-}
-
-function readEntry(fields: Fields): Entry {
-  const when = mapValues(fields.table("when", 16), (item, name): readonly [number, number] => {
-    if (!Array.isArray(item) || item.length !== 2) {
-      throw fields.fail("type", `the range of ${shorten(name)} must be [low, high]`);
-    }
-    const [low, high] = item.map((bound: unknown) => {
-      if (typeof bound !== "number" || !Number.isInteger(bound) || bound < 0 || bound >= LIMIT) {
-        throw fields.fail("range", `the range of ${shorten(name)} holds ${shorten(bound)}`);
-      }
-      return bound;
-    }) as [number, number];
-    if (low > high) {
-      throw fields.fail("range", `the range ${low}..${high} of ${shorten(name)} is empty`);
-    }
-    return [low, high];
-  });
-  const entry = { when, plan: fields.text("plan", NAME) };
-  fields.done();
-  return entry;
-}
-
-function checkPrograms(fields: Fields, manifest: BundleManifest): void {
-  const ids = new Set<string>();
-  for (const program of manifest.programs) {
-    const where = `program ${shorten(program.id)}`;
-    if (ids.has(program.id)) {
-      throw fields.fail("duplicate", `two programs are called ${shorten(program.id)}`);
-    }
-    ids.add(program.id);
-    if (!manifest.layouts.has(program.layout)) {
-      const message = `${where}: no layout is called ${shorten(program.layout)}`;
-      throw fields.fail("unknown_name", message);
-    }
-    const library = program.library === null ? [] : [program.library];
-    for (const path of [...program.plans.values(), ...library, ...program.shaders.values()]) {
-      if (!manifest.files.has(path)) {
-        throw fields.fail("unknown_name", `${where}: 'files' does not list ${shorten(path)}`);
-      }
-    }
-    for (const [operation, entries] of program.entries) {
-      for (const { plan } of entries) {
-        if (program.plans.has(plan)) continue;
-        const message = `${where}, entry ${shorten(operation)}: no plan is called ${shorten(plan)}`;
-        throw fields.fail("unknown_name", message);
-      }
-    }
-  }
 }

@@ -2,6 +2,7 @@
 
 import { EdgewiseError, shorten } from "../errors.ts";
 import { type Expr, parse } from "./expr.ts";
+import { parseJson } from "./json.ts";
 import {
   ACCESSES,
   type Binding,
@@ -25,7 +26,7 @@ import {
   VERSION,
 } from "./plan.ts";
 import { checkPlan } from "./plan-checks.ts";
-import { Fields, LIMIT, NAME, parseJson } from "./reading.ts";
+import { Fields, LIMIT, NAME } from "./reading.ts";
 
 const MAX_SYMBOLS = 16;
 const MAX_BUFFERS = 16384;

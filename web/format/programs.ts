@@ -13,15 +13,19 @@ export function missing(needs: Needs, features: ReadonlySet<string>): string[] {
 }
 
 /**
- * The WebGPU programs that these features can run, the preferred first.
+ * The programs of a target that these features can run, the preferred first.
  *
  * The first of the compiler's order that fits settles the arithmetic that is preferred; of one
  * arithmetic, the program that needs most comes first, because it was made for the better adapter.
  */
-export function candidates(manifest: BundleManifest, features: ReadonlySet<string>): Program[] {
+export function candidates(
+  manifest: BundleManifest,
+  features: ReadonlySet<string>,
+  target = "webgpu",
+): Program[] {
   const fitting = manifest.programs.filter(
     (program) =>
-      program.target === "webgpu" &&
+      program.target === target &&
       !ON_REQUEST.has(program.arithmetic) &&
       missing(program.needs, features).length === 0,
   );

@@ -10,131 +10,6 @@ export const HEX_SHA256 = /^[0-9a-f]{64}$/;
 /** Exclusive bound of every integer: what a JavaScript number holds exactly. */
 export const LIMIT = 2 ** 53;
 
-const MAX_NESTING = 64;
-
-/**
- * Parse UTF-8 JSON into objects that are Maps, refusing duplicate keys and deep nesting.
- *
- * Objects become Maps so that no key, `__proto__` included, means anything but itself.
- *
- * @param domain the first part of the error's code, such as `plan`.
- * @throws EdgewiseError `<domain>.json` naming `where`.
- */
-export function parseJson(data: Uint8Array, where: string, domain: string): unknown {
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
-    return new Parser(text).whole();
-  } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    throw new EdgewiseError(`${domain}.json`, `${where} is not valid JSON: ${said}.`, "", {
-      cause,
-    });
-  }
-}
-
-const SPACE = /[ \t\n\r]*/y;
-const STRING = /"(?:[^"\\]|\\[\s\S])*"/y;
-const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const WORDS: ReadonlyMap<string, boolean | null> = new Map([
-  ["true", true],
-  ["false", false],
-  ["null", null],
-]);
-const WORD = /true|false|null/y;
-
-/** A number written with a point or an exponent: 1.0 is no integer, as in Python. */
-class Decimal {
-  readonly written: string;
-
-  constructor(written: string) {
-    this.written = written;
-  }
-}
-
-class Parser {
-  private readonly text: string;
-  private at = 0;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-
-  whole(): unknown {
-    const value = this.value(0);
-    this.match(SPACE);
-    if (this.at < this.text.length) throw this.fail("text after the end");
-    return value;
-  }
-
-  private value(depth: number): unknown {
-    if (depth > MAX_NESTING) throw this.fail(`more than ${MAX_NESTING} levels`);
-    this.match(SPACE);
-    const first = this.text[this.at];
-    if (first === "{") return this.object(depth);
-    if (first === "[") return this.list(depth);
-    if (first === '"') return this.string();
-    const word = this.match(WORD);
-    if (word) return WORDS.get(word);
-    const number = this.match(NUMBER);
-    if (!number) throw this.fail(`unexpected ${shorten(this.text.slice(this.at, this.at + 12))}`);
-    return /[.eE]/.test(number) ? new Decimal(number) : Number(number);
-  }
-
-  private object(depth: number): Map<string, unknown> {
-    const table = new Map<string, unknown>();
-    this.at += 1;
-    if (this.take("}")) return table;
-    do {
-      this.match(SPACE);
-      const key = this.string();
-      if (table.has(key)) throw this.fail(`the key ${shorten(key)} appears twice`);
-      this.need(":");
-      table.set(key, this.value(depth + 1));
-    } while (this.take(","));
-    this.need("}");
-    return table;
-  }
-
-  private list(depth: number): unknown[] {
-    const items: unknown[] = [];
-    this.at += 1;
-    if (this.take("]")) return items;
-    do items.push(this.value(depth + 1));
-    while (this.take(","));
-    this.need("]");
-    return items;
-  }
-
-  private string(): string {
-    const found = this.match(STRING);
-    if (!found) throw this.fail("a string was expected");
-    return JSON.parse(found) as string;
-  }
-
-  private match(pattern: RegExp): string {
-    pattern.lastIndex = this.at;
-    const found = pattern.exec(this.text)?.[0] ?? "";
-    this.at += found.length;
-    return found;
-  }
-
-  private take(sign: string): boolean {
-    this.match(SPACE);
-    if (this.text[this.at] !== sign) return false;
-    this.at += 1;
-    return true;
-  }
-
-  private need(sign: string): void {
-    if (!this.take(sign)) throw this.fail(`${shorten(sign)} was expected`);
-  }
-
-  private fail(message: string): Error {
-    return new Error(`${message}, at character ${this.at}`);
-  }
-}
-
 /** One JSON object being read: every getter checks, `done` refuses what nobody asked for. */
 export class Fields {
   /** What messages call this object, such as `Plan "decode", buffer "x"`. */
@@ -169,7 +44,8 @@ export class Fields {
   /** An integer in `low..high` inclusive. */
   integer(key: string, low: number, high: number): number {
     const value = this.get(key);
-    if (typeof value !== "number" || !Number.isInteger(value)) {
+    // An integer beyond what numbers hold is Infinity here, which is out of any range.
+    if (typeof value !== "number" || (Number.isFinite(value) && !Number.isInteger(value))) {
       throw this.fail("type", `${shorten(key)} must be an integer, found ${shorten(value)}`);
     }
     if (value < low || value > high) {

@@ -1,0 +1,155 @@
+/** JSON that may be hostile, read strictly: the parser of every file the runtime did not make. */
+
+import { EdgewiseError, shorten } from "../errors.ts";
+
+/** Arrays and objects inside each other at most, as in Python. */
+const MAX_NESTING = 64;
+/** Digits of an integer at most: what Python converts. */
+const MAX_DIGITS = 4300;
+
+const SPACE = /[ \t\n\r]*/y;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const WORD = /true|false|null/y;
+const WORDS: ReadonlyMap<string, boolean | null> = new Map([
+  ["true", true],
+  ["false", false],
+  ["null", null],
+]);
+
+/**
+ * Parse UTF-8 JSON into objects that are Maps, refusing duplicate keys and deep nesting.
+ *
+ * Objects become Maps so that no key, `__proto__` included, means anything but itself. Integers
+ * become numbers, rounded from 2^53 on, which is more than any reader accepts; numbers written
+ * with a point or an exponent become `Decimal`, because 1.0 is no integer in Python either.
+ *
+ * @param domain the first part of the error's code, such as `plan`.
+ * @throws EdgewiseError `<domain>.json` naming `where`.
+ */
+export function parseJson(data: Uint8Array, where: string, domain: string): unknown {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
+    return new Parser(text).whole();
+  } catch (cause) {
+    throw EdgewiseError.from(cause, `${domain}.json`, `${where} is not valid JSON`);
+  }
+}
+
+/** A number written with a point or an exponent. */
+export class Decimal {
+  readonly written: string;
+
+  constructor(written: string) {
+    this.written = written;
+  }
+
+  /** How error messages quote it. */
+  toJSON(): string {
+    return this.written;
+  }
+}
+
+class Parser {
+  private readonly text: string;
+  private at = 0;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  whole(): unknown {
+    const value = this.value(0);
+    this.match(SPACE);
+    if (this.at < this.text.length) throw this.fail("text after the end");
+    return value;
+  }
+
+  private value(depth: number): unknown {
+    this.match(SPACE);
+    const first = this.text[this.at];
+    if (first === '"') return this.string();
+    if (first === "{" || first === "[") {
+      if (depth === MAX_NESTING) throw this.fail(`more than ${MAX_NESTING} levels`);
+      return first === "{" ? this.object(depth + 1) : this.list(depth + 1);
+    }
+    const word = this.match(WORD);
+    return word ? WORDS.get(word) : this.number();
+  }
+
+  private number(): number | Decimal {
+    const written = this.match(NUMBER);
+    if (!written) throw this.fail(`unexpected ${shorten(this.text.slice(this.at, this.at + 12))}`);
+    if (/[.eE]/.test(written)) return new Decimal(written);
+    const digits = written.startsWith("-") ? written.length - 1 : written.length;
+    if (digits > MAX_DIGITS) throw this.fail(`an integer of ${digits} digits`);
+    // Adding 0 makes -0 the 0 that Python reads.
+    return Number(written) + 0;
+  }
+
+  private object(depth: number): Map<string, unknown> {
+    const table = new Map<string, unknown>();
+    this.at += 1;
+    if (this.take("}")) return table;
+    do {
+      this.match(SPACE);
+      if (this.text[this.at] !== '"') throw this.fail("a string was expected");
+      const key = this.string();
+      if (table.has(key)) throw this.fail(`the key ${shorten(key)} appears twice`);
+      this.need(":");
+      table.set(key, this.value(depth));
+    } while (this.take(","));
+    this.need("}");
+    return table;
+  }
+
+  private list(depth: number): unknown[] {
+    const items: unknown[] = [];
+    this.at += 1;
+    if (this.take("]")) return items;
+    do items.push(this.value(depth));
+    while (this.take(","));
+    this.need("]");
+    return items;
+  }
+
+  /** The string that begins here; JSON.parse knows escapes and refuses control characters. */
+  private string(): string {
+    const start = this.at;
+    let end = start;
+    do {
+      end = this.text.indexOf('"', end + 1);
+      if (end < 0) throw this.fail("a string that does not end");
+    } while (this.escaped(end));
+    this.at = end + 1;
+    return String(JSON.parse(this.text.slice(start, end + 1)));
+  }
+
+  /** True where an odd number of backslashes comes before. */
+  private escaped(quote: number): boolean {
+    let first = quote;
+    while (this.text[first - 1] === "\\") first -= 1;
+    return (quote - first) % 2 === 1;
+  }
+
+  private match(pattern: RegExp): string {
+    pattern.lastIndex = this.at;
+    const found = pattern.exec(this.text)?.[0] ?? "";
+    this.at += found.length;
+    return found;
+  }
+
+  private take(sign: string): boolean {
+    this.match(SPACE);
+    if (this.text[this.at] !== sign) return false;
+    this.at += 1;
+    return true;
+  }
+
+  private need(sign: string): void {
+    if (!this.take(sign)) throw this.fail(`${shorten(sign)} was expected`);
+  }
+
+  private fail(message: string): Error {
+    return new Error(`${message}, at character ${this.at}.`);
+  }
+}
