@@ -74,7 +74,11 @@ def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
     everything = frozenset({"shader-f16", "subgroups", "packed_4x8_integer_dot_product"})
     assert runnable(everything, bundle, None) == every
     assert runnable(everything, bundle, ["webgpu-f32", "other"]) == ["webgpu-f32"]
-    assert runnable(frozenset({"shader-f16"}), bundle, None) == ["webgpu-f16", "webgpu-f32"]
+    assert runnable(frozenset({"shader-f16"}), bundle, None) == [
+        "webgpu-f16",
+        "webgpu-f32",
+        "webgpu-f32-serial",
+    ]
 
 
 def test_step_buffers_give_every_sequence_rows_and_pages_of_its_own() -> None:
