@@ -1,4 +1,4 @@
-# Every target sets itself up: a first `make demo` needs Python 3.11+, a C compiler and nothing else.
+# Every target sets itself up: a first `make demo` needs Python 3.11+, Node 20+ and a C compiler.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -6,21 +6,27 @@ DEMO   := dist/demo-q4
 DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
               $(shell find compiler -name '*.py')
 SHADERS := tests/shaders/node_modules/ready.stamp
+WEB    := web/node_modules/ready.stamp
+APP    := sdk/edgewise/server/static/chat/index.html
+APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
+               -o -path web/dist -prune -o -type f -not -name '*.md' -print)
 NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-full packages lint format bench clean
+.PHONY: help demo web test test-full test-browser packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo       compile the demo model for this CPU and chat with it"
-	@echo "make test       the quick suite (minutes)"
-	@echo "make test-full  every test at its full count, with the torch reference"
-	@echo "make lint       ruff and mypy"
-	@echo "make format     let ruff rewrite the sources"
-	@echo "make bench      CPU benchmark; LLAMA=VENV adds llama.cpp, ARGS=... passes options"
-	@echo "make clean      remove what make made"
+	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
+	@echo "make web           build the chat app that edgewise serve hands out"
+	@echo "make test          the quick suite (minutes)"
+	@echo "make test-browser  the tests in Chromium"
+	@echo "make test-full     every test at its full count, with the torch reference and Chromium"
+	@echo "make lint          ruff, mypy, Biome and TypeScript"
+	@echo "make format        let ruff and Biome rewrite the sources"
+	@echo "make bench         CPU benchmark; LLAMA=VENV adds llama.cpp, ARGS=... passes options"
+	@echo "make clean         remove what make made"
 
 $(VENV)/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -48,6 +54,20 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 packages:
 	@tools/ensure_packages.sh
 
+$(WEB): web/package-lock.json
+	@tools/ensure_packages.sh node
+	@echo "Installing what the web app is built with (once)"
+	@cd web && npm ci --loglevel=error >/dev/null
+	@touch $@
+
+# Built again when its sources or a locked version change.
+$(APP): $(APP_NEEDS) $(WEB)
+	@echo "Building the chat app"
+	@cd web && npm run --silent build:app -- --logLevel error
+	@touch $@
+
+web: $(APP)
+
 # Tint, to type-check shaders: Dawn for Node, of which only this platform's build is kept.
 $(SHADERS): tests/shaders/package-lock.json tests/shaders/keep_platform.mjs | packages
 	@echo "Installing the shader checker (130 MB of builds, 21 MB of which stay; once)"
@@ -56,29 +76,40 @@ $(SHADERS): tests/shaders/package-lock.json tests/shaders/keep_platform.mjs | pa
 
 # Compiled again when the checkpoint, the compiler, a file format or a locked version changes.
 $(DEMO)/bundle.json: $(DEMO_NEEDS) requirements/dev.lock | $(VENV)/ready.stamp
-	@$(BIN)/edgewise compile examples/demo-model --target cpu --quant q4 -o $(DEMO)
+	@$(BIN)/edgewise compile examples/demo-model --target cpu,webgpu --quant q4 -o $(DEMO)
 
-demo: $(DEMO)/bundle.json
+# Without a terminal: one turn, and the app once over HTTP.
+demo: $(DEMO)/bundle.json $(APP)
+	@test ! -t 0 || echo "In a browser: $(BIN)/edgewise serve $(DEMO)"
 	@$(BIN)/edgewise chat $(DEMO)
+	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
-test: $(VENV)/ready.stamp $(SHADERS) packages
+test: $(VENV)/ready.stamp $(SHADERS) $(WEB) packages
 	$(BIN)/python -m pytest
+	cd web && npm test --silent
 
-test-full: $(VENV)/full.stamp $(SHADERS) packages
+test-browser: $(VENV)/ready.stamp $(WEB) packages
+	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
+
+test-full: $(VENV)/full.stamp $(SHADERS) packages test-browser
 	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
+	cd web && npm test --silent
 
-lint: $(VENV)/ready.stamp
+lint: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff check $(NAMES)
 	$(BIN)/ruff format --check $(NAMES)
 	$(BIN)/mypy
+	cd web && npm run --silent lint
 
-format: $(VENV)/ready.stamp
+format: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff check --fix $(NAMES)
 	$(BIN)/ruff format $(NAMES)
+	cd web && npm run --silent format
 
 bench: $(VENV)/ready.stamp
 	$(BIN)/python bench/cpu.py $(if $(LLAMA),--llama $(LLAMA)) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist tests/shaders/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf web/node_modules web/dist sdk/edgewise/server/static
 	find $(NAMES) -name __pycache__ -type d -exec rm -rf {} +

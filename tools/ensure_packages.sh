@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# What the tests need beside Python packages: Mesa's lavapipe, a GPU in software, with the Vulkan
-# loader; Node with npm for web/ and the shader checker; Chromium for the tests in a browser, with a C
-# compiler for what they preload into it. Installs what is missing where that is allowed, and otherwise
-# says what to install. macOS has Metal and needs only Node and Chrome there (untested).
+# ensure_packages.sh [node]: what the tests need beside Python packages: Mesa's lavapipe, a GPU in software,
+# with the Vulkan loader; Node with npm for web/ and the shader checker; Chromium for the tests in a browser,
+# with a C compiler for what they preload into it. With `node`, only Node, which builds the web app. Installs
+# what is missing where that is allowed, and otherwise says what to install. macOS has Metal and needs only
+# Node and Chrome there (untested).
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin # ldconfig, which users may not have on theirs
 
 NODE=20 # the oldest version that web/ runs on
+wanted=${1:-all}
+case $wanted in
+node) needs="The web app needs Node $NODE or newer with npm to be built." ;;
+*) needs="The tests need Mesa's lavapipe, the Vulkan loader, gcc, Chromium, and Node $NODE or newer with npm." ;;
+esac
 
 lavapipe() {
     local folder
@@ -35,7 +41,7 @@ c_compiler() {
 }
 
 missing_packages() {
-    if [ "$(uname -s)" = Linux ]; then
+    if [ "$wanted" != node ] && [ "$(uname -s)" = Linux ]; then
         lavapipe || echo mesa-vulkan-drivers
         vulkan_loader || echo libvulkan1
         c_compiler || echo gcc libc6-dev
@@ -48,7 +54,7 @@ packages=$(missing_packages | xargs)
 [ -n "$packages" ] || exit 0
 
 stop() {
-    echo "The tests need Mesa's lavapipe, the Vulkan loader, gcc, Chromium, and Node $NODE or newer with npm."
+    echo "$needs"
     echo "$1 $packages"
     exit 1
 }
@@ -63,7 +69,7 @@ else
     stop "Some of it is missing. Run: sudo apt-get install"
 fi
 
-echo "Installing what tests of GPU programs and browsers need: $packages (once)"
+echo "Installing with apt-get: $packages (once)"
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes "$@" >/dev/null
 }
