@@ -36,6 +36,8 @@ export interface HostProxy {
   readonly fetched: Fetched[];
   /** Asked for every response below /bundles/. */
   fault: (path: string) => Fault | null;
+  /** While true, whoever connects is hung up on. */
+  down: boolean;
   close(): Promise<void>;
 }
 
@@ -58,6 +60,7 @@ export async function startProxy(host: string): Promise<HostProxy> {
   const policy = policyOf(await fetch(`${host}/`));
   const server = createServer((incoming, outgoing) => {
     const path = new URL(incoming.url ?? "/", host).pathname;
+    if (proxy.down) return void outgoing.destroy();
     if (path.startsWith("/test/")) void own(incoming, outgoing, policy);
     else forward(incoming, outgoing, host, path, proxy);
   });
@@ -66,6 +69,7 @@ export async function startProxy(host: string): Promise<HostProxy> {
     url: `http://127.0.0.1:${port}`,
     fetched: [],
     fault: () => null,
+    down: false,
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();

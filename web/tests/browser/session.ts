@@ -10,10 +10,10 @@ export interface Session {
   readonly proxy: HostProxy;
   /** What pages said that they should not have: exceptions and messages of the policy. */
   readonly complaints: string[];
-  /** A new page of the origin, not loaded, whose workers are patched. */
+  /** A new page, not loaded; given a patch, its workers start with it. */
   page(patch?: Patch): Promise<Page>;
-  /** A page with `window.library`. */
-  library(patch?: Patch): Promise<Page>;
+  /** A page with `window.library`, its workers patched. */
+  library(): Promise<Page>;
   close(): Promise<void>;
 }
 
@@ -23,14 +23,14 @@ export async function openSession(where: AdapterName | RunningBrowser): Promise<
   const browser = typeof where === "string" ? await launch(where) : where;
   const pages: Page[] = [];
   const complaints: string[] = [];
-  const page = async (patch: Patch = {}): Promise<Page> => {
+  const page = async (patch?: Patch): Promise<Page> => {
     const made = await browser.context.newPage();
     pages.push(made);
     made.on("pageerror", (error) => complaints.push(String(error)));
     made.on("console", (message) => {
       if (message.type() === "error") complaints.push(message.text());
     });
-    await patchWorkers(made, patch);
+    if (patch) await patchWorkers(made, patch);
     return made;
   };
   return {
@@ -38,8 +38,8 @@ export async function openSession(where: AdapterName | RunningBrowser): Promise<
     proxy,
     complaints,
     page,
-    async library(patch) {
-      const made = await page(patch);
+    async library() {
+      const made = await page({});
       await made.goto(`${proxy.url}/test/library.html`);
       await made.waitForFunction(() => "library" in globalThis);
       return made;
