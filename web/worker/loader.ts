@@ -8,8 +8,8 @@ import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
 import { loadProgram } from "../device/webgpu.ts";
-import { poolPages } from "../engine/memory.ts";
-import { PAGE_TOKENS } from "../engine/pages.ts";
+import { pageBytes, poolPages } from "../engine/memory.ts";
+import { PAGE_TOKENS, pagesFor } from "../engine/pages.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import { candidates, missing } from "../format/programs.ts";
@@ -29,6 +29,9 @@ const NEEDED = {
   maxStorageBufferBindingSize: 128 << 20,
   maxBufferSize: 128 << 20,
 } as const;
+
+/** KV pages take at most this much beyond those of one conversation: a tab shares its GPU. */
+const KV_BYTES = 256 << 20;
 
 /** Contexts tried at last, in tokens, where memory is short and nobody asked for a size. */
 const LEAST_CONTEXT = 256;
@@ -153,7 +156,9 @@ async function onDevice(
   let context = contextOf(request, manifest.model.context);
   while (true) {
     try {
-      const pages = poolPages(manifest, chosen, context, null, largest);
+      const enough = Math.floor(KV_BYTES / pageBytes(manifest, chosen));
+      const wanted = poolPages(manifest, chosen, context, null, largest);
+      const pages = Math.min(wanted, Math.max(pagesFor(context), enough));
       const program = await loadProgram(gpu, {
         manifest,
         program: chosen,
