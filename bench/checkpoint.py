@@ -199,7 +199,9 @@ def _tokenizer(tokens: list[str], merges: list[tuple[str, str]]) -> dict[str, ob
             }
             for i, content in enumerate(SPECIAL)
         ],
+        "normalizer": None,
         "pre_tokenizer": {**byte_level, "trim_offsets": True},
+        "post_processor": None,
         "decoder": {**byte_level, "trim_offsets": True},
         "model": {
             "type": "BPE",
