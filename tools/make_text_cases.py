@@ -1,0 +1,197 @@
+"""Writes tests/text: what Python's tokenizer and chat templates give, for both languages to check.
+
+    python -m tools.make_text_cases
+
+Token ids are of the demo model's tokenizer, of the one of the tests' tiny checkpoints (written
+beside the cases), and of the four kinds that the runtime's own tests train. Of most ids only a
+hash is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.text import ChatTemplate, Tokenizer
+from tests.parity.make_checkpoints import TEMPLATE, train_tokenizer
+from tests.runtime.text.conversations import (
+    CHATML,
+    DATED,
+    NOW,
+    SPECIAL_TOKENS,
+    THINKING,
+    Conversation,
+    assistant,
+    user,
+)
+from tests.runtime.text.corpus import TEXTS, fuzzed
+
+ROOT = Path(__file__).parents[1]
+CASES = ROOT / "tests" / "text"
+FUZZED = 150
+FOLDERS = {
+    "demo": "examples/demo-model",
+    "tiny": "tests/text/tiny",
+    **{
+        kind: f"tests/runtime/text/goldens/{kind}"
+        for kind in ("three_digits", "one_digit", "prefix_space", "byte_fallback")
+    },
+}
+DIGITS = 8
+WHOLE = ("demo", "tiny")
+"""Tokenizers whose ids are kept whole, for the texts that are not fuzzed and not long."""
+
+MODEL_TEXTS = (
+    "<|im_start|>user\nWhat is WebGPU?<|im_end|>\n<|im_start|>assistant\n",
+    "<|begin|><|user|>hi<|end|><|assistant|>",
+    "<|im_start|><|im_start|> <|im_end|>text<|endoftext|>",
+    "a\r\nb\tc\v\fd",
+    "\ufeffstart and \ufffd replacement",
+    "".join(chr(code) for code in range(0x20, 0x7F)),
+    "".join(chr(code) for code in range(0xA0, 0x100)),
+    "I'll you'd we've they're it's I'm don't 'S 'LL",
+    "١٢٣ ໑໒໓ Ⅷ ① ²³",
+)
+
+STRIPPED = """\
+{%- for m in messages -%}
+[{{ m.content.strip() }}|{{ m.content.lstrip('\\n') }}|{{ m.content.rstrip('x\\n') }}|\
+{{ m.content.strip(' \\n') }}|{{ m.content | trim }}]
+{%- endfor -%}
+"""
+DEMO = (ROOT / "examples/demo-model/chat_template.jinja").read_text("utf-8")
+TEMPLATES = {
+    "demo": DEMO,
+    "tiny": TEMPLATE,
+    "chatml": CHATML,
+    "dated": DATED,
+    "thinking": THINKING,
+    "stripped": STRIPPED,
+    "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S %y %b %B %a %A %I%p 100%%') }}",
+    "loops": "{% for i in range(2, 9, 3) %}{{ i }}{{ ',' if not loop.last }}{% endfor %}"
+    "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}"
+    "{% if loop.index > 2 %}{% break %}{% endif %}{{ loop.index }}{{ m.role }}{% endfor %}",
+}
+CONVERSATIONS = (
+    Conversation([user("Hello")]),
+    Conversation([{"role": "system", "content": "  Be kind. \n"}, user(" two  spaces ")]),
+    Conversation([user('a <b> & "c"'), assistant("d\n\ne"), user("日本 😀 مرحبا")]),
+    Conversation([user("q"), assistant("<think>\nhm\n</think>\n\nanswer"), user("again")]),
+    Conversation([user("q"), assistant("said", reasoning="because"), assistant("last")]),
+    Conversation([user("x")], variables={"enable_thinking": False, "date": "1 Jan 2000"}),
+    Conversation([assistant("first"), assistant("second")]),
+    Conversation([user("{{ 7 * 7 }} {% raw %} {# c #}"), assistant(None)]),
+    Conversation([user("\n \t\u00a0\u3000edges\x1f\x85\n xx\n")]),
+    Conversation([]),
+)
+WRONG = {
+    "block": "{% if %}",
+    "quote": "{{ 'a }}",
+    "tag": "{% frobnicate %}",
+    "end": "{% endfor %}",
+    "raise": "{{ raise_exception('roles must alternate') }}",
+    "attribute": "{{ missing.attribute }}",
+    "repeat": "{{ 'x' * 99999999999 }}",
+    "range": "{% for i in range(9999999) %}{% endfor %}",
+    "recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "method": "{{ messages.append(1) }}",
+    "long": "{% for i in range(99999) %}{{ 'x' * 2 if false else messages[0].content * 0 }}"
+    "{{ '" + "y" * 500 + "' }}{% endfor %}",
+}
+
+
+def digest(value: str) -> str:
+    """The first `DIGITS` digits of the sha256 of a text's UTF-8."""
+    return sha256(value.encode()).hexdigest()[:DIGITS]
+
+
+def spelled(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def texts() -> list[str]:
+    return [*TEXTS, *MODEL_TEXTS, *(fuzzed(i) for i in range(FUZZED))]
+
+
+def token_cases(name: str) -> dict[str, Any]:
+    """What one tokenizer makes of every text: hashes, some ids, and its special tokens."""
+    tokenizer = Tokenizer.from_folder(ROOT / FOLDERS[name])
+    encoded = [tokenizer.encode(text) for text in texts()]
+    plain = [tokenizer.encode(text, add_special_tokens=False) for text in texts()]
+    known = len(TEXTS) + len(MODEL_TEXTS)
+    return {
+        "folder": FOLDERS[name],
+        "special_tokens": tokenizer.special_tokens,
+        "encoded": "".join(digest(spelled(ids)) for ids in encoded),
+        "plain": "".join(digest(spelled(ids)) for ids in plain),
+        "decoded": "".join(digest(tokenizer.decode(ids)) for ids in encoded),
+        "streamed": "".join(
+            digest(tokenizer.decode(ids, skip_special_tokens=True)) for ids in encoded
+        ),
+        "ids": [ids if len(ids) <= 100 else None for ids in encoded[:known]]
+        if name in WHOLE
+        else [],
+    }
+
+
+def attempt(source: str, chat: Conversation, prompt: bool) -> dict[str, str]:
+    """The text that a template writes, or the code of the error."""
+    try:
+        template = ChatTemplate(source, SPECIAL_TOKENS, clock=lambda: NOW)
+        text = template.render(chat.messages, add_generation_prompt=prompt, **chat.variables)
+    except EdgewiseError as error:
+        return {"error": error.code}
+    return {"text": text}
+
+
+def template_cases() -> dict[str, Any]:
+    chats = [
+        {"messages": chat.messages, "variables": dict(chat.variables)} for chat in CONVERSATIONS
+    ]
+    rendered = {
+        name: [
+            [attempt(source, chat, prompt) for prompt in (False, True)] for chat in CONVERSATIONS
+        ]
+        for name, source in TEMPLATES.items()
+    }
+    wrong = {name: attempt(source, CONVERSATIONS[0], True) for name, source in WRONG.items()}
+    return {
+        "now": NOW.isoformat(),
+        "special_tokens": SPECIAL_TOKENS,
+        "conversations": chats,
+        "templates": TEMPLATES,
+        "rendered": rendered,
+        "wrong_templates": WRONG,
+        "wrong": wrong,
+    }
+
+
+def cases() -> Mapping[str, Any]:
+    """The contents of every file, by its name."""
+    return {
+        "texts.json": texts(),
+        "tokens.json": {name: token_cases(name) for name in FOLDERS},
+        "templates.json": template_cases(),
+    }
+
+
+def main() -> None:
+    tiny = CASES / "tiny"
+    tiny.mkdir(parents=True, exist_ok=True)
+    write(tiny / "tokenizer.json", json.loads(train_tokenizer().to_str()))
+    write(tiny / "tokenizer_config.json", {"chat_template": TEMPLATE})
+    for name, value in cases().items():
+        write(CASES / name, value)
+
+
+def write(path: Path, value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+/** Token ids of text, by the rules of a checkpoint's own tokenizer.json. */
+
+import {
+  Tokenizer as Backend,
+  ByteLevelPreTokenizer,
+  SequencePreTokenizer,
+} from "@huggingface/tokenizers";
+import { EdgewiseError, shorten } from "../errors.ts";
+import { checkedId, Detokenizer } from "./detokenize.ts";
+import { isObject, type JsonObject, parseObject } from "./json.ts";
+import { registerTokens } from "./tokens.ts";
+
+const MAX_TOKENIZER_BYTES = 256 << 20;
+const MAX_CONFIG_BYTES = 16 << 20;
+const NO_SPECIALS: ReadonlySet<string> = new Set();
+
+/**
+ * The tokenizer of one bundle.
+ *
+ * tokenizer.json decides everything about ids. From tokenizer_config.json come the tokens it adds
+ * and the names templates know them by; `add_bos_token` there changes nothing, as in transformers,
+ * because tokenizer.json's own post-processor already says whether a beginning token is added.
+ */
+export class Tokenizer {
+  /** Name to text of the named special tokens, such as `bos_token` to `<s>`. */
+  readonly specialTokens: ReadonlyMap<string, string>;
+  private readonly backend: Backend;
+  private readonly special: ReadonlySet<string>;
+  private readonly decoder: unknown;
+
+  private constructor(json: JsonObject, config: JsonObject) {
+    const model = isObject(json.model) ? json.model : {};
+    const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
+    // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
+    const complete = { ...json, added_tokens: [...added.values()] };
+    this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
+    correctSpaces(this.backend.pre_tokenizer);
+    this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
+    this.specialTokens = named;
+    this.decoder = json.decoder;
+    // Some contradictions only show when it is used.
+    this.stream().push(this.backend.encode("a").ids);
+  }
+
+  /**
+   * @param tokenizerJson the bytes of tokenizer.json.
+   * @param tokenizerConfig those of tokenizer_config.json, null where there is none.
+   * @throws EdgewiseError `checkpoint.tokenizer` where they cannot be understood,
+   *   `unsupported.tokenizer` and `unsupported.decoder` for a kind that cannot be used.
+   */
+  static fromFiles(tokenizerJson: Uint8Array, tokenizerConfig: Uint8Array | null): Tokenizer {
+    const json = read("tokenizer.json", () => parseObject(tokenizerJson, MAX_TOKENIZER_BYTES));
+    const config = read("tokenizer_config.json", () =>
+      tokenizerConfig === null ? {} : parseObject(tokenizerConfig, MAX_CONFIG_BYTES),
+    );
+    if (isObject(json.model) && json.model.continuing_subword_prefix) {
+      throw new EdgewiseError(
+        "unsupported.tokenizer",
+        "The tokenizer in tokenizer.json marks continued words with a prefix.",
+        "Byte-level and SentencePiece-style tokenizers can be used.",
+      );
+    }
+    return read("tokenizer.json", () => new Tokenizer(json, config));
+  }
+
+  /**
+   * The ids of `text`; special tokens written out in it become their ids.
+   *
+   * @param addSpecialTokens lets the post-processor add what it adds (a beginning token, say); false
+   *   for text that comes from a chat template, which writes its own.
+   * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold.
+   */
+  encode(text: string, addSpecialTokens = true): number[] {
+    if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
+      throw new EdgewiseError(
+        "input.text",
+        `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
+        "Pass text without lone surrogates.",
+      );
+    }
+    if (text === "" && !addSpecialTokens) return [];
+    try {
+      const { ids } = this.backend.encode(text, { add_special_tokens: addSpecialTokens });
+      return ids.map(checkedId);
+    } catch (cause) {
+      throw EdgewiseError.from(
+        cause,
+        "checkpoint.tokenizer",
+        `The tokenizer cannot tell the ids of ${shorten(text)}`,
+      );
+    }
+  }
+
+  /**
+   * The text of `ids`; ids outside the vocabulary have none.
+   *
+   * @throws EdgewiseError `input.token` for what cannot be an id.
+   */
+  decode(ids: Iterable<number>, skipSpecialTokens = false): string {
+    const detokenizer = this.stream(skipSpecialTokens);
+    return detokenizer.push(ids) + detokenizer.finish();
+  }
+
+  /** A detokenizer that yields the same text as `decode`, id by id. */
+  stream(skipSpecialTokens = true): Detokenizer {
+    const tokenOf = (id: number) => this.backend.id_to_token(id);
+    const skipped = skipSpecialTokens ? this.special : NO_SPECIALS;
+    return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
+  }
+
+  /** The id of one exact token. */
+  idOf(token: string): number | undefined {
+    return this.backend.token_to_id(token);
+  }
+}
+
+/** What Unicode calls white space, as Python's tokenizers do; JavaScript's \s is another set. */
+const SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+/** How a byte-level pre-tokenizer without a pattern of its own splits. */
+const WORDS = new RegExp(
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+" +
+    `| ?[^${SPACE}\\p{L}\\p{N}]+|[${SPACE}]+(?![^${SPACE}])|[${SPACE}]+`,
+  "gu",
+);
+
+function correctSpaces(step: unknown): void {
+  if (step instanceof ByteLevelPreTokenizer) step.pattern = WORDS;
+  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctSpaces);
+}
+
+/** Token to id, of the models that state one; lists of pairs have their ids by their order. */
+function vocabularyOf(model: JsonObject): Map<string, number> {
+  const { vocab } = model;
+  const entries: [string, unknown][] = Array.isArray(vocab)
+    ? vocab.map((item: unknown, id) => [String(Array.isArray(item) ? item[0] : item), id])
+    : Object.entries(isObject(vocab) ? vocab : {});
+  return new Map(
+    entries.map(([token, id]) => {
+      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= 2 ** 31) {
+        throw new TypeError(`the token ${shorten(token)} has the id ${shorten(id)}`);
+      }
+      return [token, id];
+    }),
+  );
+}
+
+function read<T>(file: string, body: () => T): T {
+  try {
+    return body();
+  } catch (cause) {
+    throw EdgewiseError.from(cause, "checkpoint.tokenizer", `${file} cannot be used`);
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * The added tokens of a tokenizer: those of tokenizer.json, and what tokenizer_config.json adds.
+ *
+ * Follows what transformers 5 does when it loads a fast tokenizer: `added_tokens_decoder` in the
+ * order of ids, then the named and the extra special tokens. A token that the vocabulary has keeps
+ * its id; a new one goes to the end.
+ */
+
+import { isObject, type JsonObject } from "./json.ts";
+
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  readonly single_word: boolean;
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+  readonly normalized: boolean;
+  readonly special: boolean;
+}
+
+type Flags = Omit<AddedToken, "id">;
+
+const NAMED = [
+  "bos_token",
+  "eos_token",
+  "unk_token",
+  "sep_token",
+  "pad_token",
+  "cls_token",
+  "mask_token",
+];
+
+export interface Registered {
+  /** Every added token, by its content. */
+  readonly added: ReadonlyMap<string, AddedToken>;
+  /** The names templates know special tokens by, such as `bos_token`. */
+  readonly named: ReadonlyMap<string, string>;
+}
+
+/**
+ * @param vocabulary token to id, without added tokens.
+ * @param listed `added_tokens` of tokenizer.json.
+ * @param config tokenizer_config.json.
+ * @throws TypeError, in words, for what does not describe a token.
+ */
+export function registerTokens(
+  vocabulary: ReadonlyMap<string, number>,
+  listed: unknown,
+  config: JsonObject,
+): Registered {
+  const added = new Map<string, AddedToken>();
+  let highest = -1;
+  const keep = (flags: Flags, id: number) => {
+    highest = Math.max(highest, id);
+    added.set(flags.content, { ...flags, id });
+  };
+  const add = (flags: Flags) => {
+    if (flags.content === "") return;
+    const known = added.get(flags.content)?.id ?? vocabulary.get(flags.content);
+    keep(flags, known ?? Math.max(highest + 1, vocabulary.size));
+  };
+  for (const item of Array.isArray(listed) ? listed : []) {
+    if (!isObject(item)) throw new TypeError(`${JSON.stringify(item)} is not a token`);
+    keep(flagsOf(item, false), wholeOf(item.id));
+  }
+  const declared = declaredTokens(config.added_tokens_decoder);
+  const { named, extra } = specialTokens(config);
+  for (const flags of declared) add(flags);
+  for (const value of [...named.values(), ...extra]) {
+    const content = contentOf(value);
+    const flags = declared.find((token) => token.content === content) ?? flagsOf(value, true);
+    add({ ...flags, special: true });
+  }
+  return { added, named: new Map([...named].map(([name, value]) => [name, contentOf(value)])) };
+}
+
+function declaredTokens(value: unknown): Flags[] {
+  if (value === undefined || value === null) return [];
+  if (!isObject(value)) throw new TypeError("added_tokens_decoder is not an object");
+  return Object.entries(value)
+    .map(([id, token]): [number, Flags] => [wholeOf(Number(id)), flagsOf(token, false)])
+    .sort(([a], [b]) => a - b)
+    .map(([, token]) => token);
+}
+
+function specialTokens(config: JsonObject) {
+  const named = new Map<string, unknown>();
+  for (const name of NAMED) if (config[name]) named.set(name, config[name]);
+  for (const [name, value] of Object.entries(config)) {
+    const token = (typeof value === "string" && value !== "") || isObject(value);
+    if (name.endsWith("_token") && !named.has(name) && token) named.set(name, value);
+  }
+  const extra: unknown = config.extra_special_tokens ?? config.additional_special_tokens ?? [];
+  if (!isObject(extra)) return { named, extra: Array.isArray(extra) ? extra : [] };
+  for (const [name, value] of Object.entries(extra)) named.set(name, value);
+  return { named, extra: [] };
+}
+
+/** What says nothing else is normalized unless it is special, as in the tokenizers package. */
+function flagsOf(value: unknown, special: boolean): Flags {
+  const content = contentOf(value);
+  const given = isObject(value) ? value : {};
+  const isSpecial = special || given.special === true;
+  return {
+    content,
+    single_word: given.single_word === true,
+    lstrip: given.lstrip === true,
+    rstrip: given.rstrip === true,
+    normalized: typeof given.normalized === "boolean" ? given.normalized : !isSpecial,
+    special: isSpecial,
+  };
+}
+
+function contentOf(value: unknown): string {
+  const content = isObject(value) ? value.content : value;
+  if (typeof content !== "string") throw new TypeError(`${JSON.stringify(content)} is not a token`);
+  return content;
+}
+
+function wholeOf(id: unknown): number {
+  if (typeof id === "number" && Number.isInteger(id) && id >= 0 && id < 2 ** 31) return id;
+  throw new TypeError(`${JSON.stringify(id)} is not a token id`);
+}
