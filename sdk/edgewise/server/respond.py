@@ -21,8 +21,8 @@ from edgewise.server.resource import Compressed, Resource
 
 CHUNK = 1 << 20  # bytes read and sent at a time
 CHANGED = "This file changed since the server offered it. Start the server again.\n"
-_RANGE = re.compile(r"(\d{0,18})-(\d{0,18})")
-_QUALITY = re.compile(r"q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+_RANGE = re.compile(r"([0-9]{0,18})-([0-9]{0,18})")
+_QUALITY = re.compile(r"q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 
 async def respond(request: Request, resource: Resource, compressed: Compressed) -> Response:
