@@ -101,7 +101,10 @@ export interface LoadOptions {
   readonly program?: string;
   /** Most tokens of one conversation; by default all that the bundle allows. */
   readonly context?: number;
-  /** Tokens decoded in one submission at most, 1 to 64; by default 8. */
+  /**
+   * Tokens decoded in one submission at most, 1 to 64, however long they take; by default up to 8,
+   * as many as take a tenth of a second.
+   */
   readonly maxBurst?: number;
   /** URL of the worker script, where a bundler does not find it by itself. */
   readonly workerUrl?: string | URL;

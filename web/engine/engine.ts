@@ -11,10 +11,11 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
+import { MAX_BURST } from "../format/plan.ts";
 import { Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { checkRequest } from "./check.ts";
 import { Flights, type Work } from "./flights.ts";
-import { MAX_BURST, Pace } from "./pace.ts";
+import { Pace } from "./pace.ts";
 import { PAGE_TOKENS } from "./pages.ts";
 import { Schedule } from "./schedule.ts";
 import { type Request, Sequence, type Streaming } from "./sequence.ts";
@@ -31,7 +32,7 @@ export interface EngineOptions {
   readonly context: number;
   /** Milliseconds. */
   readonly clock?: () => number;
-  /** Most tokens of a burst. */
+  /** Most tokens of a burst, 1 to 64, however long it takes; by default up to 8 as time allows. */
   readonly maxBurst?: number;
 }
 
@@ -61,12 +62,13 @@ export class GenerationEngine {
 
   /** @throws EdgewiseError `bundle.eos`, and what writing to the program throws. */
   constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
-    const { pages, context, clock = () => performance.now(), maxBurst = MAX_BURST } = options;
+    const { pages, context, clock = () => performance.now(), maxBurst } = options;
     const { model } = program.manifest;
     this.context = Math.min(context, model.context, pages * PAGE_TOKENS);
     this.tokenizer = tokenizer;
     this.clock = clock;
-    this.pace = new Pace(model.prefillChunk, Math.max(1, Math.min(maxBurst, MAX_BURST)));
+    if (maxBurst !== undefined) checkBurst(maxBurst);
+    this.pace = new Pace(model.prefillChunk, maxBurst ?? null);
     this.schedule = new Schedule(pages, model.maxBatch);
     this.program = program;
     this.batch = new Batch(program);
@@ -274,4 +276,13 @@ export class GenerationEngine {
 
 function sameRows(a: readonly Sequence[], b: readonly Sequence[]): boolean {
   return a.length === b.length && a.every((sequence, row) => sequence === b[row]);
+}
+
+function checkBurst(maxBurst: number): void {
+  if (Number.isInteger(maxBurst) && maxBurst >= 1 && maxBurst <= MAX_BURST) return;
+  throw new EdgewiseError(
+    "input.burst",
+    `maxBurst is ${maxBurst}; it must be a whole number from 1 to ${MAX_BURST}.`,
+    "Leave it out for what this device does in a tenth of a second.",
+  );
 }

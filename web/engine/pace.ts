@@ -12,14 +12,20 @@ const CHUNK_MS = { grow: 60, shrink: 250 } as const;
 export class Pace {
   private readonly mostRows: number;
   private readonly mostSteps: number;
+  private readonly timely: boolean;
   private rows: number;
   /** Milliseconds of one decode step; null before the first. */
   private stepMs: number | null = null;
 
-  /** @param prefillChunk most rows of a step; `maxBurst` most tokens of a burst. */
-  constructor(prefillChunk: number, maxBurst: number) {
+  /**
+   * @param prefillChunk most rows of a step.
+   * @param maxBurst most tokens of a burst, whatever time it takes; null for `MAX_BURST`, and fewer
+   *   where they take longer than a tenth of a second.
+   */
+  constructor(prefillChunk: number, maxBurst: number | null) {
     this.mostRows = prefillChunk;
-    this.mostSteps = maxBurst;
+    this.mostSteps = maxBurst ?? MAX_BURST;
+    this.timely = maxBurst === null;
     this.rows = Math.min(FIRST_CHUNK, prefillChunk);
   }
 
@@ -31,8 +37,9 @@ export class Pace {
   /** Steps of a burst after so many: they grow from one, so that the first tokens come at once. */
   burst(before: number): number {
     const grown = 2 ** Math.min(before, 16);
-    const timely = this.stepMs === null ? grown : Math.max(1, Math.floor(BURST_MS / this.stepMs));
-    return Math.min(this.mostSteps, grown, timely);
+    const most = Math.min(this.mostSteps, grown);
+    if (!this.timely || this.stepMs === null) return most;
+    return Math.min(most, Math.max(1, Math.floor(BURST_MS / this.stepMs)));
   }
 
   tookChunk(rows: number, ms: number): void {

@@ -32,7 +32,7 @@ export class Tokenizer {
     const model = isObject(json.model) ? json.model : {};
     const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
-    const complete = { ...json, added_tokens: [...added.values()] };
+    const complete = { ...ABSENT, ...json, added_tokens: [...added.values()] };
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
     correctSpaces(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
@@ -113,6 +113,9 @@ export class Tokenizer {
     return this.backend.token_to_id(token);
   }
 }
+
+/** Parts that a tokenizer.json may leave out. */
+const ABSENT = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
 
 /** What Unicode calls white space, as Python's tokenizers do; JavaScript's \s is another set. */
 const SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
