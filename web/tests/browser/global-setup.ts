@@ -25,7 +25,11 @@ const WEB = join(REPOSITORY, "web");
 
 /** Called once by vitest; what it returns ends the host. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  execFileSync("npm", ["run", "--silent", "build:app"], { cwd: WEB, stdio: "inherit" });
+  execFileSync("npm", ["run", "--silent", "build:app", "--", "--logLevel", "warn"], {
+    cwd: WEB,
+    stdio: "inherit",
+    env: { ...process.env, NODE_ENV: "production" }, // vitest's own would make another build
+  });
   await buildPages();
   const port = await freePort();
   const host = spawn(python(), ["-m", "tests.browser.host", BUILD, String(port)], {

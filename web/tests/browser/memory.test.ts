@@ -16,16 +16,20 @@ beforeAll(async () => {
 afterAll(() => session?.close());
 
 it("loads 200 MB of weights holding two pieces of a file at most", async () => {
-  const before = peakOfRenderers();
+  const before = renderers();
   const loaded = await page.evaluate(() => library.load("wide", "/bundles/wide-f16/", {}));
   expect(loaded).toMatchObject({ value: { name: "wide-f16" } });
   if (!("value" in loaded)) throw new Error(loaded.error.message);
-  expect(loaded.value.memory.param).toBeGreaterThan(180e6);
+  const weights = loaded.value.memory.param;
+  expect(weights).toBeGreaterThan(180e6);
   const stats = await page.evaluate(() => library.stats("wide"));
   expect(stats.loaderPeakBytes).toBeGreaterThan(PIECE);
   expect(stats.loaderPeakBytes).toBeLessThanOrEqual(2 * PIECE);
-  // What the loader holds, as much again on the way to the GPU's process, and the engine itself.
-  expect(peakOfRenderers() - before).toBeLessThan(4 * PIECE + 64e6);
+  // The browser has copies of its own: what is hashed, on its way to the GPU, or not collected yet.
+  // They come to about five pieces; had the weights been kept, they would come on top.
+  const after = renderers();
+  expect(after.peak - before.peak).toBeLessThan(weights + 2 * PIECE);
+  expect(after.resident - before.resident).toBeLessThan(3 * PIECE);
 });
 
 it("fetches a file of several pieces by ranges, each piece once", async () => {
@@ -35,22 +39,33 @@ it("fetches a file of several pieces by ranges, each piece once", async () => {
   expect(new Set(ranges).size).toBe(ranges.length);
 });
 
-/** Most bytes any renderer of this browser has had in memory, by the kernel's own count. */
-function peakOfRenderers(): number {
-  const peaks = readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(peakOf);
-  return Math.max(0, ...peaks);
+interface Memory {
+  /** Bytes in memory now, and the most there ever were. */
+  readonly resident: number;
+  readonly peak: number;
 }
 
-function peakOf(pid: string): number {
+/** The largest renderer of this browser, by the kernel's own count. */
+function renderers(): Memory {
+  const all = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(memoryOf);
+  return {
+    resident: Math.max(...all.map(({ resident }) => resident)),
+    peak: Math.max(...all.map(({ peak }) => peak)),
+  };
+}
+
+function memoryOf(pid: string): Memory {
   try {
     const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-    if (!command.includes("--type=renderer") || !command.includes(session.browser.profile))
-      return 0;
-    const kib = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-    return Number(kib ?? 0) * 1024;
+    const ours = command.includes(session.browser.profile);
+    if (!ours || !command.includes("--type=renderer")) return { resident: 0, peak: 0 };
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    const bytes = (key: string) =>
+      1024 * Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? 0);
+    return { resident: bytes("VmRSS"), peak: bytes("VmHWM") };
   } catch {
-    return 0; // it has ended
+    return { resident: 0, peak: 0 }; // it has ended
   }
 }
