@@ -32,6 +32,12 @@ export interface Rows {
   readonly seen: number[];
 }
 
+/** Whether these are the sequences of the rows, in their order. */
+export function areRows(rows: Rows, sequences: readonly Sequence[]): boolean {
+  const { length } = rows.sequences;
+  return length === sequences.length && sequences.every((one, row) => one === rows.sequences[row]);
+}
+
 /** What a burst brought one row: its new tokens, and whether the device ended it. */
 export interface RowResult {
   readonly tokens: readonly number[];

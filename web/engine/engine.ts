@@ -12,7 +12,7 @@
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import { MAX_BURST } from "../format/plan.ts";
-import { Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { checkRequest } from "./check.ts";
 import { Flights, type Work } from "./flights.ts";
 import { Pace } from "./pace.ts";
@@ -110,8 +110,9 @@ export class GenerationEngine {
     try {
       this.batch = new Batch(program);
       this.lost = null;
-    } catch (error) {
-      this.lost = EdgewiseError.from(error, "device.lost", "The program cannot be used");
+    } catch (cause) {
+      const error = EdgewiseError.from(cause, "device.run", "The program cannot be used");
+      if (error.code !== "device.lost") this.fail(error);
     }
     this.watch(program);
     void this.drive();
@@ -120,9 +121,8 @@ export class GenerationEngine {
   /** End everything with an error, for ever. */
   fail(error: EdgewiseError): void {
     this.closed ??= error;
+    this.schedule.failAll(error);
     this.suspend(error);
-    for (const sequence of this.schedule.waiting) sequence.fail(error);
-    this.schedule.waiting = [];
   }
 
   /** End everything; the program is left to whoever loaded it. */
@@ -144,17 +144,35 @@ export class GenerationEngine {
   private async drive(): Promise<void> {
     if (this.driving) return;
     this.driving = true;
-    while (!this.lost && !this.closed) {
-      try {
-        while (this.submitNext()) {}
-        if (this.flights.count === 0) break;
-        const landed = await this.flights.next();
-        if (landed) this.land(landed.work, landed.read);
-      } catch (cause) {
-        this.failed(EdgewiseError.from(cause, "device.run", "The device could not do its work"));
-      }
+    try {
+      // Nothing is awaited after the last look for work: a request that comes then begins anew.
+      while (!this.lost && !this.closed && this.submitAll()) await this.takeIn();
+    } catch (cause) {
+      // Not the device's fault: whoever waits must hear of it all the same.
+      this.fail(EdgewiseError.from(cause, "engine.failed", "The engine has an error"));
     }
     this.driving = false;
+  }
+
+  /** Hand over what can be; false where nothing is under way then and nothing waits. */
+  private submitAll(): boolean {
+    try {
+      while (this.submitNext()) {}
+    } catch (cause) {
+      this.failed(cause);
+      return true;
+    }
+    return this.flights.count > 0;
+  }
+
+  /** Take in the oldest that is under way. */
+  private async takeIn(): Promise<void> {
+    try {
+      const landed = await this.flights.next();
+      if (landed) this.land(landed.work, landed.read);
+    } catch (cause) {
+      this.failed(cause);
+    }
   }
 
   /** Hand one more piece of work to the device; false where there is none now. */
@@ -205,7 +223,7 @@ export class GenerationEngine {
     const { batch } = this;
     const { running, waiting } = this.schedule;
     const { unseen } = this.flights;
-    const going = this.rows !== null && sameRows(this.rows.sequences, running);
+    const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (unseen && !going)) return false;
     const byHost = running.some((sequence) => sequence.stoppedByHost);
     if (unseen && byHost) return false;
@@ -255,11 +273,9 @@ export class GenerationEngine {
   }
 
   /** End what runs, or keep it for the next program where the device is lost. */
-  private failed(error: EdgewiseError): void {
-    if (error.code === "device.lost") {
-      this.suspend(error);
-      return;
-    }
+  private failed(cause: unknown): void {
+    const error = EdgewiseError.from(cause, "device.run", "The device could not do its work");
+    if (error.code === "device.lost") return this.suspend(error);
     this.flights.forget();
     this.rows = null;
     this.schedule.fail(error);
@@ -272,17 +288,4 @@ export class GenerationEngine {
     this.rows = null;
     this.schedule.interrupt();
   }
-}
-
-function sameRows(a: readonly Sequence[], b: readonly Sequence[]): boolean {
-  return a.length === b.length && a.every((sequence, row) => sequence === b[row]);
-}
-
-function checkBurst(maxBurst: number): void {
-  if (Number.isInteger(maxBurst) && maxBurst >= 1 && maxBurst <= MAX_BURST) return;
-  throw new EdgewiseError(
-    "input.burst",
-    `maxBurst is ${maxBurst}; it must be a whole number from 1 to ${MAX_BURST}.`,
-    "Leave it out for what this device does in a tenth of a second.",
-  );
 }

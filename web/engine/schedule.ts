@@ -87,6 +87,11 @@ export class Schedule {
     this.forgetEnded();
   }
 
+  /** End all that run and wait. What they hold is given back with `interrupt`. */
+  failAll(error: EdgewiseError): void {
+    for (const sequence of [...this.holders, ...this.waiting]) sequence.fail(error);
+  }
+
   /** What is unfinished waits again, before all others: nothing is left of what they held. */
   interrupt(): void {
     const unfinished = [...this.running, ...(this.prefilling ? [this.prefilling] : [])];

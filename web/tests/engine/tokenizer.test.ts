@@ -98,6 +98,12 @@ test("the config names tokens, which go to the end of the vocabulary", () => {
 
 const json = JSON.parse(new TextDecoder().decode(fileOf(`${ONE_DIGIT}/tokenizer.json`)));
 
+test("parts that do nothing may be left out", () => {
+  const { model, pre_tokenizer, decoder } = json;
+  const tokenizer = Tokenizer.fromFiles(bytes({ model, pre_tokenizer, decoder }), null);
+  expect(tokenizer.decode(tokenizer.encode("Hello, world!"))).toBe("Hello, world!");
+});
+
 test.each<[string, unknown, unknown]>([
   ["no JSON", "{", null],
   ["no UTF-8", null, null],

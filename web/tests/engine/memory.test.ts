@@ -1,0 +1,50 @@
+/** How many pages there are: enough for every sequence where memory allows it, always for one. */
+
+import { expect, test } from "vitest";
+import { pageBytes, poolPages, weightBytes } from "../../engine/memory.ts";
+import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
+import { model, program } from "./reference-bundle.ts";
+
+const tensor: TensorEntry = { file: "f", dtype: "uint32", shape: [250], offset: 0, bytes: 1000 };
+const group = { window: null, pageTokens: 16, kvHeads: 2, headDim: 64 } as const;
+const manifest: BundleManifest = {
+  ...model({ pages: 1, context: 1024, maxBatch: 8 }),
+  stateGroups: [
+    { kind: "paged", layers: [0, 1, 2], buffers: ["kv.0", "kv.1", "kv.2"], ...group },
+    { kind: "recurrent", layers: [3], buffers: ["state.3"], ...group },
+  ],
+  layouts: new Map([["gpu", new Map([["a", tensor]])]]),
+};
+const f32 = program(64, 8);
+const f16 = { ...f32, stateDtype: "float16" as const };
+/** Keys and values of 16 tokens and 2 heads of 64, in one layer. */
+const LAYER = 2 * 2 * 16 * 64 * 2;
+
+test("a page takes its bytes in every paged layer", () => {
+  expect(pageBytes(manifest, f16)).toBe(3 * LAYER);
+  expect(pageBytes(manifest, f32)).toBe(6 * LAYER);
+  expect(weightBytes(manifest, f32)).toBe(1000);
+});
+
+test("there are pages for every sequence at full length", () => {
+  expect(poolPages(manifest, f16, 1024, null)).toBe(8 * 64);
+  expect(poolPages(manifest, f16, 100, null)).toBe(8 * 7);
+});
+
+test("a buffer bounds them, and memory, half of which is for pages", () => {
+  expect(poolPages(manifest, f16, 1024, null, 100 * LAYER)).toBe(100);
+  expect(poolPages(manifest, f16, 1024, 1000 + 200 * 3 * LAYER)).toBe(100);
+  expect(poolPages(manifest, f16, 1024, 1000 + 70 * 3 * LAYER)).toBe(64);
+});
+
+test.each([
+  [null, 63 * LAYER],
+  [1000 + 63 * 3 * LAYER, null],
+  [0, null],
+])("not enough for one sequence is refused with sizes", (available, largest) => {
+  const refused = expect.objectContaining({
+    code: "device.memory",
+    message: expect.stringMatching(/1024 tokens take? .*MiB|1024 tokens \d+ MiB/),
+  });
+  expect(() => poolPages(manifest, f16, 1024, available, largest)).toThrow(refused);
+});
