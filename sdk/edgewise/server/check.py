@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urljoin
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -65,5 +66,7 @@ def _get(url: str, first: int = 0) -> bytes:
         with direct.open(Request(url, headers=headers), timeout=TIMEOUT) as response:
             data: bytes = response.read()
     except (OSError, HTTPException) as cause:
+        if isinstance(cause, HTTPError):
+            cause.close()  # it is the response, too
         raise InputError(f"{url} does not answer: {cause}.", code="serve.check") from cause
     return data

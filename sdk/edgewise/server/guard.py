@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 METHODS = ("GET", "HEAD")
-MAX_PATH = 2048  # characters
+MAX_URL = 2048  # bytes of path and query
+MAX_HEADERS = 16 << 10  # bytes, also of a request line
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -87,8 +88,10 @@ class Guard:
             refused = _text(405, "Only GET and HEAD are answered.")
             refused.headers["Allow"] = ", ".join(METHODS)
             return refused
-        if len(scope["path"]) > MAX_PATH:
-            return _text(414, f"Paths have at most {MAX_PATH} characters.")
+        if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
+            return _text(414, f"URLs have at most {MAX_URL} characters.")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+            return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
         return None
 
 

@@ -12,11 +12,10 @@ from time import monotonic, sleep
 import uvicorn
 from starlette.types import ASGIApp
 
-from edgewise.server.guard import in_header
+from edgewise.server.guard import MAX_HEADERS, in_header
 from edgewise_runtime.errors import InputError
 
 MAX_CONNECTIONS = 256
-MAX_HEADERS = 16 << 10  # bytes, with the request line
 IDLE_SECONDS = 15
 END_SECONDS = 2
 START_SECONDS = 10.0
