@@ -1,6 +1,7 @@
-/** Whether a request can be answered by a model at all. */
+/** Whether what is asked for can be done at all. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { MAX_BURST } from "../format/plan.ts";
 import type { Request } from "./sequence.ts";
 
 /**
@@ -27,6 +28,16 @@ export function checkRequest({ prompt, params }: Request, vocab: number, context
   checkIds(prompt, "the prompt", vocab);
   checkIds([...params.logitBias.keys()], "logitBias", vocab);
   checkIds(params.stopTokenIds, "stopTokenIds", vocab);
+}
+
+/** @throws EdgewiseError `input.burst` for what no plan's loop may be asked for. */
+export function checkBurst(maxBurst: number): void {
+  if (Number.isInteger(maxBurst) && maxBurst >= 1 && maxBurst <= MAX_BURST) return;
+  throw new EdgewiseError(
+    "input.burst",
+    `maxBurst is ${maxBurst}; it must be a whole number from 1 to ${MAX_BURST}.`,
+    "Leave it out for what this device does in a tenth of a second.",
+  );
 }
 
 function checkIds(ids: readonly number[], where: string, vocab: number): void {

@@ -11,9 +11,8 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
-import { MAX_BURST } from "../format/plan.ts";
 import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
-import { checkRequest } from "./check.ts";
+import { checkBurst, checkRequest } from "./check.ts";
 import { Flights, type Work } from "./flights.ts";
 import { Pace } from "./pace.ts";
 import { PAGE_TOKENS } from "./pages.ts";
@@ -275,10 +274,13 @@ export class GenerationEngine {
   /** End what runs, or keep it for the next program where the device is lost. */
   private failed(cause: unknown): void {
     const error = EdgewiseError.from(cause, "device.run", "The device could not do its work");
-    if (error.code === "device.lost") return this.suspend(error);
-    this.flights.forget();
-    this.rows = null;
-    this.schedule.fail(error);
+    if (error.code === "device.lost") {
+      this.suspend(error);
+    } else {
+      this.flights.forget();
+      this.rows = null;
+      this.schedule.fail(error);
+    }
   }
 
   /** Forget the device: what is unfinished waits for the next one. */

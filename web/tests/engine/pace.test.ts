@@ -1,6 +1,7 @@
 /** How much is handed to the device, and when: ahead of the answers, within bounded times. */
 
 import { describe, expect, test } from "vitest";
+import { expectedTokens } from "./expected.ts";
 import { Random } from "./random.ts";
 import type { RunRecord } from "./reference-bundle.ts";
 import { makeEngine, promptOf, request, turn } from "./support.ts";
@@ -50,6 +51,23 @@ describe("work under way", () => {
         .slice(3)
         .every((run) => run.k === 3),
     ).toBe(true);
+  });
+
+  test("bursts whose length is given take the time they take, and wrap in the ring", async () => {
+    const arrive = turn;
+    for (const maxBurst of [1, 5, 64]) {
+      const { engine, program } = makeEngine({ pages: 64, arrive }, { maxBurst });
+      const asked = request(PROMPT, { maxTokens: 200, ...ALL });
+      const { tokenIds } = await engine.submit(asked).completion;
+      expect(tokenIds).toEqual(expectedTokens(PROMPT, asked.params));
+      expect(Math.max(...program.runs.map((run) => run.k))).toBe(maxBurst);
+    }
+  });
+
+  test.each([0, 65, 1.5, Number.NaN])("bursts of %d are refused", (maxBurst) => {
+    expect(() => makeEngine({ pages: 64 }, { maxBurst })).toThrow(
+      expect.objectContaining({ code: "input.burst" }),
+    );
   });
 
   test("chunks of a prompt grow where they are quick", async () => {
