@@ -43,7 +43,7 @@ def read_manifest(value: object) -> BundleManifest:
     """
     fields = Fields(value, "bundle.json", BundleError)
     version = fields.get("version")
-    if version != VERSION or isinstance(version, bool):
+    if version != VERSION or type(version) is not int:
         raise fields.fail(
             "version",
             f"version {shorten(version)} is not {VERSION}, the one this runtime reads",

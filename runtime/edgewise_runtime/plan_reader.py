@@ -41,7 +41,7 @@ def read_plan(value: object) -> Plan:
     """
     fields = Fields(value, "A plan", PlanError)
     version = fields.get("version")
-    if version != VERSION or isinstance(version, bool):
+    if version != VERSION or type(version) is not int:
         raise fields.fail(
             "version",
             f"version {shorten(version)} is not {VERSION}, the one this runtime reads",

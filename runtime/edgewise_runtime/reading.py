@@ -19,6 +19,9 @@ HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 T = TypeVar("T")
 
+MAX_NESTING = 64
+"""Lists and objects inside each other at most: every parser has a limit, and these agree."""
+
 LIMIT = 2**53
 """Exclusive bound of every integer read: what a JavaScript number holds exactly."""
 
@@ -48,21 +51,35 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is not a JSON number")
 
 
+def _check_nesting(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_NESTING + 1):
+        held = [item for item in level if isinstance(item, list | dict)]
+        if not held:
+            return
+        level = [
+            child for item in held for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    raise ValueError(f"more than {MAX_NESTING} levels")
+
+
 def parse_json(data: bytes, where: str, error: type[EdgewiseError]) -> Any:
-    """Parse UTF-8 JSON, refusing duplicate keys, NaN and nesting the parser cannot hold.
+    """Parse UTF-8 JSON, refusing duplicate keys, NaN and more than 64 levels.
 
     Raises:
         error: with the code ``<default_code>.json``, naming `where`.
     """
     try:
-        return json.loads(
+        value = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
             parse_constant=_no_constant,
         )
+        _check_nesting(value)
     except (ValueError, RecursionError) as cause:
         message = f"{where} is not valid JSON: {shorten(str(cause))}."
         raise error(message, code=f"{error.default_code}.json") from cause
+    return value
 
 
 class Fields:

@@ -1,4 +1,4 @@
-"""Plans: what a valid one says, and that every invalid one is refused by name."""
+"""Plans: what a valid one says. Most of what is refused is in tests/format, for every language."""
 
 from __future__ import annotations
 
@@ -46,123 +46,12 @@ def setter(path: str, value: Any) -> Change:
     return change
 
 
-def adder(path: str, value: Any) -> Change:
-    def change(plan: Json) -> None:
-        at: Any = plan
-        for key in path.split("/"):
-            at = at[int(key)] if isinstance(at, list) else at[key]
-        at.append(value)
-
-    return change
-
-
-EXTRA_BUFFER = {"name": "x", "role": "output", "dtype": "float32", "shape": [1], "bytes": 4}
-# Prefill's buffers are x, w, kv.0, table, scratch.0; its steps scale(x, w, scratch.0) and
-# stamp(scratch.0, kv.0, table).
-MUTATIONS: list[tuple[str, Change, str]] = [
-    ("another version", setter("version", 2), "plan.version"),
-    ("a version that only equals 1", setter("version", True), "plan.version"),
-    ("no version", lambda p: p.pop("version"), "plan.missing"),
-    ("no steps", lambda p: p.pop("steps"), "plan.missing"),
-    ("an unknown field", setter("comment", "hello"), "plan.unknown_field"),
-    ("a name with a path in it", setter("name", "../prefill"), "plan.name"),
-    ("a name too long", setter("name", "p" * 300), "plan.type"),
-    ("an unknown target", setter("target", "abacus"), "plan.target"),
-    ("buffers that are no list", setter("buffers", {}), "plan.type"),
-    ("kernels that are no object", setter("kernels", []), "plan.type"),
-    ("a step that is no object", setter("steps/0", 5), "plan.type"),
-    ("a symbol of an unknown kind", setter("symbols/0/kind", "loaded"), "plan.kind"),
-    ("a symbol with an empty range", setter("symbols/0/min", MAX_PAGES + 1), "plan.bounds"),
-    ("a symbol without a bound", lambda p: p["symbols"][0].pop("max"), "plan.missing"),
-    ("a symbol below zero", setter("symbols/0/min", -1), "plan.range"),
-    ("a symbol without limit", setter("symbols/0/max", 2**53), "plan.range"),
-    ("a symbol of thousands of digits", setter("symbols/0/max", 10**5000), "plan.range"),
-    ("two symbols of one name", setter("symbols/1/name", "pages"), "plan.duplicate"),
-    ("two buffers of one name", adder("buffers", EXTRA_BUFFER), "plan.duplicate"),
-    ("an unknown role", setter("buffers/0/role", "guest"), "plan.role"),
-    ("an unknown dtype", setter("buffers/0/dtype", "float8"), "plan.dtype"),
-    ("a dtype that is no string", setter("buffers/0/dtype", ["float32"]), "plan.dtype"),
-    ("an unknown reset", setter("buffers/2/reset", "often"), "plan.reset"),
-    ("init of what is no state", setter("buffers/0/init", "zero"), "plan.unknown_field"),
-    ("bytes too few for the shape", setter("buffers/0/bytes", 124), "plan.bytes"),
-    ("bytes too few for many pages", setter("buffers/2/bytes", 256), "plan.bytes"),
-    (
-        "bytes too few for one page",
-        setter("buffers/2/bytes", ["sub", ["mul", "pages", 257], 2]),
-        "plan.bytes",
-    ),
-    ("a negative extent", setter("buffers/0/shape/0", -4), "plan.size"),
-    ("an extent that may be zero", setter("buffers/2/shape/0", ["sub", "pages", 1]), "plan.size"),
-    ("no bytes", setter("buffers/0/bytes", 0), "plan.size"),
-    ("bytes beyond any machine", setter("buffers/2/bytes", ["mul", "pages", 2**50]), "plan.expr"),
-    ("a huge constant", setter("buffers/0/bytes", 2**60), "plan.expr"),
-    ("bytes over a step symbol", setter("buffers/2/bytes", ["mul", "n", 4096]), "plan.symbol"),
-    ("an unknown symbol", setter("buffers/2/shape/0", "sheets"), "plan.symbol"),
-    ("a parameter of varying size", setter("buffers/1/bytes", ["mul", "pages", 32]), "plan.param"),
-    ("scratch that is no uint8", setter("buffers/4/dtype", "int8"), "plan.scratch"),
-    ("scratch of varying size", setter("buffers/4/bytes", ["mul", "pages", 256]), "plan.scratch"),
-    ("scratch with a shape", setter("buffers/4/shape", [16, 16]), "plan.scratch"),
-    ("two arguments of one name", setter("kernels/scale/args/1/name", "x"), "plan.duplicate"),
-    ("an unknown access", setter("kernels/scale/args/0/access", "peek"), "plan.access"),
-    ("an argument of no size", setter("kernels/scale/args/0/shape/0", 0), "plan.size"),
-    ("an argument of huge size", setter("kernels/scale/args/0/shape", [2**30] * 3), "plan.expr"),
-    (
-        "an argument over an unknown symbol",
-        setter("kernels/scale/args/0/shape/0", "m"),
-        "plan.symbol",
-    ),
-    ("too many dimensions", setter("kernels/scale/args/0/shape", [1] * 9), "plan.type"),
-    ("a cost below zero", setter("kernels/scale/cost/flops", -1), "plan.cost"),
-    ("a cost over an unknown symbol", setter("kernels/scale/cost/flops", "m"), "plan.symbol"),
-    ("half a cost", lambda p: p["kernels"]["scale"]["cost"].pop("flops"), "plan.missing"),
-    ("an unknown kernel", setter("steps/0/kernel", "scales"), "plan.unknown_name"),
-    ("an unknown buffer", setter("steps/0/bindings/0/buffer", "y"), "plan.unknown_name"),
-    ("a binding too few", lambda p: p["steps"][0]["bindings"].pop(), "plan.args"),
-    ("a binding of another dtype", setter("steps/0/bindings/0/buffer", "table"), "plan.args"),
-    ("an offset off the grid", setter("steps/0/bindings/2/offset", 64), "plan.offset"),
-    ("a negative offset", setter("steps/0/bindings/2/offset", -256), "plan.range"),
-    ("an offset past the end", setter("steps/0/bindings/2/offset", 256), "plan.extent"),
-    ("an offset far past the end", setter("steps/0/bindings/2/offset", 2**52), "plan.extent"),
-    ("an argument past its buffer", setter("kernels/scale/args/2/shape", [257]), "plan.extent"),
-    (
-        "an argument with more pages",
-        setter("kernels/stamp/args/1/shape/0", ["add", "pages", 1]),
-        "plan.extent",
-    ),
-    ("a parameter written", setter("kernels/scale/args/1/access", "readwrite"), "plan.access"),
-    ("a grid of two axes", setter("steps/0/grid", [1, 1]), "plan.grid"),
-    ("a grid of no blocks", setter("steps/0/grid", [0, 1, 1]), "plan.size"),
-    ("a grid over an unknown symbol", setter("steps/0/grid", ["m", 1, 1]), "plan.symbol"),
-    ("reads that leave one out", setter("steps/0/reads", ["x"]), "plan.access"),
-    ("writes that leave one out", setter("steps/0/writes", ["x"]), "plan.access"),
-    ("writes that claim one more", setter("steps/1/writes", ["kv.0", "table"]), "plan.access"),
-    ("reads that repeat", setter("steps/0/reads", ["x", "x"]), "plan.duplicate"),
-    ("no host function", lambda p: p.pop("host"), "plan.host"),
-    ("a host function for a GPU", setter("target", "webgpu"), "plan.host"),
-    ("a host without a buffer", lambda p: p["host"]["arguments"].pop(1), "plan.host"),
-    ("a host with a stranger", setter("host/arguments/0/buffer", "y"), "plan.unknown_name"),
-    ("a host past its buffer", setter("host/arguments/0/shape", [2**20]), "plan.extent"),
-    ("a host from past the end", setter("host/arguments/0/offset", 2**40), "plan.extent"),
-    ("a host off the grid", setter("host/arguments/0/offset", 64), "plan.offset"),
-    ("a host of another dtype", setter("host/arguments/0/dtype", "int8"), "plan.args"),
-    ("a host over a step symbol", setter("host/arguments/0/shape", ["n"]), "plan.symbol"),
-    ("a host over nothing", setter("host/arguments/0/shape", [0]), "plan.size"),
-    ("a loop on a stranger", setter("loop", {"stop_buffer": "y"}), "plan.unknown_name"),
-    ("a loop too long", setter("loop", {"stop_buffer": "x", "max_burst": 65}), "plan.range"),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [(change, code) for _, change, code in MUTATIONS],
-    ids=[name for name, _, _ in MUTATIONS],
-)
-def test_a_plan_is_refused_for(change: Change, code: str) -> None:
+def test_a_symbol_of_thousands_of_digits_is_refused() -> None:
     plan = plans()["prefill"]
-    change(plan)
+    plan["symbols"][0]["max"] = 10**5000
     with pytest.raises(PlanError) as refused:
         Plan.from_json(plan)
-    assert refused.value.code == code
+    assert refused.value.code == "plan.range"
     assert len(str(refused.value)) < 500
 
 

@@ -3,8 +3,11 @@
 import { EdgewiseError, shorten } from "../errors.ts";
 import type { BundleManifest, Needs, Program } from "./manifest.ts";
 
-/** Integer arithmetic rounds a prompt's activations: such programs run only when asked for. */
-const ON_REQUEST: ReadonlySet<string> = new Set(["w4a8", "w8a8"]);
+/**
+ * Arithmetics of a target that are used only when asked for: on WebGPU, integers round a prompt's
+ * activations, which its other programs do not.
+ */
+const ON_REQUEST: ReadonlyMap<string, readonly string[]> = new Map([["webgpu", ["w4a8", "w8a8"]]]);
 
 /** What of a program's needs the given features lack. */
 export function missing(needs: Needs, features: ReadonlySet<string>): string[] {
@@ -26,7 +29,7 @@ export function candidates(
   const fitting = manifest.programs.filter(
     (program) =>
       program.target === target &&
-      !ON_REQUEST.has(program.arithmetic) &&
+      !ON_REQUEST.get(target)?.includes(program.arithmetic) &&
       missing(program.needs, features).length === 0,
   );
   const arithmetics = [...new Set(fitting.map((program) => program.arithmetic))];

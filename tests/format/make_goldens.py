@@ -1,0 +1,114 @@
+"""Writes goldens/, a part of the compiled bundle of a tiny checkpoint that readers are tested with.
+
+``python tests/format/make_goldens.py``: the manifest with some of its programs, each without the
+plans for few rows, the plans of one of them as they were compiled, and in facts.json what the
+Python runtime reads out of these. Nothing has to stay as the compiler is: they are valid forever.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
+
+from edgewise_runtime import expr as ex
+from edgewise_runtime.devices.common import buffer_sizes
+from edgewise_runtime.plan import Plan
+from tests.runtime import sample
+
+FOLDER = Path(__file__).parent
+GOLDENS = FOLDER / "goldens"
+PROGRAM = "webgpu-f32"
+PROGRAMS = {"cpu-w4a8-portable", "webgpu-f16-subgroups", "webgpu-f16", PROGRAM, "webgpu-a8"}
+PAGES = (1, 40)
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """What the readers of every language must agree on: sizes, and each step's reach."""
+    ranges = plan.ranges
+    return {
+        "sizes": [[pages, buffer_sizes({"": plan}, {"pages": pages})] for pages in PAGES],
+        "kernels": {
+            name: [ex.bounds(arg.bytes, ranges) for arg in kernel.args]
+            for name, kernel in plan.kernels.items()
+        },
+        "grids": [[ex.bounds(extent, ranges) for extent in step.grid] for step in plan.steps],
+    }
+
+
+def facts(plans: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """`plan_facts` of plans in their JSON form, by the file that holds them."""
+    return {file: plan_facts(Plan.from_json(value)) for file, value in plans.items()}
+
+
+def golden_plans() -> dict[str, dict[str, Any]]:
+    """Every plan among the goldens by its path, unread."""
+    found = sorted(GOLDENS.rglob("plans/*.json"))
+    return {path.relative_to(GOLDENS).as_posix(): json.loads(path.read_bytes()) for path in found}
+
+
+def prune(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The manifest with `PROGRAMS` alone, without plans for few rows."""
+    programs = [item for item in manifest["programs"] if item["id"] in PROGRAMS]
+    for program in programs:
+        program.pop("signature", None)
+        plans = {k: v for k, v in program["plans"].items() if not k.endswith("_few")}
+        program["plans"] = plans
+        program["entries"] = {
+            operation: [entry for entry in entries if entry["plan"] in plans]
+            for operation, entries in program["entries"].items()
+        }
+        used = {k for v in plans.values() for k in json.loads((folder / v).read_bytes())["kernels"]}
+        program["shaders"] = {k: v for k, v in program["shaders"].items() if k in used}
+    named = {
+        path
+        for program in programs
+        for path in (*program["plans"].values(), *program["shaders"].values(), program["library"])
+    }
+    named |= {
+        t["file"] for layout in manifest["layouts"].values() for t in layout["tensors"].values()
+    }
+    files = {k: v for k, v in manifest["files"].items() if k in named or "/" not in k}
+    created_by = {k: v for k, v in manifest["created_by"].items() if k != "user"}
+    return manifest | {"programs": programs, "files": files, "created_by": created_by}
+
+
+def main() -> None:
+    # Only who writes goldens waits for the compiler to be imported.
+    from edgewise_compiler.compile import compile_model
+    from tests.parity.make_checkpoints import write_checkpoint
+
+    shutil.rmtree(GOLDENS, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoint = write_checkpoint("llama-mha", Path(temporary))
+        bundle = compile_model(
+            checkpoint,
+            Path(temporary) / "bundle",
+            targets=("cpu", "webgpu"),
+            quant="q4",
+            cpu="portable",
+            prefill_chunk=128,
+        )
+        manifest = prune(json.loads((bundle / "bundle.json").read_bytes()), bundle)
+        program = next(item for item in manifest["programs"] if item["id"] == PROGRAM)
+        for path in program["plans"].values():
+            (GOLDENS / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(bundle / path, GOLDENS / path)
+    (GOLDENS / "bundle.json").write_text(json.dumps(manifest, separators=(",", ":")) + "\n")
+    for name, plan in sample.plans().items():
+        path = GOLDENS / f"sample/plans/{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(plan, separators=(",", ":")) + "\n")
+    (GOLDENS / "facts.json").write_text(
+        json.dumps(facts(golden_plans()), separators=(",", ":")) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
