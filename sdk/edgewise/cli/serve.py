@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+import threading
 import webbrowser
 
 from rich.console import Console
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         if everywhere:
             console.print(WARNING, style="yellow")
         if args.open:
-            webbrowser.open(url)
+            # In a thread: a browser in the terminal returns only when it is left.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         run_server(app, listening)
     return 0
 
@@ -99,6 +101,6 @@ def _check(console: Console, app: ASGIApp, listening: socket.socket) -> None:
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > MAX_PORT:
+    if not (text.isascii() and text.isdecimal()) or int(text) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to {MAX_PORT}")
     return int(text)

@@ -25,15 +25,16 @@ see <a href="/api/bundles">/api/bundles</a>.</p>
 """
 
 
-def built(folder: Path = FOLDER) -> bool:
+def built(folder: Path | None = None) -> bool:
     """Whether the app is there."""
-    return (folder / PAGES[""]).is_file()
+    return ((folder or FOLDER) / PAGES[""]).is_file()
 
 
-def assets(folder: Path = FOLDER) -> Mapping[str, Resource]:
+def assets(folder: Path | None = None) -> Mapping[str, Resource]:
     """Every built file by its URL without the leading slash, and the pages by theirs."""
     if not built(folder):
         return {"": in_memory(MISSING.encode(), ".html")}
+    folder = folder or FOLDER
     urls = {name: url for url, name in PAGES.items()}
     found = {
         path.relative_to(folder).as_posix(): path

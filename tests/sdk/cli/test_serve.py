@@ -1,0 +1,117 @@
+"""`edgewise serve`: what it says before it serves, and its check."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgewise.cli.main import main
+from edgewise.server.run import listen
+from tests.sdk.cli.commands import command, environment
+from tests.sdk.server.client import Client
+
+CASE = "llama-gqa2-tied-linear"
+
+
+@pytest.fixture
+def both(bundles: Callable[..., Path]) -> Path:
+    return bundles(CASE, targets=("cpu", "webgpu"))
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A chat app of one page and one script, instead of the one that may be built here."""
+    folder = tmp_path / "static"
+    (folder / "chat").mkdir(parents=True)
+    (folder / "assets").mkdir()
+    (folder / "chat/index.html").write_text('<script type="module" src="/assets/a.js"></script>')
+    (folder / "assets/a.js").write_text("run();" * 200)
+    monkeypatch.setattr("edgewise.server.assets.FOLDER", folder)
+    return folder
+
+
+def test_a_check_says_in_a_line_what_arrived_over_http(
+    both: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(both), "--check"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("edgewise serve: http://127.0.0.1:")
+    assert "page 50 bytes, scripts 1.2 KiB" in line
+    assert f"{both.name} for WebGPU" in line
+
+
+def test_a_check_without_the_app_fails_and_says_how_to_build_it(
+    both: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (app / "chat/index.html").unlink()
+    assert main(["serve", str(both), "--check"]) == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert "make web" in written.err
+    assert "[serve.check]" in written.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["{cpu}"], "edgewise compile MODEL --target webgpu -o {cpu}"),
+        (["nowhere"], "There is no bundle nowhere."),
+        (["{both}", "{both}"], "Two bundles are called"),
+        (["{both}", "--port", "{port}"], "Choose another with --port; 0 takes a free one."),
+        (["{both}", "--host", "192.0.2.1"], "Choose an address of this machine with --host."),
+    ],
+)
+def test_what_cannot_be_served_is_said_with_what_to_do(
+    both: Path,
+    bundles: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    said: str,
+) -> None:
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        names = {"both": both, "cpu": bundles(CASE), "port": port}
+        assert main(["serve", *(arg.format(**names) for arg in argv)]) == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert said.format(**names) in written.err
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http", "8_1", "٣"])
+def test_a_port_is_a_number_up_to_65535(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "x", "--port", port])
+    assert f"'{port}' is no port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_it_says_what_it_offers_and_who_could_read_it(
+    both: Path, tmp_path: Path, host: str, warned: bool
+) -> None:
+    """The browser that --open starts is whatever BROWSER names."""
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n')
+    browser.chmod(0o700)
+    process = subprocess.Popen(
+        command("serve", both, "--port", 0, "--host", host, "--open"),
+        env=environment(BROWSER=str(browser)),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    url = first.split()[1]
+    assert Client(url).get("/api/bundles").status == 200
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    assert first == f"Open {url} in a browser with WebGPU. Ctrl-C stops.\n"
+    assert f"{both.name}: llama, q4, context 256; " in rest
+    assert "webgpu-f16-subgroups, " in rest
+    assert ("Everybody who reaches this machine can read these models." in rest) is warned
+    assert process.returncode == 0
+    assert opened.read_text() == f"{url}\n"
