@@ -5,6 +5,10 @@ export class MemoryStore implements Store {
   readonly kind = "memory";
   private readonly named = new Map<string, Uint8Array<ArrayBuffer>>();
 
+  async has(): Promise<boolean> {
+    return false;
+  }
+
   async read(): Promise<null> {
     return null;
   }
@@ -23,8 +27,12 @@ export class MemoryStore implements Store {
     return [];
   }
 
+  async listPartial(): Promise<readonly StoredBlob[]> {
+    return [];
+  }
+
   async note(key: string): Promise<Uint8Array<ArrayBuffer> | null> {
-    return this.named.get(key) ?? null;
+    return this.named.get(key)?.slice() ?? null;
   }
 
   async setNote(key: string, data: Uint8Array): Promise<void> {
@@ -37,5 +45,9 @@ export class MemoryStore implements Store {
 
   async removeNote(key: string): Promise<void> {
     this.named.delete(key);
+  }
+
+  async clear(): Promise<void> {
+    this.named.clear();
   }
 }

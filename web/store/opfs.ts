@@ -1,9 +1,15 @@
 /** Blobs as files of the origin's private file system. */
 
+import { isFull, isMissing } from "./dom-errors.ts";
+import { packNote, unpackNote } from "./notes.ts";
 import type { Store, StoredBlob } from "./store.ts";
 
 const ROOT = "edgewise";
 const TEMPORARY = ".tmp";
+/** Milliseconds after which a temporary file belongs to nobody any more. */
+const ABANDONED_MS = 10 * 60_000;
+
+type Bytes = Uint8Array<ArrayBuffer>;
 
 /** A file that can perhaps be moved: not every browser can. */
 type Handle = FileSystemFileHandle & {
@@ -15,11 +21,22 @@ export async function openOpfs(): Promise<Store | null> {
   try {
     const origin = await navigator.storage.getDirectory();
     const root = await origin.getDirectoryHandle(ROOT, { create: true });
-    const store = await FileStore.open(root);
-    await store.setNote("probe", new Uint8Array([1]));
-    return store;
+    await tryWriting(root);
+    return await FileStore.open(root);
   } catch {
     return null;
+  }
+}
+
+/** A full file system is one all the same: what it keeps can be read. */
+async function tryWriting(root: FileSystemDirectoryHandle): Promise<void> {
+  const name = `${crypto.randomUUID()}${TEMPORARY}`;
+  try {
+    await fill(await root.getFileHandle(name, { create: true }), new Uint8Array([1]));
+  } catch (error) {
+    if (!isFull(error)) throw error;
+  } finally {
+    await removeFile(root, name).catch(() => undefined);
   }
 }
 
@@ -45,6 +62,7 @@ export class FileStore implements Store {
     this.named = named;
   }
 
+  /** @param root a folder of the store's own. */
   static async open(root: FileSystemDirectoryHandle): Promise<FileStore> {
     const folder = (name: string) => root.getDirectoryHandle(name, { create: true });
     const store = new FileStore(
@@ -52,24 +70,29 @@ export class FileStore implements Store {
       await folder("partial"),
       await folder("notes"),
     );
-    await sweep(store.blobs);
+    for (const swept of [root, store.blobs, store.partials, store.named]) await sweep(swept);
     return store;
   }
 
-  read(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
+  async has(sha256: string): Promise<boolean> {
+    return (await sizeOf(this.blobs, sha256)) !== null;
+  }
+
+  read(sha256: string): Promise<Bytes | null> {
     return readFile(this.blobs, sha256);
   }
 
-  async write(sha256: string, data: Uint8Array<ArrayBuffer>): Promise<void> {
+  async write(sha256: string, data: Bytes): Promise<void> {
+    // First: where room is short, the blob may need that of its own beginning.
+    await removeFile(this.partials, sha256).catch(() => undefined);
     await writeFile(this.blobs, sha256, data);
-    await removeFile(this.partials, sha256);
   }
 
-  readPartial(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
+  readPartial(sha256: string): Promise<Bytes | null> {
     return readFile(this.partials, sha256);
   }
 
-  writePartial(sha256: string, data: Uint8Array<ArrayBuffer>): Promise<void> {
+  writePartial(sha256: string, data: Bytes): Promise<void> {
     return writeFile(this.partials, sha256, data);
   }
 
@@ -78,53 +101,76 @@ export class FileStore implements Store {
     await removeFile(this.partials, sha256);
   }
 
-  async list(): Promise<readonly StoredBlob[]> {
-    const found: StoredBlob[] = [];
-    for await (const [name, handle] of this.blobs.entries()) {
-      if (name.endsWith(TEMPORARY) || handle.kind !== "file") continue;
-      const file = await (handle as FileSystemFileHandle).getFile().catch(() => null);
-      if (file) found.push({ sha256: name, bytes: file.size });
-    }
-    return found;
+  list(): Promise<readonly StoredBlob[]> {
+    return listFiles(this.blobs);
   }
 
-  note(key: string): Promise<Uint8Array<ArrayBuffer> | null> {
-    return readFile(this.named, encode(key));
+  listPartial(): Promise<readonly StoredBlob[]> {
+    return listFiles(this.partials);
   }
 
-  setNote(key: string, data: Uint8Array): Promise<void> {
-    return writeFile(this.named, encode(key), data);
+  async note(key: string): Promise<Bytes | null> {
+    const { name } = await packNote(key, new Uint8Array());
+    const file = await readFile(this.named, name);
+    const found = file && unpackNote(file);
+    return found?.key === key ? found.data : null;
+  }
+
+  async setNote(key: string, data: Uint8Array): Promise<void> {
+    const { name, file } = await packNote(key, data);
+    await writeFile(this.named, name, file);
   }
 
   async notes(): Promise<readonly string[]> {
     const found: string[] = [];
-    for await (const name of this.named.keys()) {
-      if (!name.endsWith(TEMPORARY)) found.push(decode(name));
+    for (const name of await fileNames(this.named)) {
+      const file = await readFile(this.named, name);
+      const note = file && unpackNote(file);
+      if (note) found.push(note.key);
     }
     return found;
   }
 
-  removeNote(key: string): Promise<void> {
-    return removeFile(this.named, encode(key));
+  async removeNote(key: string): Promise<void> {
+    const { name } = await packNote(key, new Uint8Array());
+    await removeFile(this.named, name);
+  }
+
+  async clear(): Promise<void> {
+    for (const folder of [this.blobs, this.partials, this.named]) {
+      for (const name of await fileNames(folder)) await removeFile(folder, name);
+    }
   }
 }
 
-/** Any text as a file name, and back. */
-function encode(key: string): string {
-  return encodeURIComponent(key).replaceAll("%", "_-");
+async function fileNames(folder: FileSystemDirectoryHandle): Promise<string[]> {
+  const names: string[] = [];
+  for await (const name of folder.keys()) if (!name.endsWith(TEMPORARY)) names.push(name);
+  return names;
 }
 
-function decode(name: string): string {
-  return decodeURIComponent(name.replaceAll("_-", "%"));
+async function listFiles(folder: FileSystemDirectoryHandle): Promise<readonly StoredBlob[]> {
+  const found: StoredBlob[] = [];
+  for (const name of await fileNames(folder)) {
+    const bytes = await sizeOf(folder, name);
+    if (bytes !== null) found.push({ sha256: name, bytes });
+  }
+  return found;
 }
 
-async function readFile(
-  folder: FileSystemDirectoryHandle,
-  name: string,
-): Promise<Uint8Array<ArrayBuffer> | null> {
+/** Null where the file is missing. */
+async function sizeOf(folder: FileSystemDirectoryHandle, name: string): Promise<number | null> {
+  return (await open(folder, name))?.size ?? null;
+}
+
+async function readFile(folder: FileSystemDirectoryHandle, name: string): Promise<Bytes | null> {
+  const file = await open(folder, name);
+  return file && new Uint8Array(await file.arrayBuffer());
+}
+
+async function open(folder: FileSystemDirectoryHandle, name: string): Promise<File | null> {
   try {
-    const file = await (await folder.getFileHandle(name)).getFile();
-    return new Uint8Array(await file.arrayBuffer());
+    return await (await folder.getFileHandle(name)).getFile();
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;
@@ -134,31 +180,37 @@ async function readFile(
 async function writeFile(
   folder: FileSystemDirectoryHandle,
   name: string,
-  data: Uint8Array,
+  data: Bytes,
 ): Promise<void> {
-  const temporary = `${name.slice(0, 80)}-${crypto.randomUUID()}${TEMPORARY}`;
+  const temporary = `${name}-${crypto.randomUUID()}${TEMPORARY}`;
   try {
     const handle: Handle = await folder.getFileHandle(temporary, { create: true });
-    await fill(handle, data);
     if (handle.move) {
+      await fill(handle, data);
       await handle.move(folder, name);
       return;
     }
-    // Without a move the copy itself is not atomic; readers compare sha256 and drop half a file.
-    await fill(await folder.getFileHandle(name, { create: true }), data);
   } finally {
-    await removeFile(folder, temporary);
+    await removeFile(folder, temporary).catch(() => undefined);
+  }
+  try {
+    // Not at once, then; who reads half a file meanwhile notices by its size or sha256.
+    await fill(await folder.getFileHandle(name, { create: true }), data);
+  } catch (error) {
+    await removeFile(folder, name).catch(() => undefined);
+    throw error;
   }
 }
 
-async function fill(handle: Handle, data: Uint8Array): Promise<void> {
+async function fill(handle: Handle, data: Bytes): Promise<void> {
   // Only workers have synchronous access, and not in every browser.
   if (typeof handle.createSyncAccessHandle === "function") {
     const access = await handle.createSyncAccessHandle();
     try {
       access.truncate(0);
-      if (access.write(data as Uint8Array<ArrayBuffer>, { at: 0 }) < data.length)
-        throw quotaExceeded();
+      if (access.write(data, { at: 0 }) < data.length) {
+        throw new DOMException("The origin's storage is full.", "QuotaExceededError");
+      }
       access.flush();
     } finally {
       access.close();
@@ -167,7 +219,7 @@ async function fill(handle: Handle, data: Uint8Array): Promise<void> {
   }
   const writable = await handle.createWritable();
   try {
-    await writable.write(data as Uint8Array<ArrayBuffer>);
+    await writable.write(data);
   } catch (error) {
     await writable.abort().catch(() => undefined);
     throw error;
@@ -183,17 +235,14 @@ async function removeFile(folder: FileSystemDirectoryHandle, name: string): Prom
   }
 }
 
-/** Remove what a tab left that was closed while it wrote; files still open stay. */
+/** Remove what a tab left that was closed while it wrote; what others write just now stays. */
 async function sweep(folder: FileSystemDirectoryHandle): Promise<void> {
   const names: string[] = [];
   for await (const name of folder.keys()) if (name.endsWith(TEMPORARY)) names.push(name);
-  for (const name of names) await removeFile(folder, name).catch(() => undefined);
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof DOMException && error.name === "NotFoundError";
-}
-
-function quotaExceeded(): DOMException {
-  return new DOMException("The origin's storage is full.", "QuotaExceededError");
+  for (const name of names) {
+    const file = await open(folder, name).catch(() => null);
+    if (file && Date.now() - file.lastModified > ABANDONED_MS) {
+      await removeFile(folder, name).catch(() => undefined);
+    }
+  }
 }

@@ -20,7 +20,7 @@ export interface Piece {
  * @throws EdgewiseError `bundle.missing` for a file the bundle does not have.
  */
 export function pieces(
-  manifest: BundleManifest,
+  manifest: Pick<BundleManifest, "files">,
   paths: readonly string[],
   baseUrl: string,
 ): readonly Piece[] {

@@ -12,11 +12,14 @@ export interface StoredBlob {
 /**
  * Keeps contents by their sha256. It does not verify them: who reads a blob compares it (`download.ts`).
  *
- * Writing what does not fit rejects with a `QuotaExceededError` and leaves nothing behind.
+ * Writing what does not fit rejects with a `QuotaExceededError`, writing what somebody else writes just
+ * now with a `NoModificationAllowedError`; neither leaves anything behind.
  */
 export interface Store {
   readonly kind: "opfs" | "indexeddb" | "memory";
+  has(sha256: string): Promise<boolean>;
   read(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  /** Keep a blob; what had arrived of it is forgotten. */
   write(sha256: string, data: Uint8Array<ArrayBuffer>): Promise<void>;
   /** What of a blob had arrived when its download was interrupted. */
   readPartial(sha256: string): Promise<Uint8Array<ArrayBuffer> | null>;
@@ -24,16 +27,20 @@ export interface Store {
   /** Forget a blob and what had arrived of it. */
   remove(sha256: string): Promise<void>;
   list(): Promise<readonly StoredBlob[]>;
+  /** Blobs of which a part has arrived, and how many bytes that is. */
+  listPartial(): Promise<readonly StoredBlob[]>;
   /** A small named value: the last manifest of a URL, a choice made for an adapter. */
   note(key: string): Promise<Uint8Array<ArrayBuffer> | null>;
   setNote(key: string, data: Uint8Array): Promise<void>;
   notes(): Promise<readonly string[]>;
   removeNote(key: string): Promise<void>;
+  /** Forget everything, notes too. */
+  clear(): Promise<void>;
 }
 
 /** Bytes this origin uses and may use, where the browser tells. */
 export async function usage(): Promise<{ readonly usage: number; readonly quota: number } | null> {
-  const estimate = await navigator.storage?.estimate?.().catch(() => null);
+  const estimate = await globalThis.navigator?.storage?.estimate?.().catch(() => null);
   if (!estimate) return null;
   return { usage: estimate.usage ?? 0, quota: estimate.quota ?? 0 };
 }
@@ -41,21 +48,25 @@ export async function usage(): Promise<{ readonly usage: number; readonly quota:
 /**
  * The best store of this browser: files of the origin (OPFS), else IndexedDB, else nothing is kept.
  *
- * Asks that the browser does not evict what is kept; it may say no.
+ * Asks that the browser does not evict what is kept; it may say no, or leave the question to a person,
+ * who is not waited for.
  */
 export async function openStore(): Promise<Store> {
   const store = (await openOpfs()) ?? (await openIndexedDb()) ?? new MemoryStore();
-  await navigator.storage?.persist?.().catch(() => false);
+  globalThis.navigator?.storage?.persist?.().catch(() => false);
   return store;
 }
 
-/** Remove every blob that is not to be kept; how many bytes that freed. */
+/** Remove all of blobs that are not to be kept, begun ones too; how many bytes that freed. */
 export async function evict(store: Store, keep: ReadonlySet<string>): Promise<number> {
   let freed = 0;
-  for (const { sha256, bytes } of await store.list()) {
+  for (const { sha256, bytes } of [...(await store.list()), ...(await store.listPartial())]) {
     if (keep.has(sha256)) continue;
-    await store.remove(sha256);
-    freed += bytes;
+    const removed = await store.remove(sha256).then(
+      () => true,
+      () => false, // another tab has it open: it goes next time
+    );
+    if (removed) freed += bytes;
   }
   return freed;
 }
