@@ -92,3 +92,17 @@ export function relativeError(found: ArrayLike<number>, reference: ArrayLike<num
   if (largest === 0) return 0;
   return squares > 0 ? largest / Math.sqrt(squares / reference.length) : Number.POSITIVE_INFINITY;
 }
+
+/** Root mean square of the differences over that of the reference; infinite as `relativeError`. */
+export function rmsError(found: ArrayLike<number>, reference: ArrayLike<number>): number {
+  let wrong = 0;
+  let squares = 0;
+  for (let i = 0; i < reference.length; i++) {
+    const expected = reference[i] ?? Number.NaN;
+    wrong += ((found[i] ?? Number.NaN) - expected) ** 2;
+    squares += expected * expected;
+  }
+  if (wrong === 0) return 0;
+  const error = Math.sqrt(wrong / squares);
+  return Number.isFinite(error) ? error : Number.POSITIVE_INFINITY;
+}

@@ -62,7 +62,7 @@ function summary({ agreement, failure, kernels }: ProgramReport): string {
   if (!agreement) return `${counts} The others are compared with this program's outputs.`;
   const { with: other, error, bound, compared, worst } = agreement;
   const where = worst ? `, at ${worst}` : "";
-  return `${counts} ${compared} outputs differ from ${other}'s by at most ${exponent(error)}${where}; ${exponent(bound)} is allowed.`;
+  return `${counts} ${compared} outputs differ from ${other}'s by a root mean square of at most ${exponent(error)}${where}; ${exponent(bound)} is allowed.`;
 }
 
 function paragraph(text: string): HTMLElement {

@@ -3,6 +3,7 @@ import {
   fromHalf,
   integers,
   relativeError,
+  rmsError,
   roundToHalf,
   unpackRow,
 } from "../../selftest/numbers.ts";
@@ -77,5 +78,12 @@ describe("the error of a result", () => {
     expect(relativeError([1], [1, 2])).toBe(Number.POSITIVE_INFINITY);
     expect(relativeError([Number.NaN], [1])).toBe(Number.POSITIVE_INFINITY);
     expect(relativeError([1], [0])).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it("of two programs is a root mean square too", () => {
+    expect(rmsError([1, 2], [1, 2])).toBe(0);
+    expect(rmsError([4, 4], [3, 4])).toBeCloseTo(1 / 5);
+    expect(rmsError([1], [1, 2])).toBe(Number.POSITIVE_INFINITY);
+    expect(rmsError([1], [0])).toBe(Number.POSITIVE_INFINITY);
   });
 });
