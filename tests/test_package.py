@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from email import message_from_string
 from email.message import Message
@@ -25,15 +27,18 @@ PACKAGES = {
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     """The wheel, built by the back end that pip would call."""
-    out = tmp_path_factory.mktemp("wheel")
+    (built,) = build("wheel", ROOT, tmp_path_factory.mktemp("wheel")).glob("*.whl")
+    return ZipFile(built)
+
+
+def build(what: str, root: Path, out: Path) -> Path:
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
-        cwd=ROOT,
+        [sys.executable, "-m", "hatchling", "build", "-t", what, "-d", str(out)],
+        cwd=root,
         check=True,
         capture_output=True,
     )
-    (built,) = out.glob("*.whl")
-    return ZipFile(built)
+    return out
 
 
 def metadata(wheel: ZipFile) -> Message:
@@ -70,6 +75,24 @@ def test_the_compiler_is_pinned_exactly(wheel: ZipFile) -> None:
     required = metadata(wheel).get_all("Requires-Dist", [])
     assert "apache-tvm==0.27.0.post1" in required
     assert "apache-tvm-ffi==0.1.14.post1" in required
+
+
+def test_the_built_chat_app_is_packed_although_git_ignores_it(tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", ".gitignore"):
+        shutil.copy(ROOT / name, root)
+    for package, folder in PACKAGES.items():
+        (root / folder.name / package).mkdir(parents=True)
+        shutil.copy(folder / package / "py.typed", root / folder.name / package)
+    page = "edgewise/server/static/chat/index.html"
+    (root / "sdk" / page).parent.mkdir(parents=True)
+    (root / "sdk" / page).touch()
+    (wheel,) = build("wheel", root, tmp_path).glob("*.whl")
+    assert page in ZipFile(wheel).namelist()
+    (sources,) = build("sdist", root, tmp_path).glob("*.tar.gz")
+    with tarfile.open(sources) as archive:
+        assert any(name.endswith(f"sdk/{page}") for name in archive.getnames())
 
 
 def requirements(extra: str) -> set[str]:

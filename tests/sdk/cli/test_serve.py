@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     """The browser that --open starts is whatever BROWSER names."""
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n')
+    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}.new && mv {opened}.new {opened}\n')
     browser.chmod(0o700)
     process = subprocess.Popen(
         command("serve", both, "--port", 0, "--host", host, "--open"),
@@ -107,6 +108,9 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     first = process.stdout.readline()
     url = first.split()[1]
     assert Client(url).get("/api/bundles").status == 200
+    deadline = monotonic() + 20
+    while not opened.exists() and monotonic() < deadline:
+        sleep(0.02)
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=30)
     assert first == f"Open {url} in a browser with WebGPU. Ctrl-C stops.\n"
