@@ -7,8 +7,8 @@ const MAX_NESTING = 64;
 /** Digits of an integer at most: what Python converts. */
 const MAX_DIGITS = 4300;
 
-const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const PLAIN = /^[A-Za-z0-9_./ -]*$/;
 const WORD = /true|false|null/y;
 const WORDS: ReadonlyMap<string, boolean | null> = new Map([
   ["true", true],
@@ -49,6 +49,10 @@ export class Decimal {
   }
 }
 
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+}
+
 class Parser {
   private readonly text: string;
   private at = 0;
@@ -59,13 +63,13 @@ class Parser {
 
   whole(): unknown {
     const value = this.value(0);
-    this.match(SPACE);
+    this.skip();
     if (this.at < this.text.length) throw this.fail("text after the end");
     return value;
   }
 
   private value(depth: number): unknown {
-    this.match(SPACE);
+    this.skip();
     const first = this.text[this.at];
     if (first === '"') return this.string();
     if (first === "{" || first === "[") {
@@ -91,7 +95,7 @@ class Parser {
     this.at += 1;
     if (this.take("}")) return table;
     do {
-      this.match(SPACE);
+      this.skip();
       if (this.text[this.at] !== '"') throw this.fail("a string was expected");
       const key = this.string();
       if (table.has(key)) throw this.fail(`the key ${shorten(key)} appears twice`);
@@ -112,7 +116,7 @@ class Parser {
     return items;
   }
 
-  /** The string that begins here; JSON.parse knows escapes and refuses control characters. */
+  /** The string that begins here. */
   private string(): string {
     const start = this.at;
     let end = start;
@@ -121,7 +125,9 @@ class Parser {
       if (end < 0) throw this.fail("a string that does not end");
     } while (this.escaped(end));
     this.at = end + 1;
-    return String(JSON.parse(this.text.slice(start, end + 1)));
+    const inside = this.text.slice(start + 1, end);
+    // JSON.parse knows escapes and refuses control characters; most strings have neither.
+    return PLAIN.test(inside) ? inside : String(JSON.parse(`"${inside}"`));
   }
 
   /** True where an odd number of backslashes comes before. */
@@ -138,8 +144,13 @@ class Parser {
     return found;
   }
 
+  /** Go on to what is no space, tab or line break. */
+  private skip(): void {
+    while (isSpace(this.text.charCodeAt(this.at))) this.at += 1;
+  }
+
   private take(sign: string): boolean {
-    this.match(SPACE);
+    this.skip();
     if (this.text[this.at] !== sign) return false;
     this.at += 1;
     return true;

@@ -129,7 +129,7 @@ export class Fields {
 
   /** Refuse keys that no getter asked for. */
   done(): void {
-    for (const key of [...this.entries.keys()].sort()) {
+    for (const key of this.entries.keys()) {
       if (!this.asked.has(key)) throw this.fail("unknown_field", `unknown field ${shorten(key)}`);
     }
   }
