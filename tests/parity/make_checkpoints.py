@@ -269,7 +269,8 @@ def _bells(bits: np.random.PCG64, shape: tuple[int, ...]) -> NDArray[np.float32]
     """
     raw = np.atleast_1d(bits.random_raw(int(np.prod(shape)))).astype("<u8").view("<u2")
     sums = raw.reshape(-1, 4).astype(np.int32).sum(axis=1) - 2 * 65535
-    return (sums.astype(np.float32) / np.float32(37837.0)).reshape(shape)
+    scaled: NDArray[np.float32] = sums.astype(np.float32) / np.float32(37837.0)
+    return scaled.reshape(shape)
 
 
 def write_weights(
@@ -282,7 +283,7 @@ def write_weights(
     if shards == 1:
         write_safetensors(folder / "model.safetensors", stored)
         return
-    names, weight_map = list(stored), {}
+    names, weight_map = list(stored), dict[str, str]()
     for i in range(shards):
         file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
         part = names[i::shards]
