@@ -3,13 +3,15 @@
  *
  * The interpreter is @huggingface/jinja's. Every node that it evaluates is counted, every string it
  * makes is measured, and a value that is about to be written out is measured before. Stripping is
- * done here as Python does it, since templates strip by characters.
+ * done here as Python does it, since templates strip by characters. What differs from Python is that
+ * an iteration that `break` or `continue` ends writes nothing, that lengths count UTF-16 units, and
+ * that `dict`, `e` and the multiplication of text are refused.
  */
 
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 
 /** Characters that a template may write, and that any of its strings may have. */
-export const MAX_CHARACTERS = 16 << 20;
+const MAX_CHARACTERS = 16 << 20;
 /** Nodes of a template that may be evaluated: some seconds. */
 const MAX_STEPS = 4_000_000;
 /** What going through an item of a loop costs, besides what the loop does with it. */
