@@ -54,10 +54,11 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 packages:
 	@tools/ensure_packages.sh
 
+# Not `npm ci`: it refuses a lock without the optional builds for platforms that had none yet.
 $(WEB): web/package-lock.json
 	@tools/ensure_packages.sh node
 	@echo "Installing what the web app is built with (once)"
-	@cd web && npm ci --loglevel=error >/dev/null
+	@cd web && npm install --no-save --loglevel=error >/dev/null
 	@touch $@
 
 # Built again when its sources or a locked version change.
