@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
 const here = import.meta.dirname;
+const IGNORE = "/* @vite-ignore */";
 const WORKER = 'new URL("../worker/worker.ts", import.meta.url)';
 
 /** The worker is an entry of its own, for the user's bundler to find: not inlined by ours. */
@@ -13,9 +14,12 @@ const ownWorker: Plugin = {
   transform(code, id) {
     if (!id.endsWith("client/engine.ts")) return null;
     if (!code.includes(WORKER)) throw new Error(`client/engine.ts no longer says ${WORKER}`);
-    const own = 'new URL(/* @vite-ignore */ "./worker.js", import.meta.url)';
+    const own = `new URL(${IGNORE} "./worker.js", import.meta.url)`;
     return { code: code.replace(WORKER, own), map: null };
   },
+  // The user's bundler must not ignore it.
+  renderChunk: (code) =>
+    code.includes(IGNORE) ? { code: code.replaceAll(IGNORE, ""), map: null } : null,
 };
 
 export default defineConfig({

@@ -1,0 +1,111 @@
+import { execFileSync } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { build } from "vite";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const WEB = join(import.meta.dirname, "../..");
+/** What a page may cost before any model: bytes of code, gzipped. */
+const MOST_CODE = 150_000;
+
+let project: string;
+let installed: string;
+
+const PAGE = `import { EdgewiseError, Engine, type Completion, type LoadProgress } from "edgewise";
+
+export async function ask(url: string): Promise<Completion> {
+  const onProgress = ({ phase, done, total }: LoadProgress) => console.log(phase, done / total);
+  const engine = await Engine.load(url, { onProgress });
+  const answer = engine.chat([{ role: "user", content: "Hello" }], { maxTokens: 5, seed: 7n });
+  for await (const text of answer) document.body.append(text);
+  return answer.completion;
+}
+
+const button = document.createElement("button");
+button.onclick = () => ask("/bundles/demo-q4/").catch((error: unknown) => {
+  if (error instanceof EdgewiseError) document.body.append(error.code, error.remedy);
+});
+// @ts-expect-error the types know what there is
+export const wrong = Engine.load(7);
+`;
+
+beforeAll(() => {
+  project = mkdtempSync(join(tmpdir(), "edgewise-package-"));
+  execFileSync("npm", ["run", "--silent", "build:library"], {
+    cwd: WEB,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const packed = execFileSync("npm", ["pack", "--silent", "--pack-destination", project], {
+    cwd: WEB,
+    encoding: "utf8",
+  }).trim();
+  installed = join(project, "node_modules", "edgewise");
+  mkdirSync(installed, { recursive: true });
+  execFileSync("tar", ["-xzf", join(project, packed), "--strip-components=1", "-C", installed]);
+});
+afterAll(() => rmSync(project, { recursive: true, force: true }));
+
+function codeOf(folder: string): Buffer[] {
+  const names = readdirSync(folder).filter((name) => name.endsWith(".js"));
+  return names.map((name) => readFileSync(join(folder, name)));
+}
+
+describe("the npm package", () => {
+  it("holds the library, its worker, types, a README and the licence, and nothing else", () => {
+    const found = readdirSync(installed).sort();
+    expect(found).toEqual(["LICENSE", "README.md", "dist", "package.json"]);
+    const files = readdirSync(join(installed, "dist"));
+    expect(files).toEqual(expect.arrayContaining(["index.js", "types", "worker.js"]));
+    expect(files.every((name) => /\.js(\.map)?$|^types$/.test(name))).toBe(true);
+  });
+
+  it("is at most 150 KB of code, gzipped", () => {
+    const gzipped = codeOf(join(installed, "dist")).map((text) => gzipSync(text).length);
+    expect(gzipped.reduce((a, b) => a + b)).toBeLessThan(MOST_CODE);
+  });
+
+  it("can be imported where there is no page, as bundlers and servers do", () => {
+    const script = 'const { Engine } = await import("edgewise"); console.log(typeof Engine.load);';
+    const said = execFileSync("node", ["--input-type=module", "--eval", script], {
+      cwd: project,
+      encoding: "utf8",
+    });
+    expect(said.trim()).toBe("function");
+  });
+
+  it("has types that a strict project compiles against", () => {
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      target: "es2022",
+      module: "esnext",
+      moduleResolution: "bundler",
+      lib: ["es2022", "dom"],
+      types: [],
+    };
+    writeFileSync(join(project, "page.ts"), PAGE);
+    const config = JSON.stringify({ compilerOptions, files: ["page.ts"] });
+    writeFileSync(join(project, "tsconfig.json"), config);
+    const tsc = join(WEB, "node_modules/.bin/tsc");
+    expect(execFileSync(tsc, ["--project", project], { encoding: "utf8" })).toBe("");
+  });
+
+  it("is bundled with its worker by a bundler that knows workers", async () => {
+    writeFileSync(join(project, "page.ts"), PAGE);
+    writeFileSync(join(project, "index.html"), '<script type="module" src="/page.ts"></script>');
+    symlinkSync(join(WEB, "node_modules", "vite"), join(project, "node_modules", "vite"));
+    await build({ root: project, configFile: false, logLevel: "error", worker: { format: "es" } });
+    const made = readdirSync(join(project, "dist", "assets"));
+    expect(made.filter((name) => /^worker-.*\.js$/.test(name))).toHaveLength(1);
+  });
+});
