@@ -6,28 +6,26 @@ const NAME = "edgewise-chat";
 const TABLE = "conversations";
 
 export interface Database {
+  /** All that is kept; what is no conversation any more is left out. */
   all(): Promise<readonly Conversation[]>;
   save(conversation: Conversation): Promise<void>;
   remove(id: string): Promise<void>;
 }
 
-/** The conversations kept here; where the browser keeps nothing, those of this page only. */
+/**
+ * The conversations kept here.
+ *
+ * @throws DOMException where the browser keeps nothing for this page.
+ */
 export async function openDatabase(name = NAME): Promise<Database> {
-  try {
-    const opening = indexedDB.open(name, 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE, { keyPath: "id" });
-    return kept(await settle(opening));
-  } catch {
-    return forgetful();
-  }
-}
-
-function kept(database: IDBDatabase): Database {
+  const opening = indexedDB.open(name, 1);
+  opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE, { keyPath: "id" });
+  const database = await settle(opening);
   const table = (mode: IDBTransactionMode) => database.transaction(TABLE, mode).objectStore(TABLE);
   return {
     async all() {
-      const found: Conversation[] = await settle(table("readonly").getAll());
-      return found.sort((a, b) => b.updated - a.updated);
+      const found: unknown[] = await settle(table("readonly").getAll());
+      return found.filter(isConversation);
     },
     async save(conversation) {
       await settle(table("readwrite").put(conversation));
@@ -38,8 +36,16 @@ function kept(database: IDBDatabase): Database {
   };
 }
 
-function forgetful(): Database {
-  return { all: async () => [], save: async () => {}, remove: async () => {} };
+function isConversation(value: unknown): value is Conversation {
+  const { title, updated, system, settings, messages } = value as Partial<Conversation>;
+  return (
+    typeof title === "string" &&
+    typeof updated === "number" &&
+    typeof system === "string" &&
+    typeof settings === "object" &&
+    Array.isArray(messages) &&
+    messages.every(({ id, content }) => typeof id === "string" && typeof content === "string")
+  );
 }
 
 function settle<T>(request: IDBRequest<T>): Promise<T> {

@@ -7,11 +7,11 @@ import {
   type AnswerStats,
   answer,
   ask,
-  before,
   type ChatMessage,
   type Conversation,
   newConversation,
   prompt,
+  truncated,
 } from "./conversations.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { type Failure, failureOf } from "./model.ts";
@@ -127,8 +127,8 @@ export function useChat(): Chat {
       void database.current?.remove(id);
     },
     send: (engine, text) => void write(engine, ask(current, text)),
-    edit: (engine, id, text) => void write(engine, ask(before(current, id), text)),
-    regenerate: (engine, id) => void write(engine, before(current, id)),
+    edit: (engine, id, text) => void write(engine, ask(truncated(current, id), text)),
+    regenerate: (engine, id) => void write(engine, truncated(current, id)),
     stop: () => writing?.generation.stop(),
     dismiss: () => setFailure(null),
   };

@@ -5,6 +5,7 @@ import type { BundleManifest, Program } from "../format/manifest.ts";
 import { parseManifest } from "../format/manifest-reader.ts";
 import type { Plan } from "../format/plan.ts";
 import { parsePlan } from "../format/plan-reader.ts";
+import { checkProgram, checkProgramPlan } from "../format/program-checks.ts";
 import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
@@ -79,11 +80,16 @@ export class BundleFiles {
   /** A plan of a program, read once. */
   plan(program: Program, name: string): Promise<Plan> {
     const path = program.plans.get(name) ?? "";
-    const known = this.plans.get(path);
+    const key = `${program.id} ${name}`;
+    const known = this.plans.get(key);
     if (known) return known;
-    const read = this.required(path).then(parsePlan);
-    this.plans.set(path, read);
-    read.catch(() => this.plans.delete(path));
+    const read = this.required(path).then((data) => {
+      const plan = parsePlan(data);
+      checkProgramPlan(this.manifest, program, name, plan);
+      return plan;
+    });
+    this.plans.set(key, read);
+    read.catch(() => this.plans.delete(key));
     return read;
   }
 
@@ -92,6 +98,7 @@ export class BundleFiles {
     await this.read([...program.plans.values()]);
     const plans = new Map<string, Plan>();
     for (const name of program.plans.keys()) plans.set(name, await this.plan(program, name));
+    checkProgram(this.manifest, program, plans);
     return plans;
   }
 

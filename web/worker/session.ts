@@ -98,7 +98,7 @@ export class Session {
   /**
    * Begin a generation.
    *
-   * @throws EdgewiseError `input.*`, `template.*`, `engine.busy`, `device.lost`.
+   * @throws EdgewiseError `input.*`, `engine.busy`, `device.lost`.
    */
   start(prompt: Prompt, sampling: Sampling): Running {
     if (this.failure) throw this.failure;
@@ -127,9 +127,10 @@ export class Session {
     if (prompt.kind === "text") return this.tokenizer.encode(prompt.text);
     if (!this.template) {
       throw new EdgewiseError(
-        "template.missing",
-        "This model has no chat template.",
-        "Use generate with a prompt of your own, or compile the chat model.",
+        "input.no_template",
+        `${this.loaded.files.manifest.name} has no chat template, so its chat format is not known.`,
+        "Put a chat_template.jinja into the checkpoint folder and compile again, or give the " +
+          "prompt as text with generate().",
       );
     }
     // The template writes the special tokens itself.

@@ -1,0 +1,60 @@
+/** All conversations and which one is shown: plain data and functions of it. */
+
+import { type Conversation, newConversation } from "./conversations.ts";
+
+/** The one shown is among `all`, which has no order; `listed` has. */
+export interface Book {
+  readonly all: readonly Conversation[];
+  readonly current: string;
+}
+
+/** A book with a new conversation shown before those that were kept. */
+export function openBook(kept: readonly Conversation[] = [], now = Date.now()): Book {
+  const fresh = newConversation(now);
+  return { all: [fresh, ...kept], current: fresh.id };
+}
+
+/** With what was kept added, except what is there already. */
+export function add(book: Book, kept: readonly Conversation[]): Book {
+  const known = new Set(book.all.map(({ id }) => id));
+  return { ...book, all: [...book.all, ...kept.filter(({ id }) => !known.has(id))] };
+}
+
+export function currentOf(book: Book): Conversation {
+  const found = book.all.find(({ id }) => id === book.current);
+  // A book is only made by these functions, which keep the one shown.
+  return found ?? newConversation();
+}
+
+/** Those in which something was said, the newest first. */
+export function listed(book: Book): readonly Conversation[] {
+  return book.all
+    .filter(({ messages }) => messages.length > 0)
+    .sort((a, b) => b.updated - a.updated);
+}
+
+/** With a new conversation shown; ones in which nothing was said are dropped. */
+export function begin(book: Book, now = Date.now()): Book {
+  return openBook(listed(book), now);
+}
+
+/** With another one shown, as it was where there is no such conversation. */
+export function pick(book: Book, id: string): Book {
+  return book.all.some((one) => one.id === id) ? { ...book, current: id } : book;
+}
+
+/** With one conversation changed; as it was where that is gone. */
+export function change(
+  book: Book,
+  id: string,
+  how: (conversation: Conversation) => Conversation,
+): Book {
+  if (!book.all.some((one) => one.id === id)) return book;
+  return { ...book, all: book.all.map((one) => (one.id === id ? how(one) : one)) };
+}
+
+/** Without a conversation; where it is the one shown, with a new one shown. */
+export function remove(book: Book, id: string, now = Date.now()): Book {
+  const all = book.all.filter((one) => one.id !== id);
+  return book.current === id ? openBook(all, now) : { ...book, all };
+}

@@ -1,0 +1,217 @@
+/** The conversations of a page, the answers being written, and everything a person does to them. */
+
+import type { Completion, GenerateOptions, Generation, Message } from "../client/types.ts";
+import { EdgewiseError } from "../errors.ts";
+import type { Book } from "./book.ts";
+import * as books from "./book.ts";
+import {
+  type AnswerStats,
+  answer,
+  ask,
+  type ChatMessage,
+  type Conversation,
+  edit,
+  prompt,
+  unanswered,
+} from "./conversations.ts";
+import type { Database } from "./database.ts";
+import { type Failure, failureOf } from "./failure.ts";
+import { newId } from "./ids.ts";
+
+/** What answers: an engine. */
+export interface Answers {
+  chat(messages: readonly Message[], options: GenerateOptions): Generation;
+}
+
+/** An answer being written, with what is there of it. */
+export interface Writing {
+  readonly message: ChatMessage;
+  readonly generation: Generation;
+}
+
+export interface ChatState {
+  readonly book: Book;
+  /** At most one answer a conversation, by the conversation's id. */
+  readonly writing: ReadonlyMap<string, Writing>;
+  /** Why the last answer of a conversation failed, by the conversation's id. */
+  readonly failures: ReadonlyMap<string, Failure>;
+  /** The answer that ended last, for screen readers. */
+  readonly finished: string;
+  /** The conversation deleted last, until that is past undoing. */
+  readonly removed: Conversation | null;
+  /** Why conversations are not kept. */
+  readonly unkept: Failure | null;
+}
+
+export interface ChatOptions {
+  readonly database: Promise<Database>;
+  /** Calls back when the screen is drawn next, at most. */
+  readonly onFrame: (act: () => void) => void;
+  readonly onState: (state: ChatState) => void;
+  readonly now?: () => number;
+}
+
+export type Chat = ReturnType<typeof createChat>;
+
+/** Tokens of an answer where neither the person nor the model says otherwise. */
+const MAX_TOKENS = 1024;
+
+/** What there is of an answer is kept this often, in milliseconds: pages get closed. */
+const KEEP_EVERY = 1000;
+
+export function createChat({ database, onFrame, onState, now = Date.now }: ChatOptions) {
+  let state: ChatState = {
+    book: books.openBook([], now()),
+    writing: new Map(),
+    failures: new Map(),
+    finished: "",
+    removed: null,
+    unkept: null,
+  };
+  let scheduled = false;
+
+  const set = (changes: Partial<ChatState>) => {
+    state = { ...state, ...changes };
+    onState(state);
+  };
+  /** Set what changes with every token: shown once a frame. */
+  const stream = (writing: ChatState["writing"]) => {
+    state = { ...state, writing };
+    if (scheduled) return;
+    scheduled = true;
+    onFrame(() => {
+      scheduled = false;
+      onState(state);
+    });
+  };
+  const unkept = (error: unknown) => {
+    const { message } = EdgewiseError.from(error, "chat.storage", "The browser said");
+    set({
+      unkept: {
+        code: "chat.storage",
+        message: `Conversations are not kept: ${message}.`,
+        remedy: "Export them before closing the page, or free space in the settings.",
+      },
+    });
+  };
+  const keep = (conversation: Conversation) => {
+    if (conversation.messages.length === 0) return;
+    void database.then((opened) => opened.save(conversation)).catch(unkept);
+  };
+  const forget = (id: string) => {
+    void database.then((opened) => opened.remove(id)).catch(unkept);
+  };
+  const current = () => books.currentOf(state.book);
+  const change = (id: string, how: (conversation: Conversation) => Conversation) => {
+    const book = books.change(state.book, id, how);
+    const changed = book.all.find((one) => one.id === id);
+    if (changed) keep(changed);
+    return book;
+  };
+
+  /** Answer a conversation that ends with a question. */
+  const write = async (answers: Answers, asked: Conversation, maxTokens?: number) => {
+    const { id } = asked;
+    state.writing.get(id)?.generation.stop();
+    const options = { maxTokens: maxTokens ?? MAX_TOKENS, ...asked.settings };
+    const generation = answers.chat(prompt(asked), options);
+    let message: ChatMessage = { id: newId(), role: "assistant", content: "" };
+    const ours = () => state.writing.get(id)?.generation === generation;
+    const failures = without(state.failures, id);
+    const writing = new Map(state.writing).set(id, { message, generation });
+    set({ book: change(id, () => asked), failures, writing, finished: "" });
+    let kept = now();
+    let failure: Failure | null = null;
+    try {
+      for await (const text of generation) {
+        message = { ...message, content: message.content + text };
+        if (!ours()) continue;
+        stream(new Map(state.writing).set(id, { message, generation }));
+        if (now() - kept < KEEP_EVERY) continue;
+        kept = now();
+        const found = state.book.all.find((one) => one.id === id);
+        if (found) keep(answer(found, message, now()));
+      }
+      message = { ...message, stats: statsOf(await generation.completion) };
+    } catch (error) {
+      failure = failureOf(error);
+    }
+    if (!ours()) return;
+    const empty = message.content === "" && !message.stats;
+    set({
+      book: empty ? state.book : change(id, (found) => answer(found, message, now())),
+      writing: without(state.writing, id),
+      failures: failure ? new Map(state.failures).set(id, failure) : state.failures,
+      finished: id === state.book.current ? message.content : "",
+    });
+  };
+
+  return {
+    state: () => state,
+    async restore(): Promise<void> {
+      try {
+        const kept = await (await database).all();
+        set({ book: books.add(state.book, kept) });
+      } catch (error) {
+        unkept(error);
+      }
+    },
+    begin: () => set({ book: books.begin(state.book, now()), finished: "" }),
+    pick: (id: string) => set({ book: books.pick(state.book, id), finished: "" }),
+    rename: (id: string, title: string) => set({ book: change(id, (one) => ({ ...one, title })) }),
+    configure: (changes: Partial<Pick<Conversation, "system" | "settings">>) =>
+      set({ book: change(state.book.current, (one) => ({ ...one, ...changes })) }),
+    remove(id: string) {
+      state.writing.get(id)?.generation.stop();
+      const removed = state.book.all.find((one) => one.id === id) ?? null;
+      forget(id);
+      const book = books.remove(state.book, id, now());
+      set({ book, removed, writing: without(state.writing, id) });
+    },
+    /** Bring back the conversation deleted last. */
+    undo() {
+      const { removed, book } = state;
+      if (!removed) return;
+      keep(removed);
+      set({ book: books.pick(books.add(book, [removed]), removed.id), removed: null });
+    },
+    send: (answers: Answers, text: string, maxTokens?: number) =>
+      write(answers, ask(current(), text, now()), maxTokens),
+    /** Ask a question again in other words; what followed it is gone. */
+    edit: (answers: Answers, id: string, text: string, maxTokens?: number) =>
+      write(answers, edit(current(), id, text, now()), maxTokens),
+    /** Answer the last question anew. */
+    async regenerate(answers: Answers, maxTokens?: number): Promise<void> {
+      const asked = unanswered(current());
+      if (asked) await write(answers, asked, maxTokens);
+    },
+    /** End the answer of the conversation shown. */
+    stop: () => state.writing.get(state.book.current)?.generation.stop(),
+    stopAll() {
+      for (const { generation } of state.writing.values()) generation.stop();
+    },
+    dismiss(what: "failure" | "removed" | "unkept") {
+      if (what === "failure") set({ failures: without(state.failures, state.book.current) });
+      else if (what === "removed") set({ removed: null });
+      else set({ unkept: null });
+    },
+  };
+}
+
+function statsOf({ usage, timings, finishReason }: Completion): AnswerStats {
+  return {
+    ttftMs: timings.ttftMs,
+    tokensPerSecond: timings.decodeTokensPerSecond,
+    tokens: usage.completionTokens,
+    promptTokens: usage.promptTokens,
+    cachedTokens: usage.cachedTokens,
+    finish: finishReason,
+  };
+}
+
+function without<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<string, V> {
+  if (!map.has(key)) return map;
+  const less = new Map(map);
+  less.delete(key);
+  return less;
+}

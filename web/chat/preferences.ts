@@ -1,0 +1,21 @@
+/** Small values kept for the next visit; forgotten where the browser does not allow it. */
+
+export type Preference = "edgewise.model" | "edgewise.offers" | "edgewise.theme";
+
+export function preference(name: Preference): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Keep a value, or forget it. */
+export function prefer(name: Preference, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch {
+    // Private windows may refuse: the choice then lasts as long as the page.
+  }
+}

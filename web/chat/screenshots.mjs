@@ -1,0 +1,72 @@
+/**
+ * Takes the pictures of the app for the docs.
+ *
+ *   node chat/screenshots.mjs URL [FOLDER]     (from web/, while `edgewise serve` runs at URL)
+ *
+ * The browser is the tests', on a software adapter.
+ */
+import { mkdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { runnerImport } from "vite";
+
+const [url, folder = "../docs/images"] = process.argv.slice(2);
+if (!url) throw new Error("usage: node chat/screenshots.mjs URL [FOLDER]");
+const LAUNCH = resolve(import.meta.dirname, "../tests/browser/launch.ts");
+const { launch } = (await runnerImport(LAUNCH, { configFile: false, logLevel: "error" })).module;
+mkdirSync(folder, { recursive: true });
+
+const QUESTIONS = ["Hello! Who are you?", "What is the capital of France?"];
+const PHONE = { width: 390, height: 780 };
+const DESK = { width: 1100, height: 720 };
+
+const take = (page, name) => page.screenshot({ path: join(folder, `${name}.png`) });
+
+async function open(browser, size) {
+  const page = await browser.context.newPage();
+  await page.setViewportSize(size);
+  await page.goto(url);
+  return page;
+}
+
+async function ask(page, text) {
+  const answers = await page.getByTestId("stats").count();
+  await page.getByTestId("prompt").fill(text);
+  await page.getByTestId("send").click();
+  await page.getByTestId("stats").nth(answers).waitFor({ timeout: 120_000 });
+}
+
+const browser = await launch("swiftshader");
+try {
+  const page = await open(browser, DESK);
+  await page.locator(".offer").first().click();
+  await page.getByTestId("load-progress").waitFor();
+  await take(page, "loading");
+  await page.locator(".hello").waitFor({ timeout: 180_000 });
+  for (const question of QUESTIONS) await ask(page, question);
+  await take(page, "light");
+  await page.getByTestId("theme").click();
+  await take(page, "dark");
+  await page.setViewportSize(PHONE);
+  await take(page, "phone");
+  await page.setViewportSize(DESK);
+  await page.getByTestId("settings").click();
+  await take(page, "settings");
+  await page.close();
+
+  const broken = await open(browser, DESK);
+  await broken.route("**/bundle.json", (route) => route.fulfill({ status: 404, body: "" }));
+  await broken.reload();
+  await broken.getByTestId("error").waitFor({ timeout: 60_000 });
+  await take(broken, "error");
+} finally {
+  await browser.close();
+}
+
+const bare = await launch("none");
+try {
+  const page = await open(bare, DESK);
+  await page.getByTestId("error").waitFor();
+  await take(page, "no-webgpu");
+} finally {
+  await bare.close();
+}

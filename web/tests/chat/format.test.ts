@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { bytes, duration, rate, Speed } from "../../chat/format.ts";
+
+describe("numbers for people", () => {
+  it.each([
+    [0, "0 bytes"],
+    [999, "999 bytes"],
+    [1000, "1.0 KB"],
+    [3_365_626, "3.4 MB"],
+    [250e6, "250 MB"],
+    [4.2e9, "4.2 GB"],
+  ])("%d bytes are %s", (count, text) => {
+    expect(bytes(count)).toBe(text);
+  });
+
+  it("have as many digits as they mean", () => {
+    expect([rate(8.92), rate(33.4)]).toEqual(["8.9 tokens/s", "33 tokens/s"]);
+    expect([duration(135.2), duration(4301)]).toEqual(["135 ms", "4.3 s"]);
+  });
+});
+
+describe("a speed", () => {
+  it("is unknown at first, then what was gained over what it took", () => {
+    const speed = new Speed();
+    expect(speed.add(0, 0)).toBe(0);
+    expect(speed.add(500, 500)).toBe(1000);
+  });
+
+  it("forgets what is long ago", () => {
+    const speed = new Speed(1000);
+    speed.add(0, 0);
+    speed.add(0, 10_000);
+    expect(speed.add(2000, 10_500)).toBe(4000);
+    expect(speed.add(2000, 12_000)).toBe(0);
+  });
+});
