@@ -1,5 +1,6 @@
 /** Blobs in IndexedDB, for browsers without a file system of the origin. */
 
+import { unlessRefused } from "./dom-errors.ts";
 import type { Store, StoredBlob } from "./store.ts";
 
 const DATABASE = "edgewise";
@@ -88,9 +89,10 @@ class DatabaseStore implements Store {
   }
 
   setNote(key: string, data: Uint8Array): Promise<void> {
-    return this.change(["notes"], (transaction) =>
+    const writing = this.change(["notes"], (transaction) =>
       transaction.objectStore("notes").put(data.slice().buffer, key),
     );
+    return unlessRefused(writing);
   }
 
   async notes(): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
 /** Blobs as files of the origin's private file system. */
 
-import { isFull, isMissing } from "./dom-errors.ts";
+import { isFull, isMissing, isReplaced, unlessRefused } from "./dom-errors.ts";
 import { packNote, unpackNote } from "./notes.ts";
 import type { Store, StoredBlob } from "./store.ts";
 
@@ -8,6 +8,7 @@ const ROOT = "edgewise";
 const TEMPORARY = ".tmp";
 /** Milliseconds after which a temporary file belongs to nobody any more. */
 const ABANDONED_MS = 10 * 60_000;
+const READ_ATTEMPTS = 8;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -118,7 +119,7 @@ export class FileStore implements Store {
 
   async setNote(key: string, data: Uint8Array): Promise<void> {
     const { name, file } = await packNote(key, data);
-    await writeFile(this.named, name, file);
+    await unlessRefused(writeFile(this.named, name, file));
   }
 
   async notes(): Promise<readonly string[]> {
@@ -164,8 +165,15 @@ async function sizeOf(folder: FileSystemDirectoryHandle, name: string): Promise<
 }
 
 async function readFile(folder: FileSystemDirectoryHandle, name: string): Promise<Bytes | null> {
-  const file = await open(folder, name);
-  return file && new Uint8Array(await file.arrayBuffer());
+  for (let attempt = 1; ; attempt++) {
+    const file = await open(folder, name);
+    try {
+      return file && new Uint8Array(await file.arrayBuffer());
+    } catch (error) {
+      // Another tab has put a new one in its place meanwhile.
+      if (!isReplaced(error) || attempt === READ_ATTEMPTS) throw error;
+    }
+  }
 }
 
 async function open(folder: FileSystemDirectoryHandle, name: string): Promise<File | null> {

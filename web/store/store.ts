@@ -12,8 +12,8 @@ export interface StoredBlob {
 /**
  * Keeps contents by their sha256. It does not verify them: who reads a blob compares it (`download.ts`).
  *
- * Writing what does not fit rejects with a `QuotaExceededError`, writing what somebody else writes just
- * now with a `NoModificationAllowedError`; neither leaves anything behind.
+ * Writing a blob that does not fit rejects with a `QuotaExceededError`, writing one that somebody else writes
+ * just now with a `NoModificationAllowedError`; neither leaves anything behind.
  */
 export interface Store {
   readonly kind: "opfs" | "indexeddb" | "memory";
@@ -31,6 +31,7 @@ export interface Store {
   listPartial(): Promise<readonly StoredBlob[]>;
   /** A small named value: the last manifest of a URL, a choice made for an adapter. */
   note(key: string): Promise<Uint8Array<ArrayBuffer> | null>;
+  /** Keep a note if there is room for it; otherwise what there was may stay. */
   setNote(key: string, data: Uint8Array): Promise<void>;
   notes(): Promise<readonly string[]>;
   removeNote(key: string): Promise<void>;

@@ -78,7 +78,7 @@ describe("pieces that are streamed", () => {
   });
 
   it("end with the error of who uses them, and the download after it", async () => {
-    host.misbehave = (path) => (path === "f1" ? { slow: 50 } : {});
+    host.misbehave = (path) => (path === "f1" ? { slow: 500 } : {});
     const begun = performance.now();
     const streaming = streamPieces(
       files(3),
@@ -87,7 +87,7 @@ describe("pieces that are streamed", () => {
       listen().options,
     );
     await expect(streaming).rejects.toThrow("the device is lost");
-    expect(performance.now() - begun).toBeLessThan(450);
+    expect(performance.now() - begun).toBeLessThan(4000);
     expect(outstanding.now).toBe(0);
   });
 

@@ -44,11 +44,19 @@ export async function startHost(): Promise<Host> {
     const path = (request.url ?? "/").slice(1);
     const range = request.headers.range ?? null;
     busiest = Math.max(busiest, ++busy);
-    response.on("close", () => busy--);
+    let counted = true;
+    const done = () => {
+      if (counted) busy--;
+      counted = false;
+    };
+    response.on("close", done);
     host.asked.push({ path, range });
     const file = host.files.get(path);
-    if (!file) return void response.writeHead(404).end("no such file");
-    await answer(response, file, range, host.misbehave(path, host.asked.length));
+    if (!file) {
+      done();
+      return void response.writeHead(404).end("no such file");
+    }
+    await answer(response, file, range, host.misbehave(path, host.asked.length), done);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -73,8 +81,13 @@ async function answer(
   file: Uint8Array,
   range: string | null,
   how: Misbehaviour,
+  /** Called before the last bytes: who has them may ask for more before this host hears of it. */
+  done: () => void,
 ): Promise<void> {
-  if (how.status !== undefined) return void response.writeHead(how.status).end("not now");
+  if (how.status !== undefined) {
+    done();
+    return void response.writeHead(how.status).end("not now");
+  }
   const content = file.slice();
   if (how.flip !== undefined) content[how.flip] = (content[how.flip] ?? 0) ^ 1;
   const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(range ?? "") ?? [];
@@ -95,9 +108,13 @@ async function answer(
     response.write(body.subarray(0, how.cutAfter), () => response.destroy());
   } else if (how.slow !== undefined) {
     for (let at = 0; at < body.length && !response.destroyed; at += 1000) {
+      if (at + 1000 >= body.length) done();
       response.write(body.subarray(at, at + 1000));
       await wait(how.slow);
     }
     response.end();
-  } else response.end(body);
+  } else {
+    done();
+    response.end(body);
+  }
 }

@@ -26,10 +26,14 @@ export interface Origin {
   readonly root: FileSystemDirectoryHandle;
   /** Bytes that all files together may have. */
   quota: number;
+  /** Called when a file that was opened is about to be read. */
+  beforeRead: () => void;
   /** Handles and streams that nobody has closed yet. */
   readonly open: () => number;
   /** All files by their paths. */
   readonly files: () => ReadonlyMap<string, FileNode>;
+  /** Another tab puts a file there. */
+  readonly replace: (path: string, data: Bytes) => void;
 }
 
 export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}): Origin {
@@ -69,8 +73,16 @@ export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}):
       kind: "file",
       name,
       async getFile() {
-        const { data, modified } = node();
-        return new File([data], name, { lastModified: modified });
+        const opened = node();
+        const file = new File([opened.data], name, { lastModified: opened.modified });
+        const read = file.arrayBuffer.bind(file);
+        file.arrayBuffer = async () => {
+          origin.beforeRead();
+          // As Chromium does: what was opened is gone once another file has its name.
+          if (folder.files.get(name) !== opened) fail("NotReadableError");
+          return read();
+        };
+        return file;
       },
       ...(sync ? { createSyncAccessHandle: async () => access(node()) } : {}),
       createWritable: async () => writable(node()),
@@ -159,8 +171,14 @@ export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}):
   const origin: Origin = {
     root: directoryHandle(top),
     quota: Number.POSITIVE_INFINITY,
+    beforeRead: () => undefined,
     open: () => open,
     files: () => files(),
+    replace(path, data) {
+      const [folder = "", name = ""] = path.split("/");
+      const node = { data, modified: Date.now(), locked: false };
+      top.folders.get(folder)?.files.set(name, node);
+    },
   };
   return origin;
 }
