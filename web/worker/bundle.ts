@@ -10,9 +10,9 @@ import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
 
-/** Bytes of bundle.json, of a plan and of a shader at most. */
+/** Bytes of bundle.json at most, and of what is read whole: tokenizers are the largest of it. */
 const MAX_MANIFEST = 16 << 20;
-const MAX_TEXT = 8 << 20;
+const MAX_WHOLE = 64 << 20;
 
 /** Reads files of one bundle, from the store where they are there. */
 export class BundleFiles {
@@ -54,20 +54,19 @@ export class BundleFiles {
     const there = [...new Set(paths)].filter((path) => this.manifest.files.has(path));
     for (const path of there) {
       const bytes = this.manifest.files.get(path)?.bytes ?? 0;
-      if (bytes > MAX_TEXT) {
+      if (bytes > MAX_WHOLE) {
         throw new EdgewiseError(
           "bundle.size",
-          `The file ${path} has ${bytes} bytes; ${MAX_TEXT} are read at most.`,
+          `The file ${path} has ${bytes} bytes; ${MAX_WHOLE} are read at most.`,
         );
       }
     }
-    const found = await fetchAll(pieces(this.manifest, there, this.base), this.store, {
-      signal: this.signal,
-    });
+    const wanted = pieces(this.manifest, there, this.base);
+    const found = await fetchAll(wanted, this.store, { signal: this.signal });
     const contents = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const path of there) {
-      const data = found.get(this.manifest.files.get(path)?.sha256 ?? "");
-      if (data) contents.set(path, data);
+      const parts = wanted.filter((piece) => piece.path === path);
+      contents.set(path, joined(parts.flatMap(({ sha256 }) => found.get(sha256) ?? [])));
     }
     return contents;
   }
@@ -160,7 +159,11 @@ async function download(url: URL, signal: AbortSignal): Promise<Uint8Array> {
     }
     parts.push(part);
   }
-  const whole = new Uint8Array(size);
+  return joined(parts);
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
   let at = 0;
   for (const part of parts) {
     whole.set(part, at);
