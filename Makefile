@@ -58,7 +58,7 @@ packages:
 $(WEB): web/package-lock.json
 	@tools/ensure_packages.sh node
 	@echo "Installing what the web app is built with (once)"
-	@cd web && npm install --no-save --loglevel=error >/dev/null
+	@cd web && npm ci --loglevel=error >/dev/null
 	@touch $@
 
 # Built again when its sources or a locked version change.
