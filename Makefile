@@ -14,14 +14,14 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo web test test-full test-browser packages lint format bench clean
+.PHONY: help demo web test test-python test-web test-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
 	@echo "make web           build the chat app that edgewise serve hands out"
 	@echo "make test          the quick suite (minutes)"
-	@echo "make test-browser  the tests in Chromium"
+	@echo "make test-web      of it, the tests of web/, most of them in Chromium"
 	@echo "make test-full     every test at its full count, with the torch reference and Chromium"
 	@echo "make lint          ruff, mypy, Biome and TypeScript"
 	@echo "make format        let ruff and Biome rewrite the sources"
@@ -54,7 +54,6 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 packages:
 	@tools/ensure_packages.sh
 
-# Not `npm ci`: it refuses a lock without the optional builds for platforms that had none yet.
 $(WEB): web/package-lock.json
 	@tools/ensure_packages.sh node
 	@echo "Installing what the web app is built with (once)"
@@ -85,16 +84,19 @@ demo: $(DEMO)/bundle.json $(APP)
 	@$(BIN)/edgewise chat $(DEMO)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
+# Side by side: either leaves a core idle most of the time.
 test: $(VENV)/ready.stamp $(SHADERS) $(WEB) packages
-	$(BIN)/python -m pytest
-	cd web && npm test --silent
+	@$(MAKE) --no-print-directory --jobs=2 test-python test-web
 
-test-browser: $(VENV)/ready.stamp $(WEB) packages
+test-python: $(VENV)/ready.stamp $(SHADERS) packages
+	$(BIN)/python -m pytest
+
+test-web: $(VENV)/ready.stamp $(WEB) packages
+	cd web && npm test --silent
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
-test-full: $(VENV)/full.stamp $(SHADERS) packages test-browser
+test-full: $(VENV)/full.stamp $(SHADERS) packages test-web
 	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
-	cd web && npm test --silent
 
 lint: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff check $(NAMES)
