@@ -77,18 +77,26 @@ describe("pieces that are streamed", () => {
     expect(outstanding.now).toBe(0);
   });
 
-  it("end with the error of who uses them, and the download after it", async () => {
+  it("end with the error of who uses them, once the download after it is put away", async () => {
     host.misbehave = (path) => (path === "f1" ? { slow: 500 } : {});
+    const store = await FileStore.open(makeOrigin().root);
+    const pieces = files(3);
+    const heard = listen();
     const begun = performance.now();
     const streaming = streamPieces(
-      files(3),
-      new MemoryStore(),
-      () => Promise.reject(new Error("the device is lost")),
-      listen().options,
+      pieces,
+      store,
+      async () => {
+        await expect.poll(() => heard.network).toBeGreaterThan(SIZE);
+        throw new Error("the device is lost");
+      },
+      heard.options,
     );
     await expect(streaming).rejects.toThrow("the device is lost");
     expect(performance.now() - begun).toBeLessThan(4000);
     expect(outstanding.now).toBe(0);
+    const kept = await store.listPartial();
+    expect(kept.map(({ sha256 }) => sha256)).toEqual([pieces[1]?.sha256]);
   });
 
   it("end when they are cancelled, also where all are kept", async () => {
