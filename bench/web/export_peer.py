@@ -8,6 +8,7 @@ their own. Writes PEER/models/small.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def main(checkpoint: Path, peer: Path) -> None:
         command = [sys.executable, "-m", BUILDER, "-i", str(checkpoint), "-o", made, "-c", made]
         subprocess.run([*command, *OPTIONS], check=True)
         model = onnx.load(str(Path(made) / "model.onnx"))
-    head_dim = 64
+    head_dim = json.loads((checkpoint / "config.json").read_text())["head_dim"]
     for value in [*model.graph.input, *model.graph.output]:
         for dim in value.type.tensor_type.shape.dim:
             # transformers.js takes a dimension it has no number for as zero.

@@ -1,20 +1,25 @@
 /** edgewise in a page: `measure` loads a bundle and times prompts and answers. */
+import { prompt, STARTING } from "./prompt.mjs";
+
 const opened = performance.now();
 
-/** Token ids that no two prompts share, so that nothing is found in a cache. */
-function prompt(length, salt) {
-  return Array.from({ length }, (_, i) => 5 + ((i * 7 + salt * 131) % 900));
+/** What an answer of `maxTokens` took, seen from the page; the first token as the worker saw it. */
+async function answer(engine, tokens, maxTokens) {
+  const started = performance.now();
+  const { timings } = await engine.generate(tokens, { maxTokens, temperature: 0, ignoreEos: true })
+    .completion;
+  const answerMs = performance.now() - started;
+  const restMs = answerMs - timings.ttftMs;
+  return {
+    answerMs,
+    ttftMs: timings.ttftMs,
+    prefill: (tokens.length / timings.ttftMs) * 1000,
+    decode: maxTokens > 1 ? ((maxTokens - 1) / restMs) * 1000 : null,
+  };
 }
 
-async function generate(engine, tokens, maxTokens) {
-  const options = { maxTokens, temperature: 0, ignoreEos: true };
-  const generation = engine.generate(tokens, options);
-  for await (const _ of generation);
-  return generation.completion;
-}
-
-globalThis.measure = async (url, { program, bursts, rounds, promptTokens, answerTokens }) => {
-  const { Engine } = await import("/library/index.js");
+/** Milliseconds of every phase of loading. */
+function watch() {
   const phases = {};
   let phase = "";
   let since = performance.now();
@@ -25,39 +30,41 @@ globalThis.measure = async (url, { program, bursts, rounds, promptTokens, answer
     phase = progress.phase;
     since = now;
   };
+  return { phases, onProgress };
+}
+
+/** @param speeds what to ask; null for loading alone. */
+globalThis.measure = async (url, { program, speeds }) => {
+  const { phases, onProgress } = watch();
+  const { Engine } = await import("/library/index.js");
   const load = (more = {}) => Engine.load(url, { ...(program && { program }), ...more });
   const started = performance.now();
   let engine = await load({ onProgress });
   const loadMs = performance.now() - started;
-  await generate(engine, prompt(16, 0), 1);
+  await answer(engine, prompt(STARTING, 0), 1);
   const firstTokenMs = performance.now() - opened;
-  const { info } = engine;
-  const prefill = [];
-  for (let i = 0; i < rounds; i++) {
-    const { timings } = await generate(engine, prompt(promptTokens, 1 + i), 1);
-    prefill.push(timings.prefillTokensPerSecond);
-  }
-  const decode = {};
-  for (const k of bursts) {
-    await engine.close();
-    engine = await load({ maxBurst: k });
-    decode[k] = [];
-    for (let i = 0; i < rounds; i++) {
-      const { timings } = await generate(engine, prompt(32, 100 + i), answerTokens);
-      decode[k].push(timings.decodeTokensPerSecond);
-    }
-  }
-  const stats = await engine.stats();
-  await engine.close();
-  return {
-    program: info.program,
-    adapter: info.adapter,
-    memory: info.memory,
+  const found = {
+    program: engine.info.program,
+    adapter: engine.info.adapter,
+    memory: engine.info.memory,
     loadMs,
     firstTokenMs,
     phases,
-    prefill,
-    decode,
-    loaderPeakBytes: stats.loaderPeakBytes,
   };
+  if (speeds) {
+    const { promptTokens, answerTokens, burstTokens, bursts } = speeds;
+    await answer(engine, prompt(promptTokens, 1), 2); // what the first of its kind costs more
+    Object.assign(found, await answer(engine, prompt(promptTokens, 2), answerTokens), {
+      loaderPeakBytes: (await engine.stats()).loaderPeakBytes,
+      bursts: {},
+    });
+    for (const k of bursts) {
+      await engine.close();
+      engine = await load({ maxBurst: k });
+      await answer(engine, prompt(STARTING, 3), 2);
+      found.bursts[k] = (await answer(engine, prompt(promptTokens, 4), burstTokens)).decode;
+    }
+  }
+  await engine.close();
+  return found;
 };

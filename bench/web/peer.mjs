@@ -1,49 +1,68 @@
 /** transformers.js in a page: `measure` loads an ONNX model and times prompts and answers. */
+import { prompt, STARTING } from "./prompt.mjs";
+
+const LIBRARY = "/peer/node_modules/@huggingface/transformers/dist/transformers.min.js";
+const WASM = "/peer/node_modules/onnxruntime-web/dist/";
 const opened = performance.now();
 
-function prompt(length, salt) {
-  return Array.from({ length }, (_, i) => BigInt(5 + ((i * 7 + salt * 131) % 900)));
-}
-
-globalThis.measure = async (name, { rounds, promptTokens, answerTokens }) => {
-  const library = await import("/peer/node_modules/@huggingface/transformers/dist/transformers.min.js");
-  const { AutoModelForCausalLM, Tensor, env } = library;
+/** @param speeds what to ask; null for loading alone. */
+globalThis.measure = async (name, { speeds }) => {
+  const started = performance.now();
+  const { AutoModelForCausalLM, AutoTokenizer, Tensor, env } = await import(LIBRARY);
   env.allowRemoteModels = false;
   env.allowLocalModels = true;
   env.localModelPath = "/peer/models/";
-  env.backends.onnx.wasm.wasmPaths = "/peer/node_modules/onnxruntime-web/dist/";
-  const started = performance.now();
-  const options = { device: "webgpu", dtype: "q4", use_external_data_format: true };
-  const model = await AutoModelForCausalLM.from_pretrained(name, options);
-  const loadMs = performance.now() - started;
+  env.backends.onnx.wasm.wasmPaths = WASM;
+  const loading = performance.now();
+  const [model] = await Promise.all([
+    AutoModelForCausalLM.from_pretrained(name, {
+      device: "webgpu",
+      dtype: "q4",
+      use_external_data_format: true,
+    }),
+    AutoTokenizer.from_pretrained(name),
+  ]);
+  const loadMs = performance.now() - loading;
 
-  /** Milliseconds from the call to each token. */
-  async function generate(ids, tokens) {
+  /** What an answer of `count` tokens took. */
+  async function answer(tokens, count) {
     const times = [];
-    const shape = [1, ids.length];
+    const shape = [1, tokens.length];
     const start = performance.now();
     await model.generate({
-      input_ids: new Tensor("int64", BigInt64Array.from(ids), shape),
-      attention_mask: new Tensor("int64", new BigInt64Array(ids.length).fill(1n), shape),
-      max_new_tokens: tokens,
-      min_new_tokens: tokens,
+      input_ids: new Tensor("int64", BigInt64Array.from(tokens, BigInt), shape),
+      attention_mask: new Tensor("int64", new BigInt64Array(tokens.length).fill(1n), shape),
+      max_new_tokens: count,
+      min_new_tokens: count,
       do_sample: false,
       eos_token_id: -1,
-      // The first call brings the prompt itself.
       streamer: { put: () => times.push(performance.now() - start), end: () => {} },
     });
-    return times.slice(1);
+    const answerMs = performance.now() - start;
+    times.shift(); // the first call brings the prompt itself
+    if (times.length !== count) throw new Error(`${times.length} tokens instead of ${count}`);
+    const ttftMs = times[0];
+    return {
+      answerMs,
+      ttftMs,
+      prefill: (tokens.length / ttftMs) * 1000,
+      decode: count > 1 ? ((count - 1) / (times.at(-1) - ttftMs)) * 1000 : null,
+    };
   }
 
-  await generate(prompt(16, 0), 1);
-  const firstTokenMs = performance.now() - opened;
-  const prefill = [];
-  const decode = [];
-  for (let i = 0; i < rounds; i++) {
-    const [first] = await generate(prompt(promptTokens, 1 + i), 1);
-    prefill.push((promptTokens / first) * 1000);
-    const times = await generate(prompt(32, 100 + i), answerTokens);
-    decode.push(((times.length - 1) / (times.at(-1) - times[0])) * 1000);
-  }
-  return { loadMs, firstTokenMs, prefill, decode: { 1: decode } };
+  await answer(prompt(STARTING, 0), 1);
+  const found = {
+    adapter: await adapter(),
+    importMs: loading - started,
+    loadMs,
+    firstTokenMs: performance.now() - opened,
+  };
+  if (!speeds) return found;
+  await answer(prompt(speeds.promptTokens, 1), 2); // what the first of its kind costs more
+  return { ...found, ...(await answer(prompt(speeds.promptTokens, 2), speeds.answerTokens)) };
 };
+
+async function adapter() {
+  const { info } = await navigator.gpu.requestAdapter();
+  return { name: info.description || info.device, vendor: info.vendor };
+}
