@@ -211,7 +211,7 @@ describe("a host", () => {
     ["a range", RANGE],
   ])("that sends more than %s has is not listened to", async (_, range) => {
     const piece = publish(host, "a", DATA, range);
-    host.misbehave = () => ({ extra: 10, slow: 1 });
+    host.misbehave = () => ({ extra: 900, slow: 1 });
     await expect(fetchPiece(piece, store, listen().options)).rejects.toEqual(coded("bundle.size"));
     expect(ranges()).toHaveLength(1);
     expect([...origin.files().keys()]).toEqual([]);

@@ -4,6 +4,9 @@ import { createServer, type ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 
+/** Bytes a slow host sends at a time; pieces are no multiple of it. */
+const STEP = 700;
+
 export interface Misbehaviour {
   /** The connection breaks after so many bytes of the body. */
   readonly cutAfter?: number;
@@ -16,7 +19,7 @@ export interface Misbehaviour {
   readonly contentRange?: string;
   readonly status?: number;
   readonly gzip?: boolean;
-  /** Milliseconds between 1,000 bytes and the next. */
+  /** Milliseconds between 700 bytes and the next. */
   readonly slow?: number;
 }
 
@@ -107,9 +110,9 @@ async function answer(
   if (how.cutAfter !== undefined) {
     response.write(body.subarray(0, how.cutAfter), () => response.destroy());
   } else if (how.slow !== undefined) {
-    for (let at = 0; at < body.length && !response.destroyed; at += 1000) {
-      if (at + 1000 >= body.length) done();
-      response.write(body.subarray(at, at + 1000));
+    for (let at = 0; at < body.length && !response.destroyed; at += STEP) {
+      if (at + STEP >= body.length) done();
+      response.write(body.subarray(at, at + STEP));
       await wait(how.slow);
     }
     response.end();
