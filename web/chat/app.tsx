@@ -1,155 +1,145 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Engine } from "../client/index.ts";
-import type { AdapterReport, Warning } from "../client/types.ts";
+import { useEffect, useState } from "preact/hooks";
+import { currentOf, listed } from "./book.ts";
+import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
 import { Header } from "./components/header.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
+import { Log } from "./components/log.tsx";
 import { MessageView } from "./components/message.tsx";
 import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
-import { ModelHost, type ModelState } from "./model.ts";
-import { offers as askForOffers, type Offer } from "./offers.ts";
-import { useTheme } from "./theme.ts";
-import { useChat } from "./use-chat.ts";
-
-const LAST_MODEL = "edgewise.model";
+import { exported, save } from "./export.ts";
+import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
+import { spoken } from "./markdown.ts";
+import { modelDefaults } from "./storage.ts";
 
 export function App() {
-  const chat = useChat();
+  const [state, chat] = useChat();
+  const models = useModels();
   const [theme, switchTheme] = useTheme();
-  const [adapter, setAdapter] = useState<AdapterReport | null>(null);
-  const [offers, setOffers] = useState<readonly Offer[] | null>(null);
-  const [model, setModel] = useState<ModelState>({ kind: "none" });
-  const [warnings, setWarnings] = useState<readonly Warning[]>([]);
   const [drawer, setDrawer] = useState(false);
   const [settings, setSettings] = useState(false);
-  const host = useRef<ModelHost | null>(null);
-  host.current ??= new ModelHost({
-    onState: setModel,
-    onWarning: (warning) =>
-      setWarnings((all) => [...all.filter(({ code }) => code !== warning.code), warning]),
+  const { model } = models;
+  const engine = model.kind === "ready" && model.status !== "failed" ? model.engine : null;
+  const offer = model.kind === "none" ? null : model.offer;
+  const maxTokens = useMaxTokens(model.kind === "ready" ? model.offer : null);
+
+  const conversation = currentOf(state.book);
+  const writing = state.writing.get(conversation.id);
+  const failure = state.failures.get(conversation.id) ?? null;
+  const messages = writing ? [...conversation.messages, writing.message] : conversation.messages;
+  const idle = engine !== null && writing === undefined;
+
+  const edit = useStable((id: string, text: string) => {
+    if (engine) void chat.edit(engine, id, text, maxTokens);
   });
+  const regenerate = useStable(() => {
+    if (engine) void chat.regenerate(engine, maxTokens);
+  });
+  const closeDrawer = useStable(() => setDrawer(false));
+  const load = useStable((chosen: Parameters<typeof models.load>[0]) => {
+    chat.stopAll();
+    models.load(chosen);
+  });
+  useEscape(writing ? chat.stop : null);
+  const warnings = state.unkept ? [...models.warnings, state.unkept] : models.warnings;
 
-  const load = (offer: Offer) => {
-    localStorage.setItem(LAST_MODEL, offer.url);
-    setWarnings([]);
-    void host.current?.load(offer);
-  };
-
-  useEffect(() => {
-    void Engine.probe().then(async (report) => {
-      setAdapter(report);
-      const { offers: found } = await askForOffers();
-      setOffers(found);
-      const last = found.find(({ url }) => url === localStorage.getItem(LAST_MODEL));
-      if (report.available && last) load(last);
-    });
-  }, []);
-
-  const engine = model.kind === "ready" ? model.engine : null;
-  const ready = model.kind === "ready" && model.status !== "failed";
-  const busy = chat.writing !== null;
-  const { messages } = chat.current;
   return (
     <div class="app">
-      <a class="skip" href="#prompt">
+      <a class="skip" href="#message">
         Skip to the message
       </a>
       <Sidebar
-        conversations={chat.conversations}
-        current={chat.current.id}
+        book={state.book}
         open={drawer}
-        onClose={() => setDrawer(false)}
-        onNew={() => {
+        onClose={closeDrawer}
+        onNew={useStable(() => {
           chat.begin();
           setDrawer(false);
-        }}
-        onPick={(id) => {
+        })}
+        onPick={useStable((id: string) => {
           chat.pick(id);
           setDrawer(false);
-        }}
-        onRename={(id, title) => chat.change(id, { title })}
+        })}
+        onRename={chat.rename}
         onRemove={chat.remove}
-        onExport={() => download(chat.conversations)}
       />
-      <div class="page">
+      <div class="page" inert={drawer}>
         <Header
-          offers={offers ?? []}
+          offers={models.offers?.offers ?? NONE}
+          kept={models.kept}
           model={model}
-          adapter={adapter}
+          adapter={models.adapter}
           theme={theme}
-          onMenu={() => setDrawer(!drawer)}
+          drawer={drawer}
+          onMenu={useStable(() => setDrawer(true))}
           onPick={load}
-          onSettings={() => setSettings(true)}
+          onSettings={useStable(() => setSettings(true))}
           onTheme={switchTheme}
         />
         <main>
-          <Log>
+          <Log conversation={conversation.id}>
             {messages.map((message, i) => (
               <MessageView
                 key={message.id}
                 message={message}
-                streaming={chat.writing === message.id}
-                busy={busy || !ready}
+                streaming={writing?.message.id === message.id}
+                idle={idle}
                 last={i === messages.length - 1}
-                onEdit={(id, text) => engine && chat.edit(engine, id, text)}
-                onRegenerate={(id) => engine && chat.regenerate(engine, id)}
+                onEdit={edit}
+                onRegenerate={regenerate}
               />
             ))}
-            {messages.length === 0 && ready && (
-              <p class="hello">The model is ready. What you write stays on this device.</p>
+            {messages.length === 0 && engine && (
+              <div class="hello">
+                <h1>What is on your mind?</h1>
+                <p>{engine.info.name} runs on this device. What you write stays here.</p>
+              </div>
             )}
-            {model.kind !== "ready" && (
+            {!engine && (
               <LoadPanel
                 model={model}
-                offers={offers}
-                adapter={adapter}
+                offers={models.offers}
+                kept={models.kept}
+                adapter={models.adapter}
                 onLoad={load}
-                onCancel={() => host.current?.cancel()}
+                onCancel={models.cancel}
+                onAskAgain={models.askAgain}
               />
             )}
           </Log>
         </main>
         <div class="below">
-          {warnings.map((warning) => (
-            <p class="banner" key={warning.code} data-testid="warning">
-              {warning.message} {warning.remedy}
-              <button
-                type="button"
-                class="icon small"
-                aria-label="Dismiss"
-                onClick={() => setWarnings(warnings.filter((other) => other !== warning))}
-              >
-                ×
-              </button>
-            </p>
-          ))}
-          {chat.failure && (
-            <p class="banner bad" role="alert" data-testid="error">
-              {chat.failure.message} {chat.failure.remedy}
-              <button type="button" class="icon small" aria-label="Dismiss" onClick={chat.dismiss}>
-                ×
-              </button>
-            </p>
-          )}
-          <div id="prompt">
-            <Composer
-              ready={ready}
-              busy={busy}
-              conversation={chat.current.id}
-              onSend={(text) => engine && chat.send(engine, text)}
-              onStop={chat.stop}
-            />
-          </div>
+          <Banners
+            failure={failure}
+            warnings={warnings}
+            removed={state.removed}
+            onRetry={idle ? regenerate : null}
+            onDismissFailure={() => chat.dismiss("failure")}
+            onDismissWarning={(warning) =>
+              warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)
+            }
+            onUndo={chat.undo}
+            onDismissRemoved={() => chat.dismiss("removed")}
+          />
+          <Composer
+            ready={engine !== null}
+            busy={writing !== undefined}
+            conversation={conversation.id}
+            onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
+            onStop={chat.stop}
+          />
         </div>
       </div>
-      <p class="hidden" aria-live="polite">
-        {chat.finished}
-      </p>
+      <Announcer text={state.finished} />
       {settings && (
         <SettingsDialog
-          conversation={chat.current}
-          onChange={(changes) => chat.change(chat.current.id, changes)}
+          key={conversation.id}
+          conversation={conversation}
+          offer={offer}
+          onChange={chat.configure}
+          onExport={() => save(exported(listed(state.book)), "edgewise-conversations.json")}
+          onStorage={models.look}
           onClose={() => setSettings(false)}
         />
       )}
@@ -157,33 +147,39 @@ export function App() {
   );
 }
 
-/** The messages; stays at the end while it grows, unless a person scrolled up. */
-function Log({ children }: { readonly children: preact.ComponentChildren }) {
-  const log = useRef<HTMLDivElement>(null);
-  const atEnd = useRef(true);
-  useEffect(() => {
-    const element = log.current;
-    if (element && atEnd.current) element.scrollTop = element.scrollHeight;
-  });
+const NONE: readonly never[] = [];
+
+/** Reads a finished answer to who cannot see it; not each of its words as it comes. */
+function Announcer({ text }: { readonly text: string }) {
+  const [said, setSaid] = useState("");
+  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
   return (
-    <div
-      class="log"
-      ref={log}
-      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
-        atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
-      }}
-    >
-      {children}
-    </div>
+    <p class="hidden" aria-live="polite">
+      {said}
+    </p>
   );
 }
 
-function download(conversations: readonly unknown[]): void {
-  const text = JSON.stringify({ version: 1, conversations }, null, 1);
-  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = "edgewise-conversations.json";
-  link.click();
-  URL.revokeObjectURL(url);
+/** How long the model says an answer may be. */
+function useMaxTokens(offer: Parameters<typeof modelDefaults>[0] | null): number | undefined {
+  const [most, setMost] = useState<number | undefined>(undefined);
+  useEffect(() => {
+    setMost(undefined);
+    if (offer) void modelDefaults(offer).then((found) => setMost(found?.maxTokens));
+  }, [offer]);
+  return most;
+}
+
+/** Calls `act` on Escape, wherever the focus is, unless something else there uses it. */
+function useEscape(act: (() => void) | null): void {
+  useEffect(() => {
+    if (!act) return;
+    const onKey = (event: KeyboardEvent) => {
+      const taken =
+        event.target instanceof Element && event.target.closest("dialog, .editing, nav");
+      if (event.key === "Escape" && !taken) act();
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [act]);
 }

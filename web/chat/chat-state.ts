@@ -54,7 +54,7 @@ export interface ChatOptions {
 export type Chat = ReturnType<typeof createChat>;
 
 /** Tokens of an answer where neither the person nor the model says otherwise. */
-const MAX_TOKENS = 1024;
+export const MAX_TOKENS = 1024;
 
 /** What there is of an answer is kept this often, in milliseconds: pages get closed. */
 const KEEP_EVERY = 1000;
@@ -119,7 +119,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const ours = () => state.writing.get(id)?.generation === generation;
     const failures = without(state.failures, id);
     const writing = new Map(state.writing).set(id, { message, generation });
-    set({ book: change(id, () => asked), failures, writing, finished: "" });
+    set({ book: change(id, () => asked), failures, writing, finished: "", removed: null });
     let kept = now();
     let failure: Failure | null = null;
     try {
@@ -156,7 +156,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
         unkept(error);
       }
     },
-    begin: () => set({ book: books.begin(state.book, now()), finished: "" }),
+    begin: () => set({ book: books.begin(state.book, now()), finished: "", removed: null }),
     pick: (id: string) => set({ book: books.pick(state.book, id), finished: "" }),
     rename: (id: string, title: string) => set({ book: change(id, (one) => ({ ...one, title })) }),
     configure: (changes: Partial<Pick<Conversation, "system" | "settings">>) =>

@@ -1,15 +1,10 @@
 /** The model that is loaded, or on its way: what the page shows of it. */
 
-import { EdgewiseError, Engine } from "../client/index.ts";
-import type { AdapterReport, EngineStatus, LoadProgress, Warning } from "../client/types.ts";
+import { Engine } from "../client/index.ts";
+import type { EngineStatus, LoadProgress, Warning } from "../client/types.ts";
+import { type Failure, failureOf } from "./failure.ts";
 import { Speed } from "./format.ts";
 import type { Offer } from "./offers.ts";
-
-export interface Failure {
-  readonly code: string;
-  readonly message: string;
-  readonly remedy: string;
-}
 
 export type ModelState =
   | { readonly kind: "none" }
@@ -28,81 +23,75 @@ export type ModelState =
       readonly status: EngineStatus;
     };
 
-/** What an error tells a person. */
-export function failureOf(error: unknown): Failure {
-  const { code, message, remedy } = EdgewiseError.from(error, "internal", "Something went wrong");
-  return { code, message, remedy };
-}
-
 export interface ModelEvents {
   readonly onState: (state: ModelState) => void;
   readonly onWarning: (warning: Warning) => void;
 }
 
-/** Loads one model at a time; loading another ends the one before. */
-export class ModelHost {
-  private readonly events: ModelEvents;
-  private aborting: AbortController | null = null;
-  private engine: Engine | null = null;
+export interface ModelHost {
+  /** Load a model; loading another ends the one before. */
+  load(offer: Offer): Promise<void>;
+  /** Stop loading; what has been downloaded is kept. */
+  cancel(): void;
+}
 
-  constructor(events: ModelEvents) {
-    this.events = events;
-  }
+/** Holds one model at a time. */
+export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost {
+  let aborting: AbortController | null = null;
+  let engine: Engine | null = null;
 
-  async load(offer: Offer): Promise<void> {
-    this.cancel();
-    await this.engine?.close();
-    this.engine = null;
-    const aborting = new AbortController();
-    this.aborting = aborting;
+  const load = async (offer: Offer) => {
+    aborting?.abort();
+    const mine = new AbortController();
+    aborting = mine;
     const show = (state: ModelState) => {
-      if (this.aborting === aborting) this.events.onState(state);
+      if (aborting === mine) onState(state);
     };
     const speed = new Speed();
     show({ kind: "loading", offer, progress: null, speed: 0 });
+    const before = engine;
+    engine = null;
+    await before?.close();
     try {
-      const engine = await Engine.load(offer.url, {
-        signal: aborting.signal,
-        onWarning: this.events.onWarning,
+      const loaded = await Engine.load(offer.url, {
+        signal: mine.signal,
+        onWarning: (warning) => {
+          if (aborting === mine) onWarning(warning);
+        },
         onProgress: (progress) => {
           const fetched = progress.phase === "weights" ? progress.done - progress.cached : 0;
-          const grown = speed.add(fetched, performance.now());
-          show({ kind: "loading", offer, progress, speed: grown });
+          show({ kind: "loading", offer, progress, speed: speed.add(fetched, performance.now()) });
         },
         onStatus: (status) => {
-          if (this.engine) show({ kind: "ready", offer, engine: this.engine, status });
+          if (engine) show({ kind: "ready", offer, engine, status });
         },
       });
-      if (this.aborting !== aborting) return void engine.close();
-      this.engine = engine;
-      show({ kind: "ready", offer, engine, status: "ready" });
+      if (aborting !== mine) return await loaded.close();
+      engine = loaded;
+      show({ kind: "ready", offer, engine: loaded, status: "ready" });
+      const told = WHERE_KEPT[loaded.info.storage];
+      if (told) onWarning(told);
     } catch (error) {
       const failure = failureOf(error);
       if (failure.code === "load.aborted") show({ kind: "none" });
       else show({ kind: "failed", offer, failure });
     }
-  }
+  };
 
-  /** Stop loading; what has been downloaded is kept. */
-  cancel(): void {
-    this.aborting?.abort();
-  }
+  return { load, cancel: () => aborting?.abort() };
 }
 
-/** In a sentence, what WebGPU lacks here; empty where nothing is missing. */
-export function whyNot(report: AdapterReport): string {
-  return report.available ? "" : report.reason;
-}
-
-/** How WebGPU is had in this browser. */
-export function howToGetWebGpu(userAgent: string): string {
-  if (/iPhone|iPad/.test(userAgent)) return "Update to iOS 26 or newer, whose Safari has WebGPU.";
-  if (/Firefox/.test(userAgent)) {
-    return "Use Firefox 141 or newer on Windows or macOS, or Chrome or Edge 121 or newer.";
-  }
-  if (/Safari/.test(userAgent) && !/Chrome/.test(userAgent)) {
-    return "Update to Safari 26 or newer, or use Chrome or Edge.";
-  }
-  if (/Android/.test(userAgent)) return "Use Chrome 121 or newer on Android 12 or newer.";
-  return "Use Chrome or Edge 121 or newer, and turn hardware acceleration on in its settings.";
-}
+/** What a person should know of where weights are kept. */
+const WHERE_KEPT: Readonly<Record<Engine["info"]["storage"], Warning | null>> = {
+  opfs: null,
+  indexeddb: {
+    code: "store.indexeddb",
+    message: "This browser keeps models in IndexedDB, which is slower to load from.",
+    remedy: "",
+  },
+  memory: {
+    code: "store.memory",
+    message: "This browser keeps nothing for this page: the model is downloaded again next time.",
+    remedy: "Leave private browsing, or allow this page to keep data.",
+  },
+};

@@ -1,28 +1,33 @@
 /** Which models the host offers, remembered for when it cannot be reached. */
 
+import { prefer, preference } from "./preferences.ts";
+
 export interface Offer {
   readonly name: string;
   readonly url: string;
   readonly family: string;
   readonly quant: string;
+  /** Most tokens of a conversation. */
   readonly context: number;
   /** Bytes to download by program. */
   readonly bytes: Readonly<Record<string, number>>;
 }
 
-const REMEMBERED = "edgewise.offers";
+export interface Offers {
+  readonly offers: readonly Offer[];
+  /** Whether the host said so just now. */
+  readonly fresh: boolean;
+}
 
 /** The host's list; offline the one it gave last. Empty where there is neither. */
-export async function offers(): Promise<{
-  readonly offers: readonly Offer[];
-  readonly fresh: boolean;
-}> {
+export async function askForOffers(): Promise<Offers> {
   try {
     const response = await fetch("/api/bundles", { cache: "no-cache" });
     if (!response.ok) throw new Error(`the host answered ${response.status}`);
-    const found = read(await response.json());
-    localStorage.setItem(REMEMBERED, JSON.stringify(found));
-    return { offers: found, fresh: true };
+    const text = await response.text();
+    const offers = readOffers(text);
+    prefer("edgewise.offers", text);
+    return { offers, fresh: true };
   } catch {
     return { offers: remembered(), fresh: false };
   }
@@ -30,31 +35,40 @@ export async function offers(): Promise<{
 
 function remembered(): readonly Offer[] {
   try {
-    return read({ bundles: JSON.parse(localStorage.getItem(REMEMBERED) ?? "[]") });
+    return readOffers(preference("edgewise.offers") ?? "{}");
   } catch {
     return [];
   }
 }
 
-function read(json: unknown): readonly Offer[] {
+/**
+ * The models of a host's answer; what is no model of this host is left out.
+ *
+ * @throws SyntaxError for what is no JSON.
+ */
+export function readOffers(text: string): readonly Offer[] {
+  const json: unknown = JSON.parse(text);
   const listed: unknown =
     typeof json === "object" && json !== null && "bundles" in json ? json.bundles : [];
   return Array.isArray(listed) ? listed.filter(isOffer) : [];
 }
 
 function isOffer(value: unknown): value is Offer {
-  const offer = value as Partial<Offer> | null;
+  if (typeof value !== "object" || value === null) return false;
+  const { name, url, family, quant, context, bytes } = value as Partial<Offer>;
   return (
-    typeof offer === "object" &&
-    typeof offer?.name === "string" &&
-    typeof offer.url === "string" &&
-    offer.url.startsWith("/bundles/") &&
-    typeof offer.bytes === "object"
+    [name, family, quant].every((text) => typeof text === "string") &&
+    typeof url === "string" &&
+    url.startsWith("/bundles/") &&
+    typeof context === "number" &&
+    typeof bytes === "object" &&
+    bytes !== null &&
+    Object.values(bytes).every((count) => typeof count === "number")
   );
 }
 
 /** Bytes of the smallest download a model can come to. */
-export function downloadBytes(offer: Offer): number {
-  const sizes = Object.values(offer.bytes);
+export function downloadBytes({ bytes }: Offer): number {
+  const sizes = Object.values(bytes);
   return sizes.length > 0 ? Math.min(...sizes) : 0;
 }

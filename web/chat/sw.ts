@@ -1,15 +1,23 @@
 /**
  * Keeps the app for offline use: what was built, under a name that changes with it. Bundles are not
  * its business (the engine keeps weights itself), nor is the host's list of them.
+ *
+ * A new version waits until the pages of the old one are closed, so that none loses files it has yet
+ * to load.
  */
 
-/** URLs of the app, put in by the build. */
+/** URLs of the app and a hash of what they hold, put in by the build. */
 declare const __PRECACHE__: readonly string[];
+declare const __REVISION__: string;
 // The compiler takes every file's global for a window.
 const worker = self as unknown as ServiceWorkerGlobalScope;
 
 const PREFIX = "edgewise-app-";
-const NAME = PREFIX + hash(__PRECACHE__.join("\n"));
+const NAME = PREFIX + __REVISION__;
+/** Pages that the host alone has. */
+const HOSTED = /^\/(?:api|bundles|selftest)(?:\/|$)/;
+/** The host is waited for this long before the app opens from what is kept, in milliseconds. */
+const PATIENCE = 3000;
 
 worker.addEventListener("install", (event) => {
   event.waitUntil(
@@ -17,8 +25,7 @@ worker.addEventListener("install", (event) => {
       .open(NAME)
       .then((cache) =>
         cache.addAll(__PRECACHE__.map((url) => new Request(url, { cache: "reload" }))),
-      )
-      .then(() => worker.skipWaiting()),
+      ),
   );
 });
 
@@ -37,30 +44,27 @@ worker.addEventListener("fetch", (event) => {
   const { origin, pathname } = new URL(request.url);
   if (request.method !== "GET" || origin !== worker.location.origin) return;
   if (pathname.startsWith("/assets/")) event.respondWith(keptFirst(request));
-  else if (pathname === "/" || __PRECACHE__.includes(pathname)) {
-    event.respondWith(networkFirst(request));
-  }
+  else if (HOSTED.test(pathname)) return;
+  else if (request.mode === "navigate") event.respondWith(networkFirst(request, "/"));
+  else if (__PRECACHE__.includes(pathname)) event.respondWith(networkFirst(request, pathname));
 });
 
+/** For files whose names change with what they hold. */
 async function keptFirst(request: Request): Promise<Response> {
-  return (await caches.match(request)) ?? fetch(request);
+  return (await kept(request.url)) ?? fetch(request);
 }
 
-async function networkFirst(request: Request): Promise<Response> {
+async function networkFirst(request: Request, url: string): Promise<Response> {
+  const known = await kept(url);
+  if (!known) return fetch(request);
   try {
-    return await fetch(request);
-  } catch (error) {
-    const kept = await caches.match(request, { ignoreSearch: true });
-    if (kept) return kept;
-    throw error;
+    const response = await fetch(request, { signal: AbortSignal.timeout(PATIENCE) });
+    return response.status < 500 ? response : known;
+  } catch {
+    return known;
   }
 }
 
-/** A short name for a list of hashed file names (FNV-1a, 32 bits). */
-function hash(text: string): string {
-  let value = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) {
-    value = Math.imul(value ^ text.charCodeAt(i), 0x01000193) >>> 0;
-  }
-  return value.toString(16);
+async function kept(url: string): Promise<Response | undefined> {
+  return (await caches.open(NAME)).match(url, { ignoreVary: true });
 }

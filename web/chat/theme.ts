@@ -1,34 +1,40 @@
-import { useEffect, useState } from "preact/hooks";
+/** The theme: the system's until a person chooses the other one. */
 
-type Theme = "light" | "dark";
-const KEY = "edgewise.theme";
+import { prefer, preference } from "./preferences.ts";
+
+export type Theme = "light" | "dark";
+
 const DARK = "(prefers-color-scheme: dark)";
 
-/** The theme: the system's, until a person chooses. */
-export function useTheme(): readonly [Theme, () => void] {
-  const [theme, setTheme] = useState<Theme>(chosen() ?? system());
-  useEffect(() => {
-    document.documentElement.dataset.theme = theme;
-  }, [theme]);
-  useEffect(() => {
-    const media = matchMedia(DARK);
-    const follow = () => {
-      if (chosen() === null) setTheme(system());
-    };
-    media.addEventListener("change", follow);
-    return () => media.removeEventListener("change", follow);
-  }, []);
-  const change = () => {
-    const next = theme === "dark" ? "light" : "dark";
-    localStorage.setItem(KEY, next);
-    setTheme(next);
-  };
-  return [theme, change];
+/** The theme shown now. */
+export function theme(): Theme {
+  const chosen = preference("edgewise.theme");
+  return chosen === "light" || chosen === "dark" ? chosen : system();
 }
 
-function chosen(): Theme | null {
-  const kept = localStorage.getItem(KEY);
-  return kept === "light" || kept === "dark" ? kept : null;
+/** Show the theme; calls back whenever the system changes it. */
+export function followTheme(onChange: (theme: Theme) => void): void {
+  show();
+  matchMedia(DARK).addEventListener("change", () => {
+    show();
+    onChange(theme());
+  });
+}
+
+/** Change to the other theme; back at the system's it is followed again. */
+export function switchTheme(): Theme {
+  const next = theme() === "dark" ? "light" : "dark";
+  prefer("edgewise.theme", next === system() ? null : next);
+  show();
+  return next;
+}
+
+function show(): void {
+  const shown = theme();
+  document.documentElement.dataset.theme = shown;
+  for (const meta of document.querySelectorAll<HTMLMetaElement>("meta[name=theme-color]")) {
+    meta.content = getComputedStyle(document.documentElement).getPropertyValue("--page").trim();
+  }
 }
 
 function system(): Theme {

@@ -1,7 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Icon, IconButton } from "./icons.tsx";
 
 interface Props {
+  /** Whether a model is there to answer. */
   readonly ready: boolean;
+  /** Whether it is answering just now. */
   readonly busy: boolean;
   readonly conversation: string;
   readonly onSend: (text: string) => void;
@@ -14,7 +17,7 @@ const MAX_HEIGHT = 240; // pixels
 export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
   const [text, setText] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => area.current?.focus(), [conversation, ready]);
+  useEffect(() => focusUnlessBusyElsewhere(area.current), [conversation, ready]);
   useEffect(() => {
     const element = area.current;
     if (!element) return;
@@ -25,6 +28,7 @@ export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
     if (!ready || busy || text.trim() === "") return;
     onSend(text.trim());
     setText("");
+    area.current?.focus();
   };
   return (
     <form
@@ -35,6 +39,7 @@ export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
       }}
     >
       <textarea
+        id="message"
         ref={area}
         data-testid="prompt"
         aria-label="Message"
@@ -44,7 +49,6 @@ export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
         maxLength={200_000}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key === "Escape" && busy) onStop();
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
             send();
@@ -52,19 +56,36 @@ export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
         }}
       />
       {busy ? (
-        <button type="button" class="primary" data-testid="stop" onClick={onStop}>
-          Stop
-        </button>
+        <IconButton
+          key="stop"
+          icon="stop"
+          label="Stop"
+          class="primary stop"
+          testid="stop"
+          onClick={() => {
+            onStop();
+            area.current?.focus();
+          }}
+        />
       ) : (
         <button
+          key="send"
           type="submit"
-          class="primary"
+          class="icon primary"
+          aria-label="Send"
+          title="Send"
           data-testid="send"
           disabled={!ready || text.trim() === ""}
         >
-          Send
+          <Icon name="send" />
         </button>
       )}
     </form>
   );
+}
+
+/** A phone's keyboard would cover half of the page, and a person may be somewhere else on purpose. */
+function focusUnlessBusyElsewhere(area: HTMLTextAreaElement | null): void {
+  const elsewhere = document.activeElement?.matches("input, textarea, select") ?? false;
+  if (!elsewhere && matchMedia("(pointer: fine)").matches) area?.focus();
 }

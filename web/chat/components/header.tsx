@@ -1,13 +1,19 @@
+import { memo } from "preact/compat";
 import type { AdapterReport } from "../../client/types.ts";
 import { bytes } from "../format.ts";
 import type { ModelState } from "../model.ts";
 import { downloadBytes, type Offer } from "../offers.ts";
+import { type Kept, keptOf } from "../storage.ts";
+import type { Theme } from "../theme.ts";
+import { Icon, IconButton } from "./icons.tsx";
 
 interface Props {
   readonly offers: readonly Offer[];
+  readonly kept: Kept | null;
   readonly model: ModelState;
   readonly adapter: AdapterReport | null;
-  readonly theme: "light" | "dark";
+  readonly theme: Theme;
+  readonly drawer: boolean;
   readonly onMenu: () => void;
   readonly onPick: (offer: Offer) => void;
   readonly onSettings: () => void;
@@ -15,19 +21,27 @@ interface Props {
 }
 
 /** The bar above: which model, what it runs on, settings and theme. */
-export function Header(props: Props) {
-  const { offers, model } = props;
+export const Header = memo(function Header(props: Props) {
+  const { offers, kept, model, adapter } = props;
   const chosen = model.kind === "none" ? "" : model.offer.url;
   return (
     <header class="bar">
-      <button type="button" class="icon menu" aria-label="Conversations" onClick={props.onMenu}>
-        ☰
+      <button
+        type="button"
+        class="icon menu"
+        aria-label="Conversations"
+        aria-expanded={props.drawer}
+        aria-controls="conversations"
+        onClick={props.onMenu}
+      >
+        <Icon name="menu" />
       </button>
       <label class="picker">
         <span class="hidden">Model</span>
         <select
           data-testid="model-picker"
           value={chosen}
+          disabled={adapter?.available === false}
           onChange={(event) => {
             const offer = offers.find(({ url }) => url === event.currentTarget.value);
             if (offer) props.onPick(offer);
@@ -36,43 +50,44 @@ export function Header(props: Props) {
           {chosen === "" && <option value="">Choose a model</option>}
           {offers.map((offer) => (
             <option key={offer.url} value={offer.url}>
-              {offer.name} · {bytes(downloadBytes(offer))}
+              {`${offer.name} · ${bytes(downloadBytes(offer))}`}
+              {keptOf(kept, offer)?.complete ? " · on this device" : ""}
             </option>
           ))}
         </select>
       </label>
-      <span class="status" data-testid="device-status" role="status">
-        {statusText(model, props.adapter)}
+      <span class={`status ${mood(model, adapter)}`} data-testid="device-status" role="status">
+        {statusText(model, adapter)}
       </span>
-      <button
-        type="button"
-        class="icon"
-        data-testid="theme"
-        aria-label={`Switch to the ${props.theme === "dark" ? "light" : "dark"} theme`}
+      <IconButton
+        icon={props.theme === "dark" ? "sun" : "moon"}
+        label={`Switch to the ${props.theme === "dark" ? "light" : "dark"} theme`}
+        testid="theme"
         onClick={props.onTheme}
-      >
-        {props.theme === "dark" ? "☀" : "☾"}
-      </button>
-      <button
-        type="button"
-        class="icon"
-        data-testid="settings"
-        aria-label="Settings"
-        onClick={props.onSettings}
-      >
-        ⚙
-      </button>
+      />
+      <IconButton icon="sliders" label="Settings" testid="settings" onClick={props.onSettings} />
     </header>
   );
-}
+});
 
 function statusText(model: ModelState, adapter: AdapterReport | null): string {
   if (model.kind === "ready") {
     if (model.status === "recovering") return "The GPU was lost; loading the model again…";
     if (model.status === "failed") return "The GPU was lost";
-    return `Ready on ${model.engine.info.adapter.name}`;
+    return `Ready on ${deviceName(model.engine.info.adapter)}`;
   }
-  if (model.kind === "loading") return "Loading";
-  if (adapter === null) return "Looking for a GPU";
-  return adapter.available ? adapter.name : "No WebGPU";
+  if (model.kind === "loading") return "Loading…";
+  if (adapter === null) return "Looking for a GPU…";
+  return adapter.available ? deviceName(adapter) : "No WebGPU";
+}
+
+function deviceName({ name, fallback }: AdapterReport): string {
+  return fallback ? `${name} (software, slow)` : name;
+}
+
+/** Which colour the status has. */
+function mood(model: ModelState, adapter: AdapterReport | null): "good" | "bad" | "idle" {
+  if (adapter?.available === false || model.kind === "failed") return "bad";
+  if (model.kind !== "ready") return "idle";
+  return model.status === "ready" ? "good" : model.status === "failed" ? "bad" : "idle";
 }

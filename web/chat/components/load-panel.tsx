@@ -1,72 +1,94 @@
-import type { AdapterReport, LoadPhase } from "../../client/types.ts";
+import type { ComponentChildren } from "preact";
+import type { AdapterReport } from "../../client/types.ts";
+import { howToGetWebGpu } from "../advice.ts";
 import { bytes } from "../format.ts";
-import { howToGetWebGpu, type ModelState } from "../model.ts";
-import { downloadBytes, type Offer } from "../offers.ts";
+import type { ModelState } from "../model.ts";
+import { downloadBytes, type Offer, type Offers } from "../offers.ts";
+import { type Kept, keptOf } from "../storage.ts";
+import { LoadProgressView } from "./load-progress.tsx";
 
 interface Props {
   readonly model: ModelState;
-  readonly offers: readonly Offer[] | null;
+  readonly offers: Offers | null;
+  readonly kept: Kept | null;
   readonly adapter: AdapterReport | null;
   readonly onLoad: (offer: Offer) => void;
   readonly onCancel: () => void;
+  readonly onAskAgain: () => void;
 }
 
-const PHASES: Readonly<Record<LoadPhase, string>> = {
-  manifest: "Reading what the model consists of",
-  device: "Opening the GPU",
-  tuning: "Finding the fastest program for this GPU",
-  kernels: "Compiling for this GPU",
-  weights: "Loading the model",
-  ready: "Ready",
-};
-
 /** What stands between a person and a loaded model: the choice, progress, or why it does not work. */
-export function LoadPanel({ model, offers, adapter, onLoad, onCancel }: Props) {
+export function LoadPanel(props: Props) {
+  const { model, offers, adapter, onLoad } = props;
   if (adapter && !adapter.available) {
     return (
-      <section class="panel" role="alert" data-testid="error">
-        <h2>This page needs WebGPU</h2>
+      <Trouble title="This page needs WebGPU">
         <p>{adapter.reason}</p>
-        <p>{howToGetWebGpu(navigator.userAgent)}</p>
-      </section>
+        <p>{howToGetWebGpu(navigator.userAgent, isSecureContext)}</p>
+      </Trouble>
     );
   }
-  if (model.kind === "loading") return <Progress model={model} onCancel={onCancel} />;
+  if (model.kind === "loading") return <LoadProgressView model={model} onCancel={props.onCancel} />;
+  if (model.kind === "ready") {
+    return (
+      <Trouble title="The GPU was lost">
+        <p>It did not come back. The conversation is kept.</p>
+        <Again onClick={() => onLoad(model.offer)}>Load the model again</Again>
+      </Trouble>
+    );
+  }
   if (model.kind === "failed") {
     const { offer, failure } = model;
     return (
-      <section class="panel" role="alert" data-testid="error">
-        <h2>{offer.name} could not be loaded</h2>
+      <Trouble title={`${offer.name} could not be loaded`}>
         <p>{failure.message}</p>
         {failure.remedy && <p>{failure.remedy}</p>}
         <p class="code">{failure.code}</p>
-        <button type="button" class="primary" onClick={() => onLoad(offer)}>
-          Try again
-        </button>
-      </section>
+        <Again onClick={() => onLoad(offer)}>Try again</Again>
+      </Trouble>
     );
   }
-  if (offers === null) return <section class="panel">Asking the host for its models…</section>;
-  if (offers.length === 0) {
-    return (
-      <section class="panel" role="alert" data-testid="error">
-        <h2>The host cannot be reached</h2>
-        <p>No model has been offered to this browser before. Start the host and reload the page.</p>
-      </section>
+  if (offers === null || adapter === null) {
+    return <section class="panel note">Asking the host for its models…</section>;
+  }
+  if (offers.offers.length === 0) {
+    return offers.fresh ? (
+      <Trouble title="The host offers no models">
+        <p>Start it with a bundle that has a program for WebGPU:</p>
+        <p class="code">edgewise serve BUNDLE</p>
+        <Again onClick={props.onAskAgain}>Ask again</Again>
+      </Trouble>
+    ) : (
+      <Trouble title="The host cannot be reached">
+        <p>No model has been offered to this browser before. Start the host, then try again.</p>
+        <Again onClick={props.onAskAgain}>Try again</Again>
+      </Trouble>
     );
   }
+  return <Choice {...props} offers={offers} />;
+}
+
+function Choice({ offers, kept, onLoad, onAskAgain }: Props & { readonly offers: Offers }) {
   return (
-    <section class="panel">
-      <h2>Choose a model</h2>
-      <p>It runs on this device. What you write stays here.</p>
+    <section class="panel" aria-labelledby="choice">
+      <h1 id="choice">Choose a model</h1>
+      <p class="lead">It runs on this device. What you write stays here.</p>
+      {!offers.fresh && (
+        <p class="offline" role="status" data-testid="offline">
+          The host cannot be reached. Models on this device work all the same.{" "}
+          <button type="button" onClick={onAskAgain}>
+            Try again
+          </button>
+        </p>
+      )}
       <ul class="offers">
-        {offers.map((offer) => (
+        {offers.offers.map((offer) => (
           <li key={offer.url}>
             <button type="button" class="offer" onClick={() => onLoad(offer)}>
               <strong>{offer.name}</strong>
-              <span>
-                {offer.family}, {offer.quant} · {bytes(downloadBytes(offer))} · up to{" "}
-                {offer.context.toLocaleString()} tokens
+              <span class="tag">{presence(kept, offer)}</span>
+              <span class="details">
+                {offer.family}, {offer.quant} · up to {offer.context.toLocaleString("en")} tokens
               </span>
             </button>
           </li>
@@ -76,35 +98,29 @@ export function LoadPanel({ model, offers, adapter, onLoad, onCancel }: Props) {
   );
 }
 
-function Progress({
-  model,
-  onCancel,
-}: {
-  readonly model: Extract<ModelState, { kind: "loading" }>;
-  readonly onCancel: () => void;
-}) {
-  const { offer, progress, speed } = model;
-  const weights = progress?.phase === "weights";
-  const detail = weights
-    ? `${bytes(progress.done)} of ${bytes(progress.total)}` +
-      (progress.cached > 0 ? `, ${bytes(progress.cached)} from this device` : "") +
-      (speed > 0 ? `, ${bytes(speed)}/s` : "")
-    : progress && progress.total > 1
-      ? `${progress.done} of ${progress.total}`
-      : "";
+/** What of a model is here, and what is still to be downloaded. */
+function presence(kept: Kept | null, offer: Offer): string {
+  const size = bytes(downloadBytes(offer));
+  const found = keptOf(kept, offer);
+  if (found?.complete) return `${size} · on this device`;
+  return found ? `${size} · ${bytes(found.bytes)} on this device` : `${size} to download`;
+}
+
+function Trouble(props: { readonly title: string; readonly children: ComponentChildren }) {
   return (
-    <section class="panel" data-testid="load-progress" aria-busy="true">
-      <h2>{offer.name}</h2>
-      <p id="load-phase">{progress ? PHASES[progress.phase] : "Starting"}</p>
-      <progress
-        aria-labelledby="load-phase"
-        max={progress?.total || 1}
-        value={progress ? progress.done : 0}
-      />
-      <p class="detail">{detail}</p>
-      <button type="button" data-testid="cancel-load" onClick={onCancel}>
-        Cancel
-      </button>
+    <section class="panel bad" role="alert" data-testid="error">
+      <h1>{props.title}</h1>
+      {props.children}
     </section>
+  );
+}
+
+function Again(props: { readonly onClick: () => void; readonly children: ComponentChildren }) {
+  return (
+    <p>
+      <button type="button" class="primary" onClick={props.onClick}>
+        {props.children}
+      </button>
+    </p>
   );
 }

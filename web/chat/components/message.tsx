@@ -1,134 +1,157 @@
 import { memo } from "preact/compat";
-import { useMemo, useState } from "preact/hooks";
-import type { AnswerStats, ChatMessage } from "../conversations.ts";
-import { duration, rate } from "../format.ts";
-import { toHtml } from "../markdown.ts";
+import { useState } from "preact/hooks";
+import { copy, TOLD_MS } from "../clipboard.ts";
+import type { ChatMessage } from "../conversations.ts";
+import { answerDetails } from "../format.ts";
+import { Icon, IconButton } from "./icons.tsx";
+import { MarkdownView } from "./markdown-view.tsx";
 
 interface Props {
   readonly message: ChatMessage;
+  /** Whether the answer is being written. */
   readonly streaming: boolean;
-  readonly busy: boolean;
+  /** Whether questions may be asked. */
+  readonly idle: boolean;
   readonly last: boolean;
   readonly onEdit: (id: string, content: string) => void;
-  readonly onRegenerate: (id: string) => void;
+  readonly onRegenerate: () => void;
 }
 
-/** One message. Only the one that grows is rendered again. */
+/** One message. Those that do not change are not rendered again. */
 export const MessageView = memo(function MessageView(props: Props) {
   return props.message.role === "user" ? <Question {...props} /> : <Answer {...props} />;
 });
 
-function Question({ message, busy, onEdit }: Props) {
-  const [draft, setDraft] = useState<string | null>(null);
-  if (draft !== null) {
-    const send = () => {
-      if (draft.trim() === "") return;
-      setDraft(null);
-      onEdit(message.id, draft.trim());
-    };
+function Question({ message, idle, last, onEdit, onRegenerate }: Props) {
+  const [editing, setEditing] = useState(false);
+  if (editing) {
     return (
-      <article class="message user" aria-label="You, editing">
-        <textarea
-          aria-label="Edit your message"
-          value={draft}
-          rows={Math.min(10, draft.split("\n").length + 1)}
-          ref={focus}
-          onInput={(event) => setDraft(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Escape") setDraft(null);
-            if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-              event.preventDefault();
-              send();
-            }
-          }}
-        />
-        <p class="actions">
-          <button type="button" class="primary" onClick={send}>
-            Send again
-          </button>
-          <button type="button" onClick={() => setDraft(null)}>
-            Cancel
-          </button>
-        </p>
-      </article>
+      <Editor
+        text={message.content}
+        onSend={(text) => {
+          setEditing(false);
+          onEdit(message.id, text);
+        }}
+        onCancel={() => setEditing(false)}
+      />
     );
   }
   return (
     <article class="message user" data-testid="user-message" aria-label="You">
       <p class="text">{message.content}</p>
-      <p class="actions">
-        <button
-          type="button"
-          class="link"
-          data-testid="edit"
-          disabled={busy}
-          onClick={() => setDraft(message.content)}
-        >
-          Edit
-        </button>
-      </p>
+      <div class="actions">
+        <IconButton
+          icon="pencil"
+          label="Edit"
+          class="small"
+          testid="edit"
+          disabled={!idle}
+          onClick={() => setEditing(true)}
+        />
+        {last && idle && (
+          <button type="button" class="quiet" data-testid="regenerate" onClick={onRegenerate}>
+            <Icon name="again" /> Answer
+          </button>
+        )}
+      </div>
     </article>
   );
 }
 
-function focus(area: HTMLTextAreaElement | null): void {
-  if (document.activeElement !== area) area?.focus();
+interface EditorProps {
+  readonly text: string;
+  readonly onSend: (text: string) => void;
+  readonly onCancel: () => void;
 }
 
-function Answer({ message, streaming, busy, last, onRegenerate }: Props) {
-  const html = useMemo(() => toHtml(message.content), [message.content]);
+function Editor({ text, onSend, onCancel }: EditorProps) {
+  const [draft, setDraft] = useState(text);
+  const send = () => {
+    if (draft.trim() !== "") onSend(draft.trim());
+  };
+  return (
+    <article class="message user editing" aria-label="You, editing">
+      <textarea
+        aria-label="Edit your message"
+        value={draft}
+        rows={Math.min(10, draft.split("\n").length + 1)}
+        ref={focusOnce}
+        onInput={(event) => setDraft(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") onCancel();
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            send();
+          }
+        }}
+      />
+      <div class="buttons">
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+        <button type="button" class="primary" onClick={send}>
+          Send again
+        </button>
+      </div>
+    </article>
+  );
+}
+
+function focusOnce(area: HTMLTextAreaElement | null): void {
+  if (!area || document.activeElement === area) return;
+  area.focus();
+  area.setSelectionRange(area.value.length, area.value.length);
+}
+
+function Answer({ message, streaming, idle, last, onRegenerate }: Props) {
+  const { content, stats } = message;
   return (
     <article
-      class="message assistant"
+      class={streaming ? "message assistant streaming" : "message assistant"}
       data-testid="assistant-message"
       aria-label="Model"
       aria-busy={streaming}
     >
-      {message.content === "" && streaming ? (
-        <p class="waiting">Reading the prompt…</p>
+      {content === "" && streaming ? (
+        <p class="waiting">Reading the conversation…</p>
       ) : (
-        <div class="markdown" dangerouslySetInnerHTML={{ __html: html }} />
+        <MarkdownView text={content} />
       )}
       {!streaming && (
-        <p class="actions">
-          {message.stats && <Stats stats={message.stats} />}
-          <button
-            type="button"
-            class="link"
-            onClick={() => void navigator.clipboard.writeText(message.content)}
-          >
-            Copy
-          </button>
+        <div class="actions">
+          <CopyButton text={content} />
           {last && (
-            <button
-              type="button"
-              class="link"
-              data-testid="regenerate"
-              disabled={busy}
-              onClick={() => onRegenerate(message.id)}
-            >
-              Regenerate
-            </button>
+            <IconButton
+              icon="again"
+              label="Regenerate"
+              class="small"
+              testid="regenerate"
+              disabled={!idle}
+              onClick={onRegenerate}
+            />
           )}
-        </p>
+          <span class="stats" data-testid={stats ? "stats" : undefined}>
+            {stats ? answerDetails(stats) : "interrupted"}
+          </span>
+        </div>
       )}
     </article>
   );
 }
 
-function Stats({ stats }: { readonly stats: AnswerStats }) {
-  const parts = [
-    rate(stats.tokensPerSecond),
-    `first token ${duration(stats.ttftMs)}`,
-    stats.cachedTokens > 0
-      ? `${stats.cachedTokens} of ${stats.promptTokens} prompt tokens cached`
-      : `${stats.promptTokens} prompt tokens`,
-    ...(stats.finish === "length" ? ["ended at the length limit"] : []),
-    ...(stats.finish === "cancelled" ? ["stopped"] : []),
-  ];
+function CopyButton({ text }: { readonly text: string }) {
+  const [told, setTold] = useState<boolean | null>(null);
   return (
-    <span class="stats" data-testid="stats">
-      {parts.join(" · ")}
-    </span>
+    <IconButton
+      icon={told ? "check" : "copy"}
+      label={told === null ? "Copy" : told ? "Copied" : "Copying is not allowed"}
+      class="small"
+      onClick={() =>
+        void copy(text).then((allowed) => {
+          setTold(allowed);
+          setTimeout(() => setTold(null), TOLD_MS);
+        })
+      }
+    />
   );
 }

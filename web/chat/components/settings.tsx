@@ -1,38 +1,34 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Conversation, Settings } from "../conversations.ts";
-import { bytes } from "../format.ts";
-import { type Kept, keptModels, removeModel } from "../storage.ts";
+import { MAX_TOKENS } from "../chat-state.ts";
+import type { Conversation } from "../conversations.ts";
+import type { Offer } from "../offers.ts";
+import { changed, FIELDS, type Field } from "../settings.ts";
+import { type Defaults, modelDefaults } from "../storage.ts";
+import { Icon } from "./icons.tsx";
+import { StorageSettings } from "./storage-settings.tsx";
 
 interface Props {
   readonly conversation: Conversation;
-  readonly onChange: (changes: Partial<Conversation>) => void;
+  /** The model whose own settings are shown where a person sets none. */
+  readonly offer: Offer | null;
+  readonly onChange: (changes: Partial<Pick<Conversation, "system" | "settings">>) => void;
+  readonly onExport: () => void;
+  readonly onStorage: () => void;
   readonly onClose: () => void;
 }
 
-interface Field {
-  readonly name: keyof Settings;
-  readonly label: string;
-  readonly low: number;
-  readonly high: number;
-  readonly step: number;
-}
-
-const FIELDS: readonly Field[] = [
-  { name: "temperature", label: "Temperature", low: 0, high: 5, step: 0.05 },
-  { name: "topP", label: "Top-p", low: 0.01, high: 1, step: 0.01 },
-  { name: "topK", label: "Top-k", low: 0, high: 1000, step: 1 },
-  { name: "minP", label: "Min-p", low: 0, high: 1, step: 0.01 },
-  { name: "repetitionPenalty", label: "Repetition penalty", low: 0.5, high: 2, step: 0.05 },
-  { name: "maxTokens", label: "Most tokens of an answer", low: 1, high: 100_000, step: 1 },
-  { name: "seed", label: "Seed", low: 0, high: Number.MAX_SAFE_INTEGER, step: 1 },
-];
-
 /** Settings of this conversation, and what is kept on this device. */
-export function SettingsDialog({ conversation, onChange, onClose }: Props) {
+export function SettingsDialog(props: Props) {
+  const { conversation, offer, onChange } = props;
   const dialog = useRef<HTMLDialogElement>(null);
+  const [defaults, setDefaults] = useState<Defaults | null>(null);
   useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    setDefaults(null);
+    if (offer) void modelDefaults(offer).then(setDefaults);
+  }, [offer]);
   return (
-    <dialog ref={dialog} aria-labelledby="settings-title" onClose={onClose}>
+    <dialog ref={dialog} closedby="any" aria-labelledby="settings-title" onClose={props.onClose}>
       <form method="dialog">
         <h2 id="settings-title">This conversation</h2>
         <label class="field column">
@@ -40,70 +36,48 @@ export function SettingsDialog({ conversation, onChange, onClose }: Props) {
           <textarea
             rows={3}
             value={conversation.system}
+            placeholder="What the model should know or how it should answer"
             maxLength={20_000}
             onInput={(event) => onChange({ system: event.currentTarget.value })}
           />
         </label>
         {FIELDS.map((field) => (
           <label class="field" key={field.name}>
-            {field.label}
+            <span>
+              {field.label}
+              <small>{field.hint}</small>
+            </span>
             <input
               type="number"
+              inputMode="decimal"
               min={field.low}
               max={field.high}
               step={field.step}
-              placeholder="model's own"
-              value={conversation.settings[field.name] ?? ""}
-              onInput={(event) => {
-                const settings = changed(conversation.settings, field, event.currentTarget.value);
-                if (settings) onChange({ settings });
+              placeholder={placeholder(defaults, field)}
+              defaultValue={conversation.settings[field.name]?.toString() ?? ""}
+              onInput={({ currentTarget: { value, validity } }) => {
+                const settings = changed(conversation.settings, field, value);
+                if (settings && !validity.badInput) onChange({ settings });
               }}
             />
           </label>
         ))}
-        <Storage />
-        <p class="actions">
+        <StorageSettings onChange={props.onStorage} />
+        <div class="buttons">
+          <button type="button" onClick={props.onExport}>
+            <Icon name="download" /> Export conversations
+          </button>
           <button type="submit" class="primary">
             Done
           </button>
-        </p>
+        </div>
       </form>
     </dialog>
   );
 }
 
-/** The settings with one changed, without it where the text is empty; null for what is no value. */
-function changed(settings: Settings, { name, low, high }: Field, text: string): Settings | null {
-  const { [name]: _, ...others } = settings;
-  if (text === "") return others;
-  const value = Number(text);
-  return value >= low && value <= high ? { ...others, [name]: value } : null;
-}
-
-function Storage() {
-  const [kept, setKept] = useState<Kept | null>(null);
-  const look = () => void keptModels().then(setKept);
-  useEffect(look, []);
-  if (!kept) return null;
-  return (
-    <>
-      <h2>On this device</h2>
-      <p class="note">
-        {bytes(kept.usage)} used
-        {kept.quota > 0 && ` of ${bytes(kept.quota)} that the browser allows`}.
-      </p>
-      <ul class="kept">
-        {kept.models.map((model) => (
-          <li key={model.url}>
-            <span>
-              {model.name} · {bytes(model.bytes)}
-            </span>
-            <button type="button" onClick={() => void removeModel(model.url).then(look)}>
-              Delete
-            </button>
-          </li>
-        ))}
-      </ul>
-    </>
-  );
+function placeholder(defaults: Defaults | null, { name }: Field): string {
+  if (name === "seed") return "random";
+  if (!defaults) return "model's own";
+  return String(name === "maxTokens" ? (defaults.maxTokens ?? MAX_TOKENS) : defaults.params[name]);
 }

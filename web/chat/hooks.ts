@@ -1,0 +1,110 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Engine } from "../client/index.ts";
+import type { AdapterReport, Warning } from "../client/types.ts";
+import { type Chat, type ChatState, createChat } from "./chat-state.ts";
+import { openDatabase } from "./database.ts";
+import { createModelHost, type ModelHost, type ModelState } from "./model.ts";
+import { askForOffers, type Offer, type Offers } from "./offers.ts";
+import { prefer, preference } from "./preferences.ts";
+import { type Kept, keptModels, keptOf } from "./storage.ts";
+import { followTheme, switchTheme, type Theme, theme } from "./theme.ts";
+
+/** A function that stays the same while what it does changes, so that what has it need not. */
+export function useStable<A extends unknown[], R>(act: (...args: A) => R): (...args: A) => R {
+  const latest = useRef(act);
+  latest.current = act;
+  const stable = useRef((...args: A) => latest.current(...args));
+  return stable.current;
+}
+
+/** The conversations, drawn anew when they change. */
+export function useChat(): readonly [ChatState, Chat] {
+  const made = useRef<Chat | null>(null);
+  const shown = useRef<((state: ChatState) => void) | null>(null);
+  made.current ??= createChat({
+    database: openDatabase(),
+    onFrame: (act) => void requestAnimationFrame(act),
+    onState: (state) => shown.current?.(state),
+  });
+  const chat = made.current;
+  const [state, setState] = useState(chat.state());
+  shown.current = setState;
+  useEffect(() => void chat.restore(), [chat]);
+  return [state, chat];
+}
+
+export interface Models {
+  readonly adapter: AdapterReport | null;
+  readonly offers: Offers | null;
+  readonly kept: Kept | null;
+  readonly model: ModelState;
+  readonly warnings: readonly Warning[];
+  readonly load: (offer: Offer) => void;
+  readonly cancel: () => void;
+  readonly dismiss: (warning: Warning) => void;
+  readonly askAgain: () => void;
+  /** See anew what is on this device. */
+  readonly look: () => void;
+}
+
+/** The models of the host and the one that is loaded; the last one used loads by itself. */
+export function useModels(): Models {
+  const [adapter, setAdapter] = useState<AdapterReport | null>(null);
+  const [offers, setOffers] = useState<Offers | null>(null);
+  const [kept, setKept] = useState<Kept | null>(null);
+  const [model, setModel] = useState<ModelState>({ kind: "none" });
+  const [warnings, setWarnings] = useState<readonly Warning[]>([]);
+  const host = useRef<ModelHost | null>(null);
+  host.current ??= createModelHost({
+    onState: (state) => {
+      setModel(state);
+      if (state.kind !== "loading") look();
+    },
+    onWarning: (warning) =>
+      setWarnings((all) => [...all.filter(({ code }) => code !== warning.code), warning]),
+  });
+  const look = useStable(() => void keptModels().then(setKept, () => null));
+  const load = useStable((offer: Offer) => {
+    prefer("edgewise.model", offer.url);
+    setWarnings([]);
+    void host.current?.load(offer);
+  });
+  const askAgain = useStable(() => {
+    setOffers(null);
+    void askForOffers().then(setOffers);
+  });
+  useEffect(() => {
+    const asked = Promise.all([
+      Engine.probe(),
+      askForOffers(),
+      keptModels().catch(() => null),
+    ] as const);
+    void asked.then(([report, offered, found]) => {
+      setAdapter(report);
+      setOffers(offered);
+      setKept(found);
+      const last = offered.offers.find(({ url }) => url === preference("edgewise.model"));
+      // What is not here would be downloaded, which a person decides.
+      if (report.available && last && keptOf(found, last)?.complete) load(last);
+    });
+  }, [load]);
+  return {
+    adapter,
+    offers,
+    kept,
+    model,
+    warnings,
+    load,
+    cancel: useStable(() => host.current?.cancel()),
+    dismiss: useStable((warning) => setWarnings((all) => all.filter((one) => one !== warning))),
+    askAgain,
+    look,
+  };
+}
+
+/** The theme shown, and how to change to the other one. */
+export function useTheme(): readonly [Theme, () => void] {
+  const [shown, setShown] = useState(theme);
+  useLayoutEffect(() => followTheme(setShown), []);
+  return [shown, useStable(() => setShown(switchTheme()))];
+}
