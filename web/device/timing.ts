@@ -22,6 +22,8 @@ export interface Timed {
   readonly grid: readonly [number, number, number];
   /** Bytes of each argument. */
   readonly sizes: readonly number[];
+  /** The argument that is the plan's `step` buffer, -1 for a kernel that does not look at it. */
+  readonly step: number;
 }
 
 /** A step of a plan, made ready for one row of one sequence that has seen one token. */
@@ -38,6 +40,7 @@ export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Tim
     kernel,
     code,
     grid: [at(step.grid[0]), at(step.grid[1]), at(step.grid[2])],
+    step: step.bindings.findIndex(({ buffer }) => buffer === "step"),
     sizes: kernel.args.map((arg) => {
       const elements = arg.shape.reduce<number>((size, dim) => size * bounds(dim, most)[1], 1);
       return Math.ceil((elements * (BYTES[arg.dtype] ?? 4)) / 16) * 16;
@@ -50,7 +53,10 @@ export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Tim
  *
  * @throws EdgewiseError `device.kernel` where it does not compile, `device.lost`.
  */
-export async function timeKernel(gpu: Gpu, { kernel, code, grid, sizes }: Timed): Promise<number> {
+export async function timeKernel(
+  gpu: Gpu,
+  { kernel, code, grid, sizes, step }: Timed,
+): Promise<number> {
   const { device } = gpu;
   const buffers: GPUBuffer[] = [];
   const queries = device.features.has("timestamp-query")
@@ -73,11 +79,12 @@ export async function timeKernel(gpu: Gpu, { kernel, code, grid, sizes }: Timed)
         compute: { module: device.createShaderModule({ code }), entryPoint: kernel.symbol },
       }),
     );
-    kernel.args.forEach((arg, i) => {
+    kernel.args.forEach((_, i) => {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
       const buffer = device.createBuffer({ size: sizes[i] ?? 16, usage });
       buffers.push(buffer);
-      if (arg.name === "step") device.queue.writeBuffer(buffer, 0, new Int32Array(4).fill(1));
+      // One row of one sequence: with none, a kernel ends at once.
+      if (i === step) device.queue.writeBuffer(buffer, 0, new Int32Array(4).fill(1));
     });
     const uniform = device.createBuffer({
       size: UNIFORM.byteLength,
