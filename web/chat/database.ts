@@ -6,7 +6,7 @@ const NAME = "edgewise-chat";
 const TABLE = "conversations";
 
 export interface Database {
-  /** All that is kept; what is no conversation any more is left out. */
+  /** All that is kept, the last changed first; what is no conversation is left out. */
   all(): Promise<readonly Conversation[]>;
   save(conversation: Conversation): Promise<void>;
   remove(id: string): Promise<void>;
@@ -25,7 +25,7 @@ export async function openDatabase(name = NAME): Promise<Database> {
   return {
     async all() {
       const found: unknown[] = await settle(table("readonly").getAll());
-      return found.filter(isConversation);
+      return found.filter(isConversation).sort((a, b) => b.updated - a.updated);
     },
     async save(conversation) {
       await settle(table("readwrite").put(conversation));

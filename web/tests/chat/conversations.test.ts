@@ -3,11 +3,13 @@ import {
   answer,
   ask,
   type ChatMessage,
+  edit,
   newConversation,
   prompt,
   titleOf,
   truncated,
   UNTITLED,
+  unanswered,
 } from "../../chat/conversations.ts";
 
 const reply = (id: string, content: string): ChatMessage => ({ id, role: "assistant", content });
@@ -47,6 +49,22 @@ describe("a conversation", () => {
     ]);
     expect(truncated(whole, first?.id ?? "").messages).toEqual([]);
     expect(truncated(whole, "nobody's")).toBe(whole);
+  });
+
+  it("takes the name of its first question again when that is edited, but no other name", () => {
+    const whole = talk();
+    const [first, , second] = whole.messages;
+    const edited = edit(whole, first?.id ?? "", "What is a ring?");
+    expect([edited.title, edited.messages.length]).toEqual(["What is a ring?", 1]);
+    expect(edit({ ...whole, title: "Mine" }, first?.id ?? "", "New").title).toBe("Mine");
+    const later = edit(whole, second?.id ?? "", "And a suffix?");
+    expect([later.title, later.messages.length]).toEqual(["What is a page?", 3]);
+  });
+
+  it("is without its last answer when that is made anew", () => {
+    const contents = unanswered(talk())?.messages.map(({ content }) => content);
+    expect(contents).toEqual(["What is a page?", "A block.", "And a prefix?"]);
+    expect(unanswered(newConversation())).toBeNull();
   });
 
   it("gives the model its turns, the system prompt first where there is one", () => {

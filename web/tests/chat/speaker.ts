@@ -1,0 +1,55 @@
+import type { Answers } from "../../chat/chat-state.ts";
+import { Pieces } from "../../client/generation.ts";
+import type { Completion, FinishReason, GenerateOptions, Message } from "../../client/types.ts";
+
+/** One answer that a test gives piece by piece. */
+export interface Speech {
+  readonly messages: readonly Message[];
+  readonly options: GenerateOptions;
+  say(text: string): void;
+  end(finishReason?: FinishReason): void;
+  fail(error: Error): void;
+}
+
+/** Answers questions with what a test says, when it says it. */
+export function speaker(): { readonly answers: Answers; readonly speeches: readonly Speech[] } {
+  const speeches: Speech[] = [];
+  const answers: Answers = {
+    chat: (messages, options) =>
+      new Pieces((onPiece) => {
+        let end: (reason: FinishReason) => void = () => {};
+        let fail: (error: Error) => void = () => {};
+        const ended = new Promise<Completion>((resolve, reject) => {
+          end = (reason) => resolve(completion(reason));
+          fail = reject;
+        });
+        speeches.push({
+          messages,
+          options,
+          say: onPiece,
+          end: (reason = "stop") => end(reason),
+          fail,
+        });
+        return { completion: ended, stop: () => end("cancelled") };
+      }),
+  };
+  return { answers, speeches };
+}
+
+function completion(finishReason: FinishReason): Completion {
+  return {
+    text: "",
+    tokenIds: [],
+    finishReason,
+    usage: { promptTokens: 12, cachedTokens: 4, completionTokens: 3, totalTokens: 15 },
+    timings: {
+      ttftMs: 80,
+      prefillMs: 70,
+      decodeMs: 100,
+      prefillTokensPerSecond: 100,
+      decodeTokensPerSecond: 20,
+      decodeTokens: 2,
+    },
+    seed: "7",
+  };
+}
