@@ -24,6 +24,8 @@ const take = (page, name) => page.screenshot({ path: join(folder, `${name}.png`)
 async function open(browser, size) {
   const page = await browser.context.newPage();
   await page.setViewportSize(size);
+  // Nothing may be on its way while a picture is taken.
+  await page.emulateMedia({ reducedMotion: "reduce" });
   await page.goto(url);
   return page;
 }

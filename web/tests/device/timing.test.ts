@@ -3,7 +3,7 @@ import { timed } from "../../device/timing.ts";
 import { goldenManifest, goldenPlan, goldenProgram } from "../format/goldens.ts";
 
 describe("a kernel to be timed", () => {
-  const plan = goldenPlan(goldenProgram(goldenManifest()).plans.get("decode_few") ?? "");
+  const plan = goldenPlan(goldenProgram(goldenManifest()).plans.get("decode") ?? "");
 
   it("knows which argument says how many rows there are, so that it has one to work on", () => {
     const linears = plan.steps.filter(({ kernel }) => kernel.startsWith("matvec"));
