@@ -1,18 +1,16 @@
-/** A program's plans bound to a GPU: pipelines and launches ready to be encoded, all made once. */
+/** A program's plans bound to a GPU: launches ready to be encoded, all made once. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
 import { bounds, compile, type Expr, type Range } from "../format/expr.ts";
-import type { Program } from "../format/manifest.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
 import type { Counters } from "./base.ts";
 import type { Gpu } from "./gpu.ts";
+import { accessOf, layoutOf } from "./kernels.ts";
 import { type Buffers, LAST_UNIFORM_BYTES } from "./memory.ts";
 
 /** Step symbols in the order of the `step` buffer's fields. */
 export const STEP_FIELDS: readonly string[] = ["n", "b", "r", "t"];
 
-/** Pipelines compiled at a time: a browser compiles them in threads of its own. */
-const COMPILING = 6;
 /** Symbol values whose grids a plan remembers. */
 const MAX_GRIDS = 256;
 
@@ -42,108 +40,6 @@ export interface BoundPlan {
   readonly launches: readonly Launch[];
   /** Workgroups of each distinct grid at the values that `step` holds, clamped to their bounds. */
   grids(step: readonly number[]): readonly Grid[];
-}
-
-/** A kernel's WGSL by its path; kernels of several programs share paths. */
-export type Shaders = ReadonlyMap<string, string>;
-
-/**
- * Compile every kernel of a program, a few at a time.
- *
- * @throws EdgewiseError `device.kernel` naming the kernel and what the driver says, `device.lost`,
- *   `load.aborted`.
- */
-export async function compileKernels(
-  gpu: Gpu,
-  program: Program,
-  plans: ReadonlyMap<string, Plan>,
-  shaders: Shaders,
-  counters: Counters,
-  onProgress?: (done: number, total: number) => void,
-  signal?: AbortSignal,
-): Promise<ReadonlyMap<Kernel, GPUComputePipeline>> {
-  const jobs = [...plans.values()].flatMap((plan) =>
-    [...plan.kernels].map(([name, kernel]) => ({ name, kernel })),
-  );
-  const compiled = new Map<Kernel, GPUComputePipeline>();
-  let next = 0;
-  let done = 0;
-  const work = async () => {
-    for (let job = jobs[next++]; job; job = jobs[next++]) {
-      if (signal?.aborted) {
-        throw new EdgewiseError("load.aborted", "Loading was cancelled.", "Load again to go on.");
-      }
-      const { name, kernel } = job;
-      const code = shaders.get(program.shaders.get(name) ?? "");
-      if (code === undefined) {
-        throw new EdgewiseError("bundle.shader", `There is no shader for ${shorten(name)}.`);
-      }
-      compiled.set(kernel, await pipelineOf(gpu, name, kernel, code, counters));
-      done += 1;
-      onProgress?.(done, jobs.length);
-    }
-  };
-  onProgress?.(0, jobs.length);
-  await Promise.all(Array.from({ length: COMPILING }, work));
-  return compiled;
-}
-
-function pipelineOf(
-  gpu: Gpu,
-  name: string,
-  kernel: Kernel,
-  code: string,
-  counters: Counters,
-): Promise<GPUComputePipeline> {
-  const access = accessOf(kernel);
-  const key = `${kernel.symbol} ${access}\n${code}`;
-  const known = gpu.pipelines.get(key);
-  if (known) return known;
-  counters.pipelines += 1;
-  const { device } = gpu;
-  const made = gpu
-    .race(
-      device.createComputePipelineAsync({
-        label: name,
-        layout: device.createPipelineLayout({ bindGroupLayouts: [layoutOf(gpu, access)] }),
-        compute: {
-          module: device.createShaderModule({ label: name, code }),
-          entryPoint: kernel.symbol,
-        },
-      }),
-    )
-    .catch((cause: unknown) => {
-      gpu.pipelines.delete(key);
-      throw EdgewiseError.from(
-        cause,
-        "device.kernel",
-        `The kernel ${shorten(name)} does not compile`,
-        "Compile the model again with this version of edgewise.",
-      );
-    });
-  gpu.pipelines.set(key, made);
-  return made;
-}
-
-function accessOf(kernel: Kernel): string {
-  return kernel.args.map((arg) => (arg.access === "read" ? "r" : "w")).join("");
-}
-
-function layoutOf(gpu: Gpu, access: string): GPUBindGroupLayout {
-  const known = gpu.layouts.get(access);
-  if (known) return known;
-  const types: GPUBufferBindingType[] = [...access].map((letter) =>
-    letter === "r" ? "read-only-storage" : "storage",
-  );
-  const layout = gpu.device.createBindGroupLayout({
-    entries: [...types, "uniform" as const].map((type, binding) => ({
-      binding,
-      visibility: GPUShaderStage.COMPUTE,
-      buffer: { type },
-    })),
-  });
-  gpu.layouts.set(access, layout);
-  return layout;
 }
 
 /**

@@ -14,6 +14,9 @@ const LIMITS = [
   "maxStorageBuffersPerShaderStage",
 ] as const;
 
+/** What a loss makes fail may fail this many milliseconds before the loss is heard of. */
+const NEWS_MS = 100;
+
 /** An open device. */
 export interface Gpu {
   readonly device: GPUDevice;
@@ -22,7 +25,9 @@ export interface Gpu {
   readonly features: ReadonlySet<string>;
   /** Resolves with `device.lost` should that happen; never after `close`. */
   readonly lost: Promise<EdgewiseError>;
-  /** `promise`, or a rejection with `device.lost`: drivers need not settle what they dropped. */
+  /** Why nothing can be done with it any more: `device.lost` or `device.closed`. */
+  ended(): EdgewiseError | null;
+  /** `promise`, or a rejection as `ended` says: drivers need not settle what they dropped. */
   race<T>(promise: Promise<T>): Promise<T>;
   /** Pipelines by WGSL and entry point, each compiled once. */
   readonly pipelines: Map<string, Promise<GPUComputePipeline>>;
@@ -52,8 +57,8 @@ export async function openGpu(adapter: GPUAdapter, report: AdapterReport): Promi
       "Close other tabs that use the GPU, or restart the browser.",
     );
   }
-  const gpu = watch(device, report);
   const features = new Set(report.features);
+  const gpu = watch(device, report, features);
   try {
     if (features.has("subgroups") && !(await neighboursAreTogether(gpu))) {
       features.delete("subgroups");
@@ -62,57 +67,103 @@ export async function openGpu(adapter: GPUAdapter, report: AdapterReport): Promi
     gpu.close();
     throw error;
   }
-  return { ...gpu, features };
+  return gpu;
 }
 
-function watch(device: GPUDevice, report: AdapterReport): Gpu {
-  let closed = false;
+/**
+ * Make things on a device. What it reports about them, if anything, is the promise's, and no reason
+ * to give the device up.
+ *
+ * @param make synchronous: scopes of errors nest, so nothing else may come between.
+ */
+export function scoped<T>(gpu: Gpu, make: () => T): readonly [T, Promise<GPUError | null>] {
+  const { device } = gpu;
+  device.pushErrorScope("validation");
+  device.pushErrorScope("out-of-memory");
+  let made: T;
+  let scopes: Promise<(GPUError | null)[]>;
+  try {
+    made = make();
+  } finally {
+    scopes = gpu.race(Promise.all([device.popErrorScope(), device.popErrorScope()]));
+    scopes.catch(() => {}); // heard of where the result is awaited
+  }
+  const reported = scopes.then(([full, invalid]) => full ?? invalid ?? null);
+  reported.catch(() => {});
+  return [made, reported];
+}
+
+function watch(device: GPUDevice, report: AdapterReport, features: ReadonlySet<string>): Gpu {
+  let ended: EdgewiseError | null = null;
+  let tell: (error: EdgewiseError) => void = () => {};
   const lost = new Promise<EdgewiseError>((resolve) => {
-    void device.lost.then(({ reason, message }) => {
-      if (!closed) resolve(lostError(report, message || reason));
-    });
-    device.addEventListener("uncapturederror", (event) => {
-      // Nothing of ours is left outside an error scope but launches: their results cannot be trusted.
-      event.preventDefault();
-      if (closed) return;
-      resolve(lostError(report, event.error.message));
-      device.destroy();
-    });
+    tell = resolve;
+  });
+  // Not `lost.then` for each: that would keep every promise ever raced as long as the device.
+  const waiting = new Set<(error: EdgewiseError) => void>();
+  const end = (error: EdgewiseError) => {
+    ended = error;
+    for (const reject of waiting) reject(error);
+    waiting.clear();
+  };
+  const lose = (why: string) => {
+    if (ended) return;
+    const error = lostError(report, why);
+    tell(error);
+    end(error);
+  };
+  void device.lost.then(({ reason, message }) => lose(message || reason));
+  device.addEventListener("uncapturederror", (event) => {
+    // Nothing of ours is left outside an error scope but launches: their results cannot be trusted.
+    event.preventDefault();
+    lose(event.error.message);
+    // Not here: a driver may report from inside the call that is wrong, with its locks held.
+    setTimeout(() => device.destroy());
   });
   return {
     device,
     report,
-    features: new Set(report.features),
+    features,
     lost,
+    ended: () => ended,
     race: <T>(promise: Promise<T>): Promise<T> =>
-      Promise.race([
-        promise.catch((error: unknown) => {
-          // What a loss makes fail, fails because of it: the loss may be heard of a little later.
-          return Promise.race([lost, later(20)]).then((loss) => {
-            throw loss ?? error;
-          });
-        }),
-        lost.then((error) => {
-          throw error;
-        }),
-      ]),
+      new Promise((resolve, reject) => {
+        const settle = () => waiting.delete(reject);
+        promise.then(
+          (value) => {
+            settle();
+            resolve(value);
+          },
+          (error: unknown) => {
+            const fail = () => {
+              settle();
+              reject(error); // in vain where `reject` has been called because of a loss
+            };
+            if (isWrongShader(error)) fail();
+            else setTimeout(fail, NEWS_MS);
+          },
+        );
+        if (ended) reject(ended);
+        else waiting.add(reject);
+      }),
     pipelines: new Map(),
     layouts: new Map(),
     close() {
-      closed = true;
+      if (!ended) end(new EdgewiseError("device.closed", `${report.name} is closed.`));
       device.destroy();
     },
   };
 }
 
-function later(ms: number): Promise<null> {
-  return new Promise((resolve) => setTimeout(() => resolve(null), ms));
+/** Whether a pipeline failed for what it was asked, whatever became of the device. */
+function isWrongShader(error: unknown): boolean {
+  return error instanceof Error && "reason" in error && error.reason === "validation";
 }
 
 function lostError(report: AdapterReport, why: string): EdgewiseError {
   return new EdgewiseError(
     "device.lost",
-    `${report.name} was lost: ${why}.`,
+    `${report.name} was lost: ${why.trim().replace(/\.$/, "")}.`,
     "Close other tabs that use the GPU and load the model again.",
   );
 }

@@ -2,9 +2,8 @@
 
 import { EdgewiseError, shorten } from "../errors.ts";
 import type { Plan, PlanBuffer, Role } from "../format/plan.ts";
-import { ROLES } from "../format/plan.ts";
 import type { Counters } from "./base.ts";
-import type { Gpu } from "./gpu.ts";
+import { type Gpu, scoped } from "./gpu.ts";
 
 const MIB = 1 << 20;
 
@@ -28,7 +27,7 @@ export function declared(plans: Iterable<Plan>): Map<string, PlanBuffer> {
 }
 
 /**
- * Allocate all buffers of a program under an out-of-memory scope.
+ * Allocate all buffers of a program, under scopes that hear of it where there is no room.
  *
  * @param sizes bytes of each, see `bufferSizes`.
  * @throws EdgewiseError `device.memory` for one beyond the adapter's limits, or where the GPU does not
@@ -54,37 +53,27 @@ export async function allocate(
     }
   }
   const made = new Map<string, GPUBuffer>();
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  const [last, reported] = scoped(gpu, () => {
+    for (const [label, size] of rounded)
+      made.set(label, device.createBuffer({ label, size, usage }));
+    const uniform = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    const last = device.createBuffer({ size: LAST_UNIFORM_BYTES, usage: uniform });
+    device.queue.writeBuffer(last, 0, LAST_UNIFORM);
+    return last;
+  });
+  counters.buffers += made.size + 1;
   const destroy = () => {
     for (const buffer of made.values()) buffer.destroy();
-    last?.destroy();
+    last.destroy();
   };
-  let last: GPUBuffer | undefined;
-  device.pushErrorScope("validation");
-  device.pushErrorScope("out-of-memory");
-  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-  let thrown: unknown = null;
   try {
-    for (const [label, size] of rounded) {
-      made.set(label, device.createBuffer({ label, size, usage }));
-      counters.buffers += 1;
-    }
-    const uniform = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
-    last = device.createBuffer({ size: LAST_UNIFORM_BYTES, usage: uniform });
-    counters.buffers += 1;
-    device.queue.writeBuffer(last, 0, LAST_UNIFORM);
-  } catch (error) {
-    thrown = error;
-  }
-  try {
-    const full = await gpu.race(device.popErrorScope());
-    const invalid = await gpu.race(device.popErrorScope());
-    const failed = full ?? invalid ?? thrown;
-    if (failed || !last) {
+    const full = await reported;
+    if (full) {
       const total = [...rounded.values()].reduce((a, b) => a + b, 0);
-      throw EdgewiseError.from(
-        failed,
+      throw new EdgewiseError(
         "device.memory",
-        `${report.name} has no room for the program's ${Math.ceil(total / MIB)} MiB`,
+        `${report.name} has no room for the program's ${Math.ceil(total / MIB)} MiB: ${full.message}`,
         "Choose a smaller context, a smaller model or a smaller quantization, or close other tabs.",
       );
     }
@@ -109,7 +98,7 @@ export function countBytes(
   sizes: ReadonlyMap<string, number>,
   buffers: ReadonlyMap<string, PlanBuffer>,
 ): Record<Role, number> {
-  const total = Object.fromEntries(ROLES.map((role) => [role, 0])) as Record<Role, number>;
+  const total = { param: 0, state: 0, input: 0, output: 0, scratch: 0 };
   for (const [name, { role }] of buffers) total[role] += sizes.get(name) ?? 0;
   return total;
 }

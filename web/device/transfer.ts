@@ -2,7 +2,10 @@
 
 import { EdgewiseError } from "../errors.ts";
 import type { Counters, Elements } from "./base.ts";
-import type { Gpu } from "./gpu.ts";
+import { type Gpu, scoped } from "./gpu.ts";
+
+/** Landing buffers up to this many bytes are kept for the next readback. */
+const MAX_KEPT = 1 << 20;
 
 const TYPES: ReadonlyMap<string, (data: ArrayBuffer) => Elements> = new Map<
   string,
@@ -19,88 +22,122 @@ export function elements(dtype: string, data: ArrayBuffer): Elements {
   return TYPES.get(dtype)?.(data) ?? new Uint8Array(data);
 }
 
-/** A piece of a buffer to copy: name for people, source, first byte, bytes. */
-export interface Wanted {
+/** A piece of a buffer, in bytes. */
+export interface Piece {
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
 }
 
+/** A copy under way: call it once its encoder has been submitted, for the bytes of each piece. */
+export type Arrival = () => Promise<readonly ArrayBuffer[]>;
+
 /**
  * Buffers that the GPU copies to and the host maps, in turn: while one is read, the next run may
  * fill another. One is made anew only where all are busy or too small.
  */
-export class Landings {
-  private readonly gpu: Gpu;
-  private readonly counters: Counters;
-  private readonly idle: GPUBuffer[] = [];
-  private readonly all = new Set<GPUBuffer>();
+export interface Landings {
+  take(encoder: GPUCommandEncoder, pieces: readonly Piece[]): Arrival;
+  destroy(): void;
+}
 
-  constructor(gpu: Gpu, counters: Counters, sizes: readonly number[]) {
-    this.gpu = gpu;
-    this.counters = counters;
-    for (const size of sizes) this.idle.push(this.make(size));
-  }
-
-  /**
-   * Encode copies of several pieces; what it returns, called once the encoder has been submitted,
-   * brings their bytes.
-   */
-  take(
-    encoder: GPUCommandEncoder,
-    wanted: readonly Wanted[],
-  ): () => Promise<readonly ArrayBuffer[]> {
-    let size = 0;
-    const places = wanted.map((piece) => {
-      const place = size;
-      size += Math.ceil(piece.size / 8) * 8;
-      return place;
-    });
-    const landing = this.free(size);
-    wanted.forEach(({ buffer, offset, size: bytes }, i) => {
-      const padded = Math.ceil(bytes / 4) * 4;
-      encoder.copyBufferToBuffer(buffer, offset, landing, places[i] ?? 0, padded);
-    });
-    return async () => {
-      this.counters.readbacks += 1;
-      try {
-        await this.gpu.race(landing.mapAsync(GPUMapMode.READ, 0, size));
-      } catch (error) {
-        this.all.delete(landing);
-        landing.destroy();
-        throw EdgewiseError.from(error, "device.read", "Reading back from the GPU failed");
-      }
-      const mapped = landing.getMappedRange(0, size);
-      const data = wanted.map((piece, i) => {
-        const place = places[i] ?? 0;
-        return mapped.slice(place, place + piece.size);
-      });
-      landing.unmap();
-      if (this.all.has(landing)) this.idle.push(landing);
-      return data;
-    };
-  }
-
-  destroy(): void {
-    for (const landing of this.all) landing.destroy();
-    this.all.clear();
-    this.idle.length = 0;
-  }
-
-  private free(size: number): GPUBuffer {
-    const index = this.idle.findIndex((landing) => landing.size >= size);
-    const [found] = index < 0 ? [] : this.idle.splice(index, 1);
-    return found ?? this.make(2 ** Math.ceil(Math.log2(Math.max(size, 8))));
-  }
-
-  private make(size: number): GPUBuffer {
+/** @param sizes bytes of those that are made at once. */
+export function makeLandings(gpu: Gpu, counters: Counters, sizes: readonly number[]): Landings {
+  const idle: GPUBuffer[] = [];
+  const all = new Set<GPUBuffer>();
+  const make = (size: number): GPUBuffer => {
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
-    const made = this.gpu.device.createBuffer({
-      size: Math.max(Math.ceil(size / 8) * 8, 8),
-      usage,
-    });
-    this.counters.buffers += 1;
-    this.all.add(made);
+    const made = gpu.device.createBuffer({ size: Math.max(roundUp(size, 8), 8), usage });
+    counters.buffers += 1;
+    all.add(made);
     return made;
+  };
+  const free = (size: number): GPUBuffer => {
+    const at = idle.findIndex((landing) => landing.size >= size);
+    const [found] = at < 0 ? [] : idle.splice(at, 1);
+    return found ?? make(size > MAX_KEPT ? size : 2 ** Math.ceil(Math.log2(Math.max(size, 8))));
+  };
+  const drop = (landing: GPUBuffer) => {
+    all.delete(landing);
+    landing.destroy();
+  };
+  const fetch = async (landing: GPUBuffer, size: number, places: readonly Place[]) => {
+    counters.readbacks += 1;
+    try {
+      await gpu.race(landing.mapAsync(GPUMapMode.READ, 0, size));
+    } catch (error) {
+      drop(landing);
+      throw EdgewiseError.from(error, "device.read", "Reading back from the GPU failed");
+    }
+    const mapped = landing.getMappedRange(0, size);
+    const data = places.map(({ start, bytes }) => mapped.slice(start, start + bytes));
+    landing.unmap();
+    if (landing.size > MAX_KEPT) drop(landing);
+    else if (all.has(landing)) idle.push(landing);
+    return data;
+  };
+  for (const size of sizes) idle.push(make(size));
+  return {
+    take(encoder, pieces) {
+      let size = 0;
+      const copies = pieces.map(({ buffer, offset, size: bytes }) => {
+        // Copies begin and end at words; pieces need not.
+        const first = offset - (offset % 4);
+        const copied = roundUp(offset + bytes, 4) - first;
+        const copy = { buffer, first, copied, place: size, start: size + offset - first, bytes };
+        size += roundUp(copied, 8);
+        return copy;
+      });
+      const landing = free(size);
+      for (const { buffer, first, copied, place } of copies) {
+        encoder.copyBufferToBuffer(buffer, first, landing, place, copied);
+      }
+      return () => fetch(landing, size, copies);
+    },
+    destroy() {
+      for (const landing of all) landing.destroy();
+      all.clear();
+      idle.length = 0;
+    },
+  };
+}
+
+interface Place {
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/**
+ * Read a piece of any size, by a submission of its own, once all that was submitted is done. The
+ * device survives where there is no room for it.
+ *
+ * @throws EdgewiseError `device.read`, `device.lost`.
+ */
+export async function fetchPiece(
+  gpu: Gpu,
+  landings: Landings,
+  piece: Piece,
+  submit: (encoder: GPUCommandEncoder) => void,
+): Promise<ArrayBuffer> {
+  const [arriving, reported] = scoped(gpu, () => {
+    const encoder = gpu.device.createCommandEncoder();
+    const arrived = landings.take(encoder, [piece]);
+    submit(encoder);
+    return arrived();
+  });
+  arriving.catch(() => {}); // what the scope says of it comes first
+  const failed = await reported;
+  if (failed) {
+    throw new EdgewiseError(
+      "device.read",
+      `Reading ${piece.size} bytes back from the GPU failed: ${failed.message}`,
+      "Close other tabs that use the GPU.",
+    );
   }
+  const [data] = await arriving;
+  return data ?? new ArrayBuffer(0);
+}
+
+function roundUp(size: number, step: number): number {
+  return Math.ceil(size / step) * step;
 }

@@ -1,27 +1,21 @@
 /** WebGPU programs in this browser: everything bound once, a burst one submission. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
-import { evaluate } from "../format/expr.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
-import { DTYPES, type Plan, type PlanBuffer } from "../format/plan.ts";
+import type { Plan, PlanBuffer } from "../format/plan.ts";
 import { bufferSizes, checkShared } from "../format/plan-checks.ts";
 import type { Counters, Elements, LoadedProgram, TimedStep, TracedStep } from "./base.ts";
-import {
-  type BoundPlan,
-  bindPlans,
-  compileKernels,
-  encode,
-  type Launch,
-  type Shaders,
-  STEP_FIELDS,
-} from "./binding.ts";
-import type { Gpu } from "./gpu.ts";
+import { type BoundPlan, bindPlans, encode, STEP_FIELDS } from "./binding.ts";
+import * as common from "./common.ts";
+import { type Gpu, scoped } from "./gpu.ts";
+import { checkAborted, compileKernels, type Shaders } from "./kernels.ts";
 import { allocate, type Buffers, countBytes, declared } from "./memory.ts";
-import { elements, Landings } from "./transfer.ts";
+import { type Traceable, timeLaunches, traceLaunches } from "./tracing.ts";
+import { type Arrival, elements, fetchPiece, type Landings, makeLandings } from "./transfer.ts";
 
 /** Readbacks that may be under way at once: of the burst that runs, and of the one before. */
 const LANDINGS = 3;
-/** Outputs up to this many bytes are worth a landing of their own size, made when loading. */
+/** Outputs up to this many bytes are worth room in those landings. */
 const MAX_MAIL = 64 << 10;
 
 export interface ProgramSource {
@@ -36,13 +30,25 @@ export interface ProgramSource {
   readonly signal?: AbortSignal;
 }
 
+/** A program's parts on a GPU. */
+interface Parts {
+  readonly counters: Counters;
+  readonly memory: Buffers;
+  readonly buffers: ReadonlyMap<string, common.Sized>;
+  readonly bytes: Readonly<Record<PlanBuffer["role"], number>>;
+  readonly sizes: ReadonlyMap<string, number>;
+  readonly bound: ReadonlyMap<string, BoundPlan>;
+  readonly landings: Landings;
+}
+
 /**
  * Bind a program to a GPU: all memory first, then kernels. Weights are uploaded by the caller.
  *
  * @throws EdgewiseError `device.memory`, `device.kernel`, `device.lost`, `load.aborted`, `plan.*`.
  */
 export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<LoadedProgram> {
-  const { program, plans, shaders, loadSymbols: load, onProgress, signal } = source;
+  const { program, plans, shaders, loadSymbols: load, signal } = source;
+  checkAborted(signal);
   const counters: Counters = {
     submits: 0,
     dispatches: 0,
@@ -52,45 +58,56 @@ export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<Load
     readbacks: 0,
   };
   checkShared(plans.values());
-  const buffers = declared(plans.values());
+  const declarations = declared(plans.values());
   const sizes = bufferSizes(plans.values(), load);
-  const memory = await allocate(gpu, sizes, buffers, counters);
+  const memory = await allocate(gpu, sizes, declarations, counters);
   try {
-    const kernels = await compileKernels(
-      gpu,
-      program,
-      plans,
-      shaders,
-      counters,
-      onProgress,
-      signal,
-    );
-    gpu.device.pushErrorScope("validation");
-    const bound = bindPlans(gpu, memory, kernels, plans, load, counters);
-    const landings = new Landings(gpu, counters, landingSizes(plans, buffers, memory));
-    const invalid = await gpu.race(gpu.device.popErrorScope());
-    if (invalid) {
+    const kernels = await compileKernels(gpu, program, plans, shaders, counters, source);
+    const mail = landingSize(plans, declarations, memory);
+    const [{ bound, landings }, reported] = scoped(gpu, () => ({
+      bound: bindPlans(gpu, memory, kernels, plans, load, counters),
+      landings: makeLandings(gpu, counters, Array(LANDINGS).fill(mail)),
+    }));
+    try {
+      const failed = await reported;
+      if (failed) throw bindError(program, failed);
+    } catch (error) {
       landings.destroy();
-      throw EdgewiseError.from(
-        invalid,
-        "device.bind",
-        `The program ${shorten(program.id)} cannot be bound`,
-        "Compile the model again with this version of edgewise.",
-      );
+      throw error;
     }
-    return new WebGpuProgram(gpu, source, counters, buffers, memory, bound, landings);
+    const buffers = new Map(
+      [...declarations].map(([name, buffer]) => [name, common.sized(buffer, load)]),
+    );
+    const bytes = countBytes(sizes, declarations);
+    return new WebGpuProgram(gpu, source, {
+      counters,
+      memory,
+      buffers,
+      bytes,
+      sizes,
+      bound,
+      landings,
+    });
   } catch (error) {
     memory.destroy();
     throw error;
   }
 }
 
+function bindError(program: Program, { message }: GPUError): EdgewiseError {
+  return new EdgewiseError(
+    "device.bind",
+    `The program ${shorten(program.id)} cannot be bound: ${message}`,
+    "Compile the model again with this version of edgewise.",
+  );
+}
+
 /** Landings hold what a burst's run may be asked for: its small inputs and outputs together. */
-function landingSizes(
+function landingSize(
   plans: ReadonlyMap<string, Plan>,
   buffers: ReadonlyMap<string, PlanBuffer>,
   memory: Buffers,
-): number[] {
+): number {
   const written = new Set<string>();
   for (const plan of plans.values()) {
     for (const step of plan.steps) for (const name of step.writes) written.add(name);
@@ -101,83 +118,48 @@ function landingSizes(
     const small = role === "input" || (role === "output" && bytes <= MAX_MAIL);
     if (small && written.has(name)) size += Math.ceil(bytes / 8) * 8;
   }
-  return Array.from({ length: LANDINGS }, () => size);
+  return size;
 }
 
-class WebGpuProgram implements LoadedProgram {
+class WebGpuProgram implements LoadedProgram, Traceable {
   readonly manifest: BundleManifest;
   readonly program: Program;
   readonly plans: ReadonlyMap<string, Plan>;
   readonly counters: Counters;
   readonly lost: Promise<EdgewiseError>;
-  private readonly gpu: Gpu;
-  private readonly buffers: ReadonlyMap<string, PlanBuffer>;
-  private readonly load: ReadonlyMap<string, number>;
-  private readonly memoryOf: Buffers;
-  private readonly bound: ReadonlyMap<string, BoundPlan>;
-  private readonly landings: Landings;
-  private readonly step: number[] = STEP_FIELDS.map(() => 0);
+  readonly gpu: Gpu;
+  readonly landings: Landings;
+  /** What the host last wrote to `step`: the values of the step symbols. */
+  readonly step: number[] = STEP_FIELDS.map(() => 0);
+  private readonly parts: Parts;
   private closed = false;
-  private failure: EdgewiseError | null = null;
 
-  constructor(
-    gpu: Gpu,
-    { manifest, program, plans, loadSymbols }: ProgramSource,
-    counters: Counters,
-    buffers: ReadonlyMap<string, PlanBuffer>,
-    memory: Buffers,
-    bound: ReadonlyMap<string, BoundPlan>,
-    landings: Landings,
-  ) {
+  constructor(gpu: Gpu, { manifest, program, plans }: ProgramSource, parts: Parts) {
     this.manifest = manifest;
     this.program = program;
     this.plans = plans;
-    this.counters = counters;
+    this.counters = parts.counters;
     this.gpu = gpu;
-    this.buffers = buffers;
-    this.load = loadSymbols;
-    this.memoryOf = memory;
-    this.bound = bound;
-    this.landings = landings;
+    this.landings = parts.landings;
+    this.parts = parts;
     this.lost = new Promise((resolve) => {
       void gpu.lost.then((error) => {
-        this.failure = error;
         if (!this.closed) resolve(error);
       });
     });
   }
 
   write(name: string, data: Elements, offsetElems = 0): void {
-    const buffer = this.visible(name);
-    const size = DTYPES.get(buffer.dtype) ?? 1;
-    if (buffer.role === "param") throw bufferError(`The parameter ${shorten(name)} is read-only.`);
-    if (data.constructor !== elements(buffer.dtype, new ArrayBuffer(0)).constructor) {
-      throw bufferError(`${shorten(name)} is ${buffer.dtype}, not ${data.constructor.name}.`);
-    }
-    const start = offsetElems * size;
-    const end = start + data.byteLength;
-    const most = this.bytesOf(buffer);
-    if (!Number.isInteger(offsetElems) || offsetElems < 0 || end > most) {
-      throw bufferError(`Bytes ${start}..${end} are not in ${shorten(name)}, which has ${most}.`);
-    }
-    if (start % 4 || data.byteLength % 4) {
-      throw bufferError(
-        `Bytes ${start}..${end} of ${shorten(name)}: a GPU's memory is written 4 bytes at a time.`,
-      );
-    }
+    this.open();
+    const buffer = common.findBuffer(this.parts.buffers, name);
+    const start = common.checkWrite(buffer, data, offsetElems);
     if (name === "step") {
       for (let i = 0; i < data.length && offsetElems + i < this.step.length; i++) {
         this.step[offsetElems + i] = data[i] ?? 0;
       }
     }
-    const { buffer: memory, byteOffset, byteLength } = data;
-    this.gpu.device.queue.writeBuffer(
-      this.memoryOf.get(name),
-      start,
-      memory,
-      byteOffset,
-      byteLength,
-    );
+    const { queue } = this.gpu.device;
+    queue.writeBuffer(this.memoryOf(name), start, data.buffer, data.byteOffset, data.byteLength);
   }
 
   async run(
@@ -185,57 +167,53 @@ class WebGpuProgram implements LoadedProgram {
     k = 1,
     read: readonly string[] = [],
   ): Promise<ReadonlyMap<string, Elements>> {
-    const bound = plans.map((name, i) => this.find(name, i === plans.length - 1 ? k : 1));
+    this.open();
+    const last = plans.length - 1;
+    const bound = plans.map((name, i) => this.find(name, i === last ? k : 1));
     const wanted = read.map((name) => {
-      const buffer = this.visible(name);
-      const size = this.bytesOf(buffer);
-      return { name, dtype: buffer.dtype, buffer: this.memoryOf.get(name), offset: 0, size };
+      const { dtype, bytes } = common.findBuffer(this.parts.buffers, name);
+      return { name, dtype, buffer: this.memoryOf(name), offset: 0, size: bytes };
     });
     const encoder = this.gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     bound.forEach((plan, i) => {
-      this.counters.dispatches += encode(plan, pass, this.step, i === bound.length - 1 ? k : 1);
+      this.counters.dispatches += encode(plan, pass, this.step, i === last ? k : 1);
     });
     pass.end();
-    const arrived = wanted.length > 0 ? this.landings.take(encoder, wanted) : null;
+    const arrived: Arrival | null = wanted.length ? this.landings.take(encoder, wanted) : null;
     this.submit(encoder);
-    const data = (await arrived?.()) ?? [];
+    if (!arrived) return new Map();
+    const data = await this.unlessClosed(arrived());
     return new Map(
       wanted.map(({ name, dtype }, i) => [name, elements(dtype, data[i] ?? new ArrayBuffer(0))]),
     );
   }
 
-  async read(name: string, firstRow = 0, rows?: number): Promise<Elements> {
-    const buffer = this.visible(name);
-    const [height = 1, ...rest] = buffer.shape.map((dim) => evaluate(dim, this.load));
-    const row = rest.reduce((a, b) => a * b, DTYPES.get(buffer.dtype) ?? 1);
-    const count = Math.max(0, Math.min(rows ?? height, height - firstRow));
-    if (!Number.isInteger(firstRow) || firstRow < 0 || (firstRow * row) % 4) {
-      throw bufferError(`Row ${firstRow} of ${shorten(name)} cannot be read by itself.`);
-    }
-    if (count === 0) return elements(buffer.dtype, new ArrayBuffer(0));
-    return this.fetch(name, firstRow * row, count * row, buffer.dtype);
+  async read(name: string, firstRow = 0, rows = Number.MAX_SAFE_INTEGER): Promise<Elements> {
+    this.open();
+    const found = common.findBuffer(this.parts.buffers, name);
+    const { offset, size } = common.checkRows(found, firstRow, rows);
+    if (size === 0) return elements(found.dtype, new ArrayBuffer(0));
+    const piece = { buffer: this.memoryOf(name), offset, size };
+    const submit = (encoder: GPUCommandEncoder) => this.submit(encoder);
+    const data = await this.unlessClosed(fetchPiece(this.gpu, this.landings, piece, submit));
+    return elements(found.dtype, data);
   }
 
   memory() {
     this.open();
-    return countBytes(this.memoryOf.sizes, this.buffers);
+    return this.parts.bytes;
   }
 
   upload(tensor: string, offsetBytes: number, data: Uint8Array): void {
     this.open();
-    const buffer = this.buffers.get(tensor);
-    const size = this.memoryOf.sizes.get(tensor) ?? 0;
-    if (buffer?.role !== "param" || offsetBytes % 4 || offsetBytes + data.length > size) {
-      throw bufferError(
-        `Bytes ${offsetBytes}..${offsetBytes + data.length} cannot be uploaded to ${shorten(tensor)}.`,
-      );
-    }
+    const { buffers, sizes } = this.parts;
+    const role = buffers.get(tensor)?.role;
+    common.checkUpload(tensor, role, sizes.get(tensor) ?? 0, offsetBytes, data);
     const whole = data.length - (data.length % 4);
-    const target = this.memoryOf.get(tensor);
+    const target = this.memoryOf(tensor);
     const { queue } = this.gpu.device;
-    const { buffer: memory, byteOffset } = data as Uint8Array<ArrayBuffer>;
-    if (whole > 0) queue.writeBuffer(target, offsetBytes, memory, byteOffset, whole);
+    if (whole > 0) queue.writeBuffer(target, offsetBytes, data.buffer, data.byteOffset, whole);
     if (whole < data.length) {
       const rest = new Uint8Array(4);
       rest.set(data.subarray(whole));
@@ -245,147 +223,60 @@ class WebGpuProgram implements LoadedProgram {
 
   async settled(): Promise<void> {
     this.open();
-    await this.gpu.race(this.gpu.device.queue.onSubmittedWorkDone());
+    await this.unlessClosed(this.gpu.race(this.gpu.device.queue.onSubmittedWorkDone()));
     this.open();
   }
 
   async *trace(name: string): AsyncGenerator<TracedStep, void, undefined> {
-    const bound = this.find(name, 1);
-    const grids = bound.grids(this.step);
-    for (const launch of bound.launches) {
-      this.open();
-      const encoder = this.gpu.device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      dispatch(pass, launch, grids[launch.grid]);
-      pass.end();
-      this.submit(encoder);
-      this.counters.dispatches += 1;
-      const outputs = [];
-      for (const { buffer, offset, dtype, shape } of launch.outputs) {
-        const size = shape.reduce((a, b) => a * b, DTYPES.get(dtype) ?? 1);
-        outputs.push({ buffer, dtype, shape, data: await this.fetch(buffer, offset, size, dtype) });
-      }
-      yield { label: launch.label, kernel: launch.kernel, outputs };
+    const launches = traceLaunches(this, this.find(name, 1));
+    while (true) {
+      const { value, done } = await this.unlessClosed(launches.next());
+      if (done) return;
+      yield value;
     }
   }
 
   async time(name: string): Promise<readonly TimedStep[] | null> {
-    const { launches, grids } = this.find(name, 1);
-    const { device } = this.gpu;
-    if (!device.features.has("timestamp-query")) return null;
-    const extents = grids(this.step);
-    const count = 2 * launches.length;
-    const queries = device.createQuerySet({ type: "timestamp", count });
-    const usage = GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC;
-    const resolved = device.createBuffer({ size: 8 * count, usage });
-    try {
-      const encoder = device.createCommandEncoder();
-      launches.forEach((launch, i) => {
-        const pass = encoder.beginComputePass({
-          timestampWrites: {
-            querySet: queries,
-            beginningOfPassWriteIndex: 2 * i,
-            endOfPassWriteIndex: 2 * i + 1,
-          },
-        });
-        dispatch(pass, launch, extents[launch.grid]);
-        pass.end();
-      });
-      encoder.resolveQuerySet(queries, 0, count, resolved, 0);
-      const wanted = { buffer: resolved, offset: 0, size: 8 * count };
-      const arrived = this.landings.take(encoder, [wanted]);
-      this.submit(encoder);
-      const [data] = await arrived();
-      const stamps = new BigUint64Array(data ?? new ArrayBuffer(0));
-      return launches.map(({ label, kernel }, i) => ({
-        label,
-        kernel,
-        ns: Number((stamps[2 * i + 1] ?? 0n) - (stamps[2 * i] ?? 0n)),
-      }));
-    } finally {
-      queries.destroy();
-      resolved.destroy();
-    }
+    return this.unlessClosed(timeLaunches(this, this.find(name, 1)));
   }
 
   close(): void {
     if (this.closed) return;
     this.closed = true;
-    this.memoryOf.destroy();
+    this.parts.memory.destroy();
     this.landings.destroy();
   }
 
-  private async fetch(
-    name: string,
-    offset: number,
-    size: number,
-    dtype: string,
-  ): Promise<Elements> {
-    this.open();
-    const encoder = this.gpu.device.createCommandEncoder();
-    const wanted = { buffer: this.memoryOf.get(name), offset, size };
-    const arrived = this.landings.take(encoder, [wanted]);
-    this.submit(encoder);
-    const [data] = await arrived();
-    return elements(dtype, data ?? new ArrayBuffer(0));
+  memoryOf(name: string): GPUBuffer {
+    return this.parts.memory.get(name);
   }
 
-  private submit(encoder: GPUCommandEncoder): void {
+  submit(encoder: GPUCommandEncoder): void {
+    this.open();
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits += 1;
   }
 
   private find(name: string, k: number): BoundPlan {
     this.open();
-    const bound = this.bound.get(name);
-    if (!bound) {
-      const known = [...this.bound.keys()].join(", ");
-      const message = `Program ${this.program.id} has no plan ${shorten(name)}; it has ${known}.`;
-      throw new EdgewiseError("device.plan", message);
-    }
-    const most = bound.plan.loop?.maxBurst ?? 1;
-    if (!Number.isInteger(k) || k < 1 || k > most) {
-      const message = `Plan ${shorten(name)} runs 1..${most} times a call, not ${k}.`;
-      throw new EdgewiseError("device.plan", message);
-    }
-    return bound;
-  }
-
-  private visible(name: string): PlanBuffer {
-    this.open();
-    const buffer = this.buffers.get(name);
-    if (buffer && buffer.role !== "scratch") return buffer;
-    const what = buffer ? "scratch" : "no buffer of this program";
-    throw bufferError(`${shorten(name)} is ${what}.`);
-  }
-
-  /** Bytes of a buffer as its shape says; what a landing or a write may hold. */
-  private bytesOf({ shape, dtype }: PlanBuffer): number {
-    return shape.reduce<number>(
-      (size, dim) => size * evaluate(dim, this.load),
-      DTYPES.get(dtype) ?? 1,
-    );
+    return common.findPlan(this.program, this.parts.bound, name, k);
   }
 
   private open(): void {
-    if (this.failure) throw this.failure;
     if (this.closed) {
-      const message = `Program ${shorten(this.program.id)} is closed.`;
-      throw new EdgewiseError("device.closed", message);
+      throw new EdgewiseError("device.closed", `Program ${shorten(this.program.id)} is closed.`);
+    }
+    const ended = this.gpu.ended();
+    if (ended) throw ended;
+  }
+
+  /** What fails because the program was closed meanwhile says so. */
+  private async unlessClosed<T>(promise: Promise<T>): Promise<T> {
+    try {
+      return await promise;
+    } catch (error) {
+      this.open();
+      throw error;
     }
   }
-}
-
-function dispatch(
-  pass: GPUComputePassEncoder,
-  launch: Launch,
-  grid: readonly [number, number, number] | undefined,
-): void {
-  pass.setPipeline(launch.pipeline);
-  pass.setBindGroup(0, launch.group);
-  if (grid) pass.dispatchWorkgroups(...grid);
-}
-
-function bufferError(message: string): EdgewiseError {
-  return new EdgewiseError("device.buffer", message);
 }
