@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { currentOf, listed } from "./book.ts";
 import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
@@ -37,6 +37,7 @@ export function App() {
     if (engine) void chat.regenerate(engine, maxTokens);
   });
   const closeDrawer = useStable(() => setDrawer(false));
+  useFocusAfter(drawer, ".menu");
   const load = useStable((chosen: Parameters<typeof models.load>[0]) => {
     chat.stopAll();
     models.load(chosen);
@@ -168,6 +169,15 @@ function useMaxTokens(offer: Parameters<typeof modelDefaults>[0] | null): number
     if (offer) void modelDefaults(offer).then((found) => setMost(found?.maxTokens));
   }, [offer]);
   return most;
+}
+
+/** Gives the focus to what opened something once that is closed. */
+function useFocusAfter(open: boolean, opener: string): void {
+  const was = useRef(open);
+  useEffect(() => {
+    if (was.current && !open) document.querySelector<HTMLElement>(opener)?.focus();
+    was.current = open;
+  }, [open, opener]);
 }
 
 /** Calls `act` on Escape, wherever the focus is, unless something else there uses it. */

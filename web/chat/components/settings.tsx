@@ -64,8 +64,8 @@ export function SettingsDialog(props: Props) {
         ))}
         <StorageSettings onChange={props.onStorage} />
         <div class="buttons">
-          <button type="button" onClick={props.onExport}>
-            <Icon name="download" /> Export conversations
+          <button type="button" title="Save all conversations as JSON" onClick={props.onExport}>
+            <Icon name="download" /> Export all
           </button>
           <button type="submit" class="primary">
             Done
@@ -78,6 +78,6 @@ export function SettingsDialog(props: Props) {
 
 function placeholder(defaults: Defaults | null, { name }: Field): string {
   if (name === "seed") return "random";
-  if (!defaults) return "model's own";
+  if (!defaults) return "default";
   return String(name === "maxTokens" ? (defaults.maxTokens ?? MAX_TOKENS) : defaults.params[name]);
 }
