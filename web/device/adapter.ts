@@ -25,18 +25,14 @@ export async function probe(
         : "This browser has no WebGPU.",
     );
   }
-  let adapter: GPUAdapter | null;
   try {
-    adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (adapter) return { report: describe(gpu, adapter), adapter };
   } catch (error) {
-    return absent(
-      `This browser refuses WebGPU: ${error instanceof Error ? error.message : error}.`,
-    );
+    const said = error instanceof Error ? error.message : String(error);
+    return absent(`This browser refuses WebGPU: ${said.replace(/\.$/, "")}.`);
   }
-  if (!adapter) {
-    return absent("This browser has WebGPU, but no GPU that it would use it on.");
-  }
-  return { report: describe(gpu, adapter), adapter };
+  return absent("This browser has WebGPU, but no GPU that it would use it on.");
 }
 
 function absent(reason: string): { report: AdapterReport; adapter: null } {

@@ -269,6 +269,8 @@ describe("an adapter", () => {
     expect(report.reason).toMatch(/^This browser has no WebGPU\.$/);
     const none = { requestAdapter: async () => null } as unknown as GPU;
     expect((await probe(none)).report.reason).toContain("no GPU");
+    const old = { requestAdapter: async () => ({}) } as unknown as GPU;
+    expect(await probe(old)).toMatchObject({ report: { available: false }, adapter: null });
     const broken = { requestAdapter: () => Promise.reject(new Error("blocked")) } as unknown as GPU;
     expect((await probe(broken)).report.reason).toContain("blocked");
   });
