@@ -8,7 +8,7 @@ import { type Gpu, scoped } from "./gpu.ts";
 const MIB = 1 << 20;
 
 /** What every kernel has bound after its buffers: its grid is as launched, not folded. */
-const LAST_UNIFORM = new Uint32Array(4).fill(0xffff_ffff);
+export const LAST_UNIFORM = new Uint32Array(4).fill(0xffff_ffff);
 export const LAST_UNIFORM_BYTES = LAST_UNIFORM.byteLength;
 
 /** The buffers of a program by name, zeroed; sizes are rounded up to 4 bytes. */

@@ -3,7 +3,9 @@
 import { EdgewiseError } from "../errors.ts";
 import { bounds } from "../format/expr.ts";
 import type { Kernel, Plan, Step } from "../format/plan.ts";
-import type { Gpu } from "./gpu.ts";
+import { type Gpu, scoped } from "./gpu.ts";
+import { accessOf, compilePipeline, layoutOf } from "./kernels.ts";
+import { LAST_UNIFORM, LAST_UNIFORM_BYTES } from "./memory.ts";
 
 /** Browsers round timestamps to 0.1 ms: a round takes at least this long, in milliseconds. */
 const ROUND_MS = 4;
@@ -11,7 +13,6 @@ const ROUNDS = 3;
 /** A launch that takes this long is told apart from others by a single round. */
 const SLOW_MS = 25;
 const MAX_REPEATS = 256;
-const UNIFORM = new Uint32Array(4).fill(0xffff_ffff);
 
 const BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, uint32: 4, float16: 2 };
 
@@ -53,49 +54,18 @@ export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Tim
  *
  * @throws EdgewiseError `device.kernel` where it does not compile, `device.lost`.
  */
-export async function timeKernel(
-  gpu: Gpu,
-  { kernel, code, grid, sizes, step }: Timed,
-): Promise<number> {
+export async function timeKernel(gpu: Gpu, job: Timed): Promise<number> {
   const { device } = gpu;
+  const { kernel, code, grid } = job;
   const buffers: GPUBuffer[] = [];
   const queries = device.features.has("timestamp-query")
     ? device.createQuerySet({ type: "timestamp", count: 2 })
     : null;
   try {
-    const layout = device.createBindGroupLayout({
-      entries: [
-        ...kernel.args.map(
-          (arg): GPUBufferBindingLayout => ({
-            type: arg.access === "read" ? "read-only-storage" : "storage",
-          }),
-        ),
-        { type: "uniform" } satisfies GPUBufferBindingLayout,
-      ].map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer })),
-    });
-    const pipeline = await gpu.race(
-      device.createComputePipelineAsync({
-        layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
-        compute: { module: device.createShaderModule({ code }), entryPoint: kernel.symbol },
-      }),
-    );
-    kernel.args.forEach((_, i) => {
-      const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
-      const buffer = device.createBuffer({ size: sizes[i] ?? 16, usage });
-      buffers.push(buffer);
-      // One row of one sequence: with none, a kernel ends at once.
-      if (i === step) device.queue.writeBuffer(buffer, 0, new Int32Array(4).fill(1));
-    });
-    const uniform = device.createBuffer({
-      size: UNIFORM.byteLength,
-      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
-    });
-    device.queue.writeBuffer(uniform, 0, UNIFORM);
-    buffers.push(uniform);
-    const group = device.createBindGroup({
-      layout,
-      entries: buffers.map((buffer, binding) => ({ binding, resource: { buffer } })),
-    });
+    const pipeline = await compilePipeline(gpu, kernel.symbol, kernel, code);
+    const [group, reported] = scoped(gpu, () => bindScratch(gpu, job, buffers));
+    const refused = await reported;
+    if (refused) throw new Error(refused.message);
     const round = async (repeats: number): Promise<number> => {
       const encoder = device.createCommandEncoder();
       const stamps = queries && {
@@ -129,6 +99,33 @@ export async function timeKernel(
     for (const buffer of buffers) buffer.destroy();
     queries?.destroy();
   }
+}
+
+/** Buffers that hold nothing, bound as the kernel asks; the ones made are added to `buffers`. */
+function bindScratch(gpu: Gpu, { kernel, sizes, step }: Timed, buffers: GPUBuffer[]): GPUBindGroup {
+  const { device } = gpu;
+  const make = (
+    size: number,
+    usage: number,
+    data?: Int32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>,
+  ) => {
+    const buffer = device.createBuffer({ size, usage: usage | GPUBufferUsage.COPY_DST });
+    buffers.push(buffer);
+    if (data) device.queue.writeBuffer(buffer, 0, data);
+  };
+  kernel.args.forEach((_, i) => {
+    // One row of one sequence: with none, a kernel ends at once.
+    make(
+      sizes[i] ?? 16,
+      GPUBufferUsage.STORAGE,
+      i === step ? new Int32Array(4).fill(1) : undefined,
+    );
+  });
+  make(LAST_UNIFORM_BYTES, GPUBufferUsage.UNIFORM, LAST_UNIFORM);
+  return device.createBindGroup({
+    layout: layoutOf(gpu, accessOf(kernel)),
+    entries: buffers.map((buffer, binding) => ({ binding, resource: { buffer } })),
+  });
 }
 
 /** Submit; milliseconds between the two timestamps. */
