@@ -38,6 +38,7 @@ export function App() {
   });
   const closeDrawer = useStable(() => setDrawer(false));
   useFocusAfter(drawer, ".menu");
+  useWide(closeDrawer);
   const load = useStable((chosen: Parameters<typeof models.load>[0]) => {
     chat.stopAll();
     models.load(chosen);
@@ -169,6 +170,15 @@ function useMaxTokens(offer: Parameters<typeof modelDefaults>[0] | null): number
     if (offer) void modelDefaults(offer).then((found) => setMost(found?.maxTokens));
   }, [offer]);
   return most;
+}
+
+/** Calls `act` when there is room for the conversations beside the page. */
+function useWide(act: () => void): void {
+  useEffect(() => {
+    const media = matchMedia("(width > 48rem)");
+    media.addEventListener("change", act);
+    return () => media.removeEventListener("change", act);
+  }, [act]);
 }
 
 /** Gives the focus to what opened something once that is closed. */

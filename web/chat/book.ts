@@ -14,10 +14,14 @@ export function openBook(kept: readonly Conversation[] = [], now = Date.now()): 
   return { all: [fresh, ...kept], current: fresh.id };
 }
 
-/** With what was kept added, except what is there already. */
-export function add(book: Book, kept: readonly Conversation[]): Book {
-  const known = new Set(book.all.map(({ id }) => id));
-  return { ...book, all: [...book.all, ...kept.filter(({ id }) => !known.has(id))] };
+/** With what was kept added; of what is there already, whichever changed last. */
+export function merge(book: Book, kept: readonly Conversation[]): Book {
+  const all = new Map(book.all.map((one) => [one.id, one]));
+  for (const one of kept) {
+    const known = all.get(one.id);
+    if (!known || known.updated < one.updated) all.set(one.id, one);
+  }
+  return { ...book, all: [...all.values()] };
 }
 
 export function currentOf(book: Book): Conversation {

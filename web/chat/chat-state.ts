@@ -148,10 +148,12 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
 
   return {
     state: () => state,
+    /** See what is kept here, by earlier visits and by other tabs. */
     async restore(): Promise<void> {
       try {
         const kept = await (await database).all();
-        set({ book: books.add(state.book, kept) });
+        const settled = kept.filter(({ id }) => !state.writing.has(id));
+        set({ book: books.merge(state.book, settled) });
       } catch (error) {
         unkept(error);
       }
@@ -173,7 +175,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       const { removed, book } = state;
       if (!removed) return;
       keep(removed);
-      set({ book: books.pick(books.add(book, [removed]), removed.id), removed: null });
+      set({ book: books.pick(books.merge(book, [removed]), removed.id), removed: null });
     },
     send: (answers: Answers, text: string, maxTokens?: number) =>
       write(answers, ask(current(), text, now()), maxTokens),

@@ -29,7 +29,14 @@ export function useChat(): readonly [ChatState, Chat] {
   const chat = made.current;
   const [state, setState] = useState(chat.state());
   shown.current = setState;
-  useEffect(() => void chat.restore(), [chat]);
+  useEffect(() => {
+    void chat.restore();
+    const onVisible = () => {
+      if (document.visibilityState === "visible") void chat.restore();
+    };
+    document.addEventListener("visibilitychange", onVisible);
+    return () => document.removeEventListener("visibilitychange", onVisible);
+  }, [chat]);
   return [state, chat];
 }
 

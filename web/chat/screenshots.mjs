@@ -41,12 +41,13 @@ const browser = await launch("swiftshader");
 try {
   const page = await open(browser, DESK);
   await page.locator(".offer").first().click();
-  await page.getByTestId("load-progress").waitFor();
+  await page.getByTestId("load-progress").locator(".detail", { hasText: " of " }).waitFor();
   await take(page, "loading");
   await page.locator(".hello").waitFor({ timeout: 180_000 });
   for (const question of QUESTIONS) await ask(page, question);
   await take(page, "light");
   await page.getByTestId("theme").click();
+  await page.getByTestId("prompt").focus();
   await take(page, "dark");
   await page.setViewportSize(PHONE);
   await take(page, "phone");

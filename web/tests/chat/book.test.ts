@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { add, begin, change, currentOf, listed, openBook, pick, remove } from "../../chat/book.ts";
+import { begin, change, currentOf, listed, merge, openBook, pick, remove } from "../../chat/book.ts";
 import { ask, type Conversation, newConversation } from "../../chat/conversations.ts";
 
 const said = (text: string, now: number): Conversation => ask(newConversation(now), text, now);
@@ -17,9 +17,11 @@ describe("the conversations of a page", () => {
     expect(titles(listed(asked))).toEqual(["Now", "Young", "Old"]);
   });
 
-  it("are joined by those that were kept, each once", () => {
-    const book = add(openBook([young]), [old, young]);
-    expect(titles(listed(book))).toEqual(["Young", "Old"]);
+  it("are joined by those that were kept, each once and as it was last", () => {
+    const older = { ...young, title: "Older", updated: 0 };
+    const newer = { ...young, title: "Newer", updated: 9 };
+    expect(titles(listed(merge(openBook([young]), [old, older])))).toEqual(["Young", "Old"]);
+    expect(titles(listed(merge(openBook([young]), [old, newer])))).toEqual(["Newer", "Old"]);
   });
 
   it("show the one that is picked, and no other where there is none such", () => {

@@ -213,6 +213,28 @@ describe("conversations", () => {
     expect(listed(next.state().book)).toEqual(listed(chat.state().book));
   });
 
+  it("that another tab changed are seen, but not over an answer that grows", async () => {
+    await talk("Hello", "Hi");
+    const other = makeChat(Promise.resolve(database));
+    await other.restore();
+    other.pick(chat.state().book.current);
+    clock += 10;
+    const model = speaker();
+    const elsewhere = other.send(model.answers, "From there");
+    model.speeches[0]?.end();
+    await elsewhere;
+    await chat.restore();
+    expect(texts()).toEqual(["Hello", "Hi", "From there", ""]);
+    const { speech, done } = ask("From here");
+    clock += 2000;
+    speech.say("Growing");
+    await turn();
+    await chat.restore();
+    expect([texts().at(-1), writing()]).toEqual(["From here", ["Growing"]]);
+    speech.end();
+    await done;
+  });
+
   it("go on where the browser keeps nothing, and say so", async () => {
     chat = makeChat(Promise.reject(new DOMException("Not here", "SecurityError")));
     await chat.restore();
