@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { begin, change, currentOf, listed, merge, openBook, pick, remove } from "../../chat/book.ts";
+import {
+  begin,
+  change,
+  currentOf,
+  listed,
+  merge,
+  openBook,
+  pick,
+  remove,
+} from "../../chat/book.ts";
 import { ask, type Conversation, newConversation } from "../../chat/conversations.ts";
 
 const said = (text: string, now: number): Conversation => ask(newConversation(now), text, now);
