@@ -9,6 +9,7 @@
  */
 
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { checkLoops } from "./jinja-loops.ts";
 
 /** Characters that a template may write, and that any of its strings may have. */
 const MAX_CHARACTERS = 16 << 20;
@@ -44,9 +45,10 @@ export interface Compiled {
   readonly looped: ReadonlySet<unknown>;
 }
 
-/** @throws Error for what is not a template. */
+/** @throws Error for what is not a template, or none that would be rendered as Python does. */
 export function compileTemplate(source: string): Compiled {
   const program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+  checkLoops(program);
   const sets = { shown: new Set(), reached: new Set(), looped: new Set() };
   collect(program, sets);
   return { program, ...sets };
