@@ -95,7 +95,6 @@ test-web: $(VENV)/ready.stamp $(WEB) packages
 	cd web && npm test --silent
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
-test-full: export EDGEWISE_FULL := 1
 test-full: $(VENV)/full.stamp $(SHADERS) packages test-web
 	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
 
