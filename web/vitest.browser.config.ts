@@ -7,7 +7,7 @@ export default defineConfig({
     globalSetup: ["tests/browser/global-setup.ts"],
     pool: "forks",
     fileParallelism: false,
-    testTimeout: 90_000,
+    testTimeout: 180_000,
     hookTimeout: 120_000,
     teardownTimeout: 20_000,
   },

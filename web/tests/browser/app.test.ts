@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
 import { openSession, type Session } from "./session.ts";
 
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: 120_000 };
+const ADAPTERS = ["swiftshader", "lavapipe"] as const;
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
 
 const by = (page: Page, name: string): Locator => page.getByTestId(name);
@@ -35,12 +36,12 @@ async function finished(page: Page, index: number): Promise<string> {
   return (await answer.locator(".markdown").textContent()) ?? "";
 }
 
-describe("the chat app", () => {
+describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
   let session: Session;
   let page: Page;
 
   beforeAll(async () => {
-    session = await openSession("lavapipe");
+    session = await openSession(adapter);
     page = await session.page();
     await loadModel(session, page);
   });
