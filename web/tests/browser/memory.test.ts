@@ -26,9 +26,9 @@ it("loads 200 MB of weights holding two pieces of a file at most", async () => {
   expect(stats.loaderPeakBytes).toBeGreaterThan(PIECE);
   expect(stats.loaderPeakBytes).toBeLessThanOrEqual(2 * PIECE);
   // The browser has copies of its own: what is hashed, on its way to the GPU, or not collected yet.
-  // They come to about five pieces; had the weights been kept, they would come on top.
+  // Two runs saw 231 and 260 MB; had the weights been kept, they would come on top.
   const after = renderers();
-  expect(after.peak - before.peak).toBeLessThan(weights + 2 * PIECE);
+  expect(after.peak - before.peak).toBeLessThan(weights + 128e6);
   expect(after.resident - before.resident).toBeLessThan(3 * PIECE);
 });
 
