@@ -153,7 +153,7 @@ describe("conversations of an earlier visit", () => {
     await by(page, "conversation").first().waitFor({ state: "hidden" });
     await page.getByRole("button", { name: "Conversations", exact: true }).click();
     await by(page, "conversation").first().waitFor();
-    expect(await focused(page)).toBe("New conversation");
+    await expect.poll(() => focused(page)).toBe("New conversation");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => document.activeElement?.matches(".menu"));
     await page.setViewportSize({ width: 1100, height: 720 });
