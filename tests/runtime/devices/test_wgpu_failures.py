@@ -184,8 +184,9 @@ def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(
                     program.read("table")
 
             for delay in np.linspace(0.0001, 0.004, 30):
-                signal.setitimer(signal.ITIMER_REAL, delay)
                 with pytest.raises(KeyboardInterrupt):
+                    # Armed in here: a slow machine must not be interrupted before it waits for it.
+                    signal.setitimer(signal.ITIMER_REAL, delay)
                     bursts()
                 found = int(program.read("table")[0, 0])
                 # The burst whose caller was interrupted is done, or was never begun.
