@@ -1,7 +1,6 @@
 /** What a page and its worker say to each other; everything is plain data. */
 
 import type {
-  AdapterReport,
   Completion,
   EngineInfo,
   EngineStats,
@@ -51,4 +50,4 @@ export type FromWorker =
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };
 
 /** What a request comes to, by the type of the request. */
-export type Answer = EngineInfo | Completion | EngineStats | AdapterReport | null;
+export type Answer = EngineInfo | Completion | EngineStats | null;
