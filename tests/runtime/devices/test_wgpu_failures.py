@@ -176,8 +176,10 @@ def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(
             steps(program)
             tokens = 0
 
-            def bursts() -> None:
+            def bursts(delay: float) -> None:
                 nonlocal tokens
+                # Armed in here: a slow machine must not be interrupted before it expects it.
+                signal.setitimer(signal.ITIMER_REAL, delay)
                 while True:
                     program.run("decode", 8)
                     tokens += 8
@@ -185,9 +187,7 @@ def test_ctrl_c_waits_for_the_burst_and_breaks_nothing(
 
             for delay in np.linspace(0.0001, 0.004, 30):
                 with pytest.raises(KeyboardInterrupt):
-                    # Armed in here: a slow machine must not be interrupted before it waits for it.
-                    signal.setitimer(signal.ITIMER_REAL, delay)
-                    bursts()
+                    bursts(delay)
                 found = int(program.read("table")[0, 0])
                 # The burst whose caller was interrupted is done, or was never begun.
                 assert found in (tokens, tokens + 8)
