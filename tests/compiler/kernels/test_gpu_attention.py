@@ -62,7 +62,8 @@ HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages befor
 Kernel = Callable[..., list[Array]]
 
 
-def _shape(part: Part) -> tuple[object, ...]:
+def shape_of(part: Part) -> tuple[object, ...]:
+    """What a kernel for this part is made for."""
     heads = part.story.heads
     return (
         *(BOUNDS.rows, BOUNDS.batch, BOUNDS.pages),
@@ -71,7 +72,7 @@ def _shape(part: Part) -> tuple[object, ...]:
     )
 
 
-def _buffers(
+def buffers_of(
     parts: Sequence[Part], seed: int, reach: int, live: int | None
 ) -> tuple[list[Array], Array, Array]:
     """[qkv, pages, table], step and out, all NaN where nothing is written or none may read."""
@@ -94,7 +95,7 @@ def _buffers(
     return [qkv, kv, batch.table], batch.step, out
 
 
-def _split(out: Array, parts: Sequence[Part]) -> list[Array]:
+def split_rows(out: Array, parts: Sequence[Part]) -> list[Array]:
     """Rows [rows, query heads, dim] of each part."""
     *rows, rest = np.split(out, np.cumsum([part.rows for part in parts]))
     assert np.isnan(rest).all(), "rows beyond the step were written"
@@ -106,8 +107,8 @@ def decode(
 ) -> list[Array]:
     """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
-    inputs, step, out = _buffers(parts, seed, reach, live)
-    heads, shape = parts[0].story.heads, _shape(parts[0])
+    inputs, step, out = buffers_of(parts, seed, reach, live)
+    heads, shape = parts[0].story.heads, shape_of(parts[0])
     elements = part_elements(BOUNDS.batch, heads.query, CONTEXT, heads.dim)
     partial = np.full(elements, np.nan, "float32")
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
@@ -115,16 +116,16 @@ def decode(
     *_, partial, _ = run(launch, [*inputs, partial, step], **symbols)
     launch = gpu_attention_merge(*shape, subgroups=False)
     _, _, out, _ = run(launch, [partial, inputs[2], out, step], **symbols)
-    return _split(out, parts)
+    return split_rows(out, parts)
 
 
 def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
     """Attention of all rows of every part."""
-    inputs, step, out = _buffers(parts, seed, CONTEXT, live)
-    launch = gpu_attention_prefill(*_shape(parts[0]), subgroups=False)
+    inputs, step, out = buffers_of(parts, seed, CONTEXT, live)
+    launch = gpu_attention_prefill(*shape_of(parts[0]), subgroups=False)
     rows = sum(part.rows for part in parts)
     *_, out, _ = run(launch, [*inputs, out, step], n=rows, b=len(parts), r=1, t=CONTEXT)
-    return _split(out, parts)
+    return split_rows(out, parts)
 
 
 def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
@@ -272,5 +273,5 @@ def test_what_attention_is_not_written_for_is_refused(
 
 @pytest.mark.parametrize("make", [gpu_attention_decode, gpu_attention_prefill, gpu_attention_merge])
 def test_programs_with_and_without_subgroups_share_the_kernels(make: Callable[..., Launch]) -> None:
-    shape = _shape(whole(story(GROUPED, 1)))
+    shape = shape_of(whole(story(GROUPED, 1)))
     assert make(*shape, subgroups=False).name == make(*shape, subgroups=True).name

@@ -17,21 +17,18 @@ from tests.compiler.kernels.attention_cases import (
     whole,
     without_later_tokens,
 )
-from tests.compiler.kernels.paged import (
-    Array,
-    Heads,
-    Rows,
-    batch_of,
-    poisoned_pool,
-    shuffled_pages,
-    write_tokens,
+from tests.compiler.kernels.paged import Array, Heads
+from tests.compiler.kernels.test_gpu_attention import (
+    CONTEXT,
+    GROUPED,
+    HISTORIES,
+    TOLERANCE,
+    buffers_of,
+    shape_of,
+    split_rows,
 )
 from tests.gpu import run
 
-# As for the other kernels: errors of some 1e-6 in scores near 1, averaged over the values.
-TOLERANCE = 1e-5
-CONTEXT = BOUNDS.pages * 16
-GROUPED = Heads(8, 2, 64)
 SHAPES = [
     (GROUPED, "float32"),
     (GROUPED, "float16"),
@@ -39,33 +36,17 @@ SHAPES = [
     (Heads(7, 1, 128), "float32"),
     (Heads(9, 1, 256), "float32"),
 ]
-HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]
 
 
 def attend(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
     """Attention of every part's rows; all memory that may not be read is NaN."""
-    heads, kv_dtype = parts[0].story.heads, str(parts[0].story.keys.dtype)
-    rows = [Rows(part.history, part.rows, part.stop) for part in parts]
-    page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
-    batch = batch_of(rows, BOUNDS, page_ids)
-    kv = poisoned_pool(pool, heads, kv_dtype)
-    qkv = np.full((BOUNDS.rows, heads.query + 2 * heads.kv, heads.dim), np.nan, "float32")
+    (qkv, kv, table), step, out = buffers_of(parts, seed, CONTEXT, None)
     row_seq = np.zeros(BOUNDS.rows, np.int32)
-    first = 0
-    for i, (part, ids) in enumerate(zip(parts, page_ids, strict=True)):
-        end, last = part.history + part.rows, first + part.rows
-        write_tokens(kv, ids, part.story.keys[:end], part.story.values[:end])
-        qkv[first:last, : heads.query] = part.story.queries[part.history : end]
-        row_seq[first:last] = i
-        first = last
-    out = np.full((BOUNDS.rows, heads.query, heads.dim), np.nan, "float32")
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
-    shape = (heads.query, heads.kv, heads.dim, CONTEXT)
-    kernel = gpu_attention_serial(*bounds, *shape, kv_dtype, float(heads.dim**-0.5))
-    *_, out, _ = run(kernel, [qkv, kv, batch.table, row_seq, out, batch.step], n=first)
-    *split, rest = np.split(out, np.cumsum([part.rows for part in parts]))
-    assert np.isnan(rest).all(), "rows beyond the step were written"
-    return split
+    owners = np.repeat(np.arange(len(parts), dtype=np.int32), [part.rows for part in parts])
+    row_seq[: len(owners)] = owners
+    kernel = gpu_attention_serial(*shape_of(parts[0]))
+    *_, out, _ = run(kernel, [qkv, kv, table, row_seq, out, step], n=len(owners))
+    return split_rows(out, parts)
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
