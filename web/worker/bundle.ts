@@ -20,7 +20,6 @@ export class BundleFiles {
   readonly manifest: BundleManifest;
   private readonly store: Store;
   private readonly signal: AbortSignal;
-  private readonly plans = new Map<string, Promise<Plan>>();
 
   private constructor(base: string, manifest: BundleManifest, store: Store, signal: AbortSignal) {
     this.base = base;
@@ -76,27 +75,22 @@ export class BundleFiles {
     return (await this.read([path])).get(path) ?? null;
   }
 
-  /** A plan of a program, read once. */
-  plan(program: Program, name: string): Promise<Plan> {
-    const path = program.plans.get(name) ?? "";
-    const key = `${program.id} ${name}`;
-    const known = this.plans.get(key);
-    if (known) return known;
-    const read = this.required(path).then((data) => {
-      const plan = parsePlan(data);
-      checkProgramPlan(this.manifest, program, name, plan);
-      return plan;
-    });
-    this.plans.set(key, read);
-    read.catch(() => this.plans.delete(key));
-    return read;
+  /** A plan of a program. */
+  async plan(program: Program, name: string): Promise<Plan> {
+    const plan = parsePlan(await this.required(program.plans.get(name) ?? ""));
+    checkProgramPlan(this.manifest, program, name, plan);
+    return plan;
   }
 
-  /** Every plan of a program by name. */
+  /** Every plan of a program by name, checked together. */
   async allPlans(program: Program): Promise<Map<string, Plan>> {
-    await this.read([...program.plans.values()]);
+    const files = await this.read([...program.plans.values()]);
     const plans = new Map<string, Plan>();
-    for (const name of program.plans.keys()) plans.set(name, await this.plan(program, name));
+    for (const [name, path] of program.plans) {
+      const data = files.get(path);
+      if (!data) throw missing(path);
+      plans.set(name, parsePlan(data));
+    }
     checkProgram(this.manifest, program, plans);
     return plans;
   }
@@ -114,9 +108,13 @@ export class BundleFiles {
 
   private async required(path: string): Promise<Uint8Array<ArrayBuffer>> {
     const data = await this.file(path);
-    if (data) return data;
-    throw new EdgewiseError("bundle.missing", `The bundle has no file ${JSON.stringify(path)}.`);
+    if (!data) throw missing(path);
+    return data;
   }
+}
+
+function missing(path: string): EdgewiseError {
+  return new EdgewiseError("bundle.missing", `The bundle has no file ${JSON.stringify(path)}.`);
 }
 
 function text(data: Uint8Array, what: string): string {
