@@ -12,6 +12,8 @@ from edgewise_runtime.reading import shorten
 MAX_BIASES = 320
 MAX_STOPS = 64
 MAX_STOP_CHARACTERS = 1000
+MAX_TOP_LOGPROBS = 20
+MAX_CHOICES = 64
 GREEDY_BELOW = 1e-4
 """Temperatures below this choose the likeliest token: dividing by them would overflow."""
 
@@ -27,6 +29,8 @@ _WHOLE: dict[str, tuple[int, int]] = {
     "max_tokens": (1, (1 << 31) - 1),
     "top_k": (0, (1 << 31) - 1),
     "seed": (0, (1 << 64) - 1),
+    "top_logprobs": (0, MAX_TOP_LOGPROBS),
+    "n": (1, MAX_CHOICES),
 }
 _MAX_BIAS = 1e4
 _CONFIG_NAMES = {
@@ -59,6 +63,10 @@ class SamplingParams:
         stop: end before the first of these strings, which is not part of the text.
         stop_token_ids: end at the first of these ids, besides the model's own end tokens.
         ignore_eos: go on past the model's end tokens.
+        logprobs: also report the log-probability of every token, which is the model's own: before
+            penalties, biases and temperature.
+        top_logprobs: with `logprobs`, also report so many of the likeliest tokens, 0 to 20.
+        n: choices to generate for the same prompt, 1 to 64, each with random numbers of its own.
     """
 
     max_tokens: int = 256
@@ -74,6 +82,9 @@ class SamplingParams:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    logprobs: bool = False
+    top_logprobs: int = 0
+    n: int = 1
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -83,8 +94,11 @@ class SamplingParams:
                 _check_whole(name, getattr(self, name), *bounds)
         if self.top_p == 0:
             raise _error("top_p", self.top_p, "above 0 and at most 1")
-        if not isinstance(self.ignore_eos, bool):
-            raise _error("ignore_eos", self.ignore_eos, "True or False")
+        for name in ("ignore_eos", "logprobs"):
+            if not isinstance(getattr(self, name), bool):
+                raise _error(name, getattr(self, name), "True or False")
+        if self.top_logprobs and not self.logprobs:
+            raise _error("top_logprobs", self.top_logprobs, "0 unless logprobs is True")
         self._check_biases()
         self._check_stops()
 

@@ -32,6 +32,14 @@ from edgewise_runtime.errors import BundleError, InputError
         ("seed", -1),
         ("seed", 1 << 64),
         ("ignore_eos", 1),
+        ("logprobs", 1),
+        ("top_logprobs", -1),
+        ("top_logprobs", 21),
+        ("top_logprobs", True),
+        ("top_logprobs", 3),
+        ("n", 0),
+        ("n", 65),
+        ("n", 1.0),
         ("logit_bias", [1, 2]),
         ("logit_bias", {-1: 0.0}),
         ("logit_bias", {1: float("nan")}),
@@ -78,6 +86,15 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 )
 def test_the_bounds_themselves_are_accepted(name: str, value: Any) -> None:
     assert getattr(sampling_params(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"logprobs": True}, {"logprobs": True, "top_logprobs": 20}, {"n": 64}]
+)
+def test_logprobs_and_choices_are_as_asked_for(options: dict[str, Any]) -> None:
+    params = sampling_params(**options)
+    expected = {"logprobs": False, "top_logprobs": 0, "n": 1} | options
+    assert {name: getattr(params, name) for name in expected} == expected
 
 
 def test_given_values_come_before_defaults_and_none_is_not_given() -> None:
