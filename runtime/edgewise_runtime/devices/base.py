@@ -94,6 +94,36 @@ class LoadedProgram(Protocol):
         """
         ...
 
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page of state: a row of each buffer whose first extent is ``pages``."""
+        ...
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Make one page of state what another is.
+
+        Raises:
+            DeviceError: ``device.buffer`` for a page that is not there, ``device.lost``.
+        """
+        ...
+
+    def read_page(self, page: int) -> bytes:
+        """A page's state, `page_bytes` of them: its rows in the order of the state groups' buffers.
+
+        Raises:
+            DeviceError: ``device.buffer`` for a page that is not there, ``device.lost``.
+        """
+        ...
+
+    def write_page(self, page: int, data: bytes) -> None:
+        """Make a page what `read_page` of the same program, loaded now or before, gave.
+
+        Raises:
+            DeviceError: ``device.buffer`` for a page that is not there or another size than
+                `page_bytes`, ``device.lost``.
+        """
+        ...
+
     def memory(self) -> dict[str, int]:
         """Bytes per role: ``param``, ``state``, ``input``, ``output`` and ``scratch``."""
         ...

@@ -14,6 +14,7 @@ from edgewise_runtime.devices import common, memory, tvm_library
 from edgewise_runtime.devices import cpu_binding as binding
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.kernel_thread import KernelThread
+from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.manifest import Program
@@ -136,6 +137,7 @@ class CpuProgram:
             for name, buffer in self._buffers.items()
             if buffer.role != "scratch"
         }
+        self._paging = paging(bundle.manifest.state_groups, self._buffers, load)
         self._calls = {
             name: binding.bind_host(plan, library, self._raw, load) for name, plan in plans.items()
         }
@@ -161,6 +163,30 @@ class CpuProgram:
             _call_kernel(f"{plan}/{step.label or step.kernel}", step.call)
             outputs = tuple(np.array(output) for output in step.outputs)
             yield TracedStep(step.label, step.kernel, outputs)
+
+    @property
+    def page_bytes(self) -> int:
+        return self._paging.page_bytes
+
+    def copy_page(self, source: int, target: int) -> None:
+        self._open()
+        self._paging.check(source, target)
+        for row in self._paging.rows:
+            array = self._arrays[row.buffer]
+            array[target] = array[source]
+
+    def read_page(self, page: int) -> bytes:
+        self._open()
+        self._paging.check(page)
+        return b"".join(self._arrays[row.buffer][page].tobytes() for row in self._paging.rows)
+
+    def write_page(self, page: int, data: bytes) -> None:
+        self._open()
+        self._paging.check_data(page, len(data))
+        for row in self._paging.rows:
+            array = self._arrays[row.buffer]
+            part = np.frombuffer(data, np.uint8, row.bytes, row.offset)
+            array[page] = part.view(array.dtype).reshape(array.shape[1:])
 
     def memory(self) -> dict[str, int]:
         self._open()

@@ -1,0 +1,201 @@
+"""Pages of state copied, read and written: on the CPU and on a GPU alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.devices.base import Array, LoadedProgram
+from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.errors import DeviceError
+from tests.runtime import sample
+from tests.runtime.sample import Json
+
+Make = Callable[..., Bundle]
+
+PAGES = 5
+
+# Beside kv.0, which has 256 bytes a page and which the state group lists.
+MORE: dict[str, Json] = {
+    "kv.9": {"dtype": "float32", "shape": ["pages", 3], "bytes": ["mul", "pages", 12]},
+    "kv.10": {"dtype": "float16", "shape": ["pages", 2, 2], "bytes": ["mul", "pages", 8]},
+    "aside": {"dtype": "uint32", "shape": ["pages", 4], "bytes": ["mul", "pages", 16]},
+    "counts": {"dtype": "int32", "shape": [PAGES, 4], "bytes": 16 * PAGES},
+}
+PAGED = ["kv.0", "kv.9", "aside", "kv.10"]
+"""In the order of a page's bytes: the group lists the first two."""
+
+PAGE_BYTES = 256 + 12 + 16 + 8
+NOTHING = "@compute @workgroup_size(1) fn more_kernel() {}"
+
+
+def with_more_state(bundle: Bundle, at: int) -> Bundle:
+    """The bundle, opened again: one program has a plan more, over the state in `MORE`."""
+    args = [
+        sample.arg(name, buffer["dtype"], buffer["shape"], "readwrite")
+        for name, buffer in MORE.items()
+    ]
+    state = {"role": "state", "init": "zero", "reset": "none"}
+    plan = {
+        "version": 1,
+        "name": "more",
+        "target": "webgpu" if at else "cpu",
+        "symbols": sample.SYMBOLS[:1],
+        "buffers": [{"name": name, **state, **buffer} for name, buffer in MORE.items()],
+        "kernels": {"more": {"symbol": "more_kernel", "args": args}},
+        "steps": [
+            {
+                "kernel": "more",
+                "bindings": [{"buffer": name, "offset": 0} for name in MORE],
+                "grid": [1, 1, 1],
+                "reads": list(MORE),
+                "writes": list(MORE),
+                "label": "more",
+            }
+        ],
+    }
+    manifest = json.loads((bundle.path / "bundle.json").read_text())
+    program = manifest["programs"][at]
+    program["plans"]["more"] = "more.json"
+    manifest["state_groups"][0] |= {"layers": [0, 1], "buffers": ["kv.0", "kv.9"]}
+    manifest["model"]["layers"] = 2
+    if at:
+        program["shaders"]["more"] = "more.wgsl"
+        (bundle.path / "more.wgsl").write_text(NOTHING)
+        manifest["programs"] = [program]
+    else:
+        passed = [{"buffer": arg["name"], "offset": 0, **pick(arg)} for arg in args]
+        # Never run: any function of the library does.
+        plan["host"] = {"symbol": "plan_spin", "arguments": passed}
+    (bundle.path / "more.json").write_text(json.dumps(plan))
+    manifest["files"] = sample.list_files(bundle.path)
+    sample.write_manifest(bundle.path, manifest)
+    return Bundle.open(bundle.path)
+
+
+def pick(arg: Json) -> Json:
+    return {key: arg[key] for key in ("dtype", "shape")}
+
+
+@pytest.fixture(params=["cpu"])
+def program(request: pytest.FixtureRequest) -> Iterator[LoadedProgram]:
+    """The tiny program with four paged state buffers and one that is not."""
+    with load(request) as loaded:
+        yield loaded
+
+
+def load(request: pytest.FixtureRequest) -> LoadedProgram:
+    bundle = with_more_state(request.getfixturevalue("make")(), 0)
+    return CpuDevice(2).load(bundle, load_symbols={"pages": PAGES}, trust=True)
+
+
+def fill(program: LoadedProgram) -> dict[str, Array]:
+    """Write noise to all state; returns it by buffer."""
+    rng = np.random.default_rng(7)
+    noise = {}
+    for name in [*PAGED, "counts"]:
+        blank = program.read(name)
+        noise[name] = rng.integers(0, 99, blank.shape).astype(blank.dtype)
+        program.write(name, noise[name])
+    return noise
+
+
+def state(program: LoadedProgram) -> dict[str, Array]:
+    return {name: program.read(name) for name in [*PAGED, "counts"]}
+
+
+def assert_equal(found: dict[str, Array], expected: dict[str, Array]) -> None:
+    assert {name: array.tobytes() for name, array in found.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }
+
+
+def test_a_page_is_its_row_of_every_paged_buffer(program: LoadedProgram) -> None:
+    noise = fill(program)
+    assert program.page_bytes == PAGE_BYTES
+    for page in (0, 3, PAGES - 1):
+        expected = b"".join(noise[name][page].tobytes() for name in PAGED)
+        assert program.read_page(page) == expected
+    assert_equal(state(program), noise)
+
+
+@pytest.mark.parametrize(("source", "target"), [(0, 4), (4, 1), (2, 2)])
+def test_a_copied_page_is_the_other_in_every_paged_buffer(
+    program: LoadedProgram, source: int, target: int
+) -> None:
+    noise = fill(program)
+    program.copy_page(source, target)
+    for name in PAGED:
+        noise[name][target] = noise[name][source]
+    assert_equal(state(program), noise)
+
+
+def test_copies_happen_in_order(program: LoadedProgram) -> None:
+    noise = fill(program)
+    for target in range(1, PAGES):
+        program.copy_page(target - 1, target)
+    for name in PAGED:
+        noise[name][:] = noise[name][0]
+    assert_equal(state(program), noise)
+
+
+def test_a_written_page_is_what_was_read_in_every_paged_buffer(program: LoadedProgram) -> None:
+    noise = fill(program)
+    first, last = program.read_page(0), program.read_page(PAGES - 1)
+    program.write_page(PAGES - 1, first)
+    program.write_page(0, last)
+    assert (program.read_page(0), program.read_page(PAGES - 1)) == (last, first)
+    for name in PAGED:
+        noise[name][[0, -1]] = noise[name][[-1, 0]]
+    assert_equal(state(program), noise)
+
+
+def test_a_page_survives_the_program(request: pytest.FixtureRequest) -> None:
+    with load(request) as program:
+        fill(program)
+        kept = program.read_page(3)
+    with load(request) as another:
+        another.write_page(1, kept)
+        assert another.read_page(1) == kept
+        assert not any(another.read_page(3))
+
+
+@pytest.mark.parametrize("page", [-1, PAGES, 1 << 40])
+def test_a_page_that_is_not_there_is_refused(program: LoadedProgram, page: int) -> None:
+    noise = fill(program)
+    data = bytes(PAGE_BYTES)
+    for use in (
+        lambda: program.copy_page(0, page),
+        lambda: program.copy_page(page, 0),
+        lambda: program.read_page(page),
+        lambda: program.write_page(page, data),
+    ):
+        with pytest.raises(DeviceError, match=f"Page {page} is not one of .* {PAGES}") as error:
+            use()
+        assert error.value.code == "device.buffer"
+    assert_equal(state(program), noise)
+
+
+@pytest.mark.parametrize("size", [0, PAGE_BYTES - 1, PAGE_BYTES + 1])
+def test_a_page_of_another_size_is_refused(program: LoadedProgram, size: int) -> None:
+    noise = fill(program)
+    with pytest.raises(DeviceError, match=f"{PAGE_BYTES} bytes, not {size}") as error:
+        program.write_page(2, bytes(size))
+    assert error.value.code == "device.buffer"
+    assert_equal(state(program), noise)
+
+
+def test_a_closed_program_has_no_pages(program: LoadedProgram) -> None:
+    program.close()
+    for use in (
+        lambda: program.copy_page(0, 1),
+        lambda: program.read_page(0),
+        lambda: program.write_page(0, bytes(PAGE_BYTES)),
+    ):
+        with pytest.raises(DeviceError) as error:
+            use()
+        assert error.value.code == "device.closed"
