@@ -14,6 +14,7 @@ from edgewise_runtime.bundle import Bundle, Progress
 from edgewise_runtime.devices import common
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.kernel_thread import KernelThread
+from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.devices.wgpu_adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.wgpu_binding import (
     STEP_FIELDS,
@@ -25,14 +26,12 @@ from edgewise_runtime.devices.wgpu_binding import (
 )
 from edgewise_runtime.devices.wgpu_gpu import Gpu, open_gpu
 from edgewise_runtime.devices.wgpu_memory import Buffers, Counters, submit
-from edgewise_runtime.devices.wgpu_transfer import Mailbox, Reader, upload
+from edgewise_runtime.devices.wgpu_pages import GpuPages
+from edgewise_runtime.devices.wgpu_transfer import Mailbox, Reader, mail, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.manifest import Program
-from edgewise_runtime.plan import Buffer, Plan
-
-MAX_MAIL = 64 << 10
-"""Bytes of an output that is still worth sending along with every run that writes it."""
+from edgewise_runtime.plan import Buffer
 
 _calls = KernelThread(lambda threads: None)
 """A Ctrl-C is raised in the main thread only: here nothing tears a call of wgpu apart."""
@@ -122,12 +121,14 @@ class WgpuProgram:
         roles = {name: buffer.role for name, buffer in self._buffers.items()}
         # What can be refused comes first: kernels and memory before gigabytes of weights.
         shaders = read_shaders(bundle, program, self.plans)
+        pages = paging(bundle.manifest.state_groups, self._buffers, load_symbols)
         self._memory = Buffers(gpu, self.counters, sizes, roles)
-        self._mail = {name: _mail(plan, sizes) for name, plan in self.plans.items()}
+        self._mail = {name: mail(plan, sizes) for name, plan in self.plans.items()}
         try:
             with gpu.errors(f"Loading {program.id!r}"):
                 self._mailbox = Mailbox(gpu, self.counters, self._memory, self._mail.values())
                 self._reader = Reader(gpu, self.counters)
+                self._pages = GpuPages(gpu, self.counters, self._memory, self._reader, pages)
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load_symbols)
             bundle.verify_params(program.layout, progress)
             layout = bundle.manifest.layouts[program.layout]
@@ -223,6 +224,26 @@ class WgpuProgram:
         self.counters.dispatches += 1
         return TracedStep(launch.label, launch.kernel, tuple(outputs))
 
+    @property
+    def page_bytes(self) -> int:
+        return self._pages.paging.page_bytes
+
+    def copy_page(self, source: int, target: int) -> None:
+        self._open()
+        self._pages.paging.check(source, target)
+        _calls.call(self._pages.copy, source, target)
+
+    def read_page(self, page: int) -> bytes:
+        self._open()
+        self._pages.paging.check(page)
+        data: bytes = _calls.call(self._pages.read, page)
+        return data
+
+    def write_page(self, page: int, data: bytes) -> None:
+        self._open()
+        self._pages.paging.check_data(page, len(data))
+        _calls.call(self._pages.write, page, data)
+
     def memory(self) -> dict[str, int]:
         self._open()
         return dict(self._bytes)
@@ -235,6 +256,7 @@ class WgpuProgram:
             self._memory.destroy()
             self._mailbox.destroy()
             self._reader.destroy()
+            self._pages.destroy()
         self._bound = {}
 
     def __enter__(self) -> WgpuProgram:
@@ -264,14 +286,3 @@ class WgpuProgram:
         self._open()
         common.find_plan(self.program, self.plans, name, k)
         return self._bound[name]
-
-
-def _mail(plan: Plan, sizes: Mapping[str, int]) -> list[str]:
-    """The small buffers a plan writes that the host may want after a run."""
-    written = {name for step in plan.steps for name in step.writes}
-    return [
-        b.name
-        for b in plan.buffers
-        if b.name in written
-        and (b.role == "input" or (b.role == "output" and sizes[b.name] <= MAX_MAIL))
-    ]

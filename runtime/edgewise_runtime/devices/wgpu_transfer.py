@@ -12,6 +12,7 @@ from edgewise_runtime.devices import memory
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.wgpu_gpu import Gpu
 from edgewise_runtime.devices.wgpu_memory import MIB, Buffers, Counters, submit
+from edgewise_runtime.plan import Plan
 
 UPLOAD_CHUNK = 8 * MIB
 """Bytes of weights written at a time, and"""
@@ -23,6 +24,9 @@ MAX_READ = 64 * MIB
 
 FIRST_READ = MIB
 """Bytes that can be read back without making a larger buffer for it."""
+
+MAX_MAIL = 64 << 10
+"""Bytes of an output that is still worth sending along with every run that writes it."""
 
 UPLOADING = "Uploading weights"
 
@@ -60,6 +64,17 @@ class Landing:
 
     def destroy(self) -> None:
         self._buffer.destroy()
+
+
+def mail(plan: Plan, sizes: Mapping[str, int]) -> list[str]:
+    """The small buffers a plan writes that the host may want after a run."""
+    written = {name for step in plan.steps for name in step.writes}
+    return [
+        b.name
+        for b in plan.buffers
+        if b.name in written
+        and (b.role == "input" or (b.role == "output" and sizes[b.name] <= MAX_MAIL))
+    ]
 
 
 class Mailbox:
@@ -129,6 +144,21 @@ class Reader:
             submit(self._gpu, self._counters, encoder)
             data[at - first : at - first + count] = self._landing.fetch(count)
         return data[start - first : start - first + size]
+
+    def gather(self, pieces: Iterable[tuple[Any, int, int]]) -> bytes:
+        """Pieces of buffers one after another, each a buffer, its first byte and how many.
+
+        One submission and one wait; 4 divides all the numbers.
+        """
+        listed = list(pieces)
+        total = sum(size for _, _, size in listed)
+        target, end = self._landing.target(total), 0
+        encoder = self._gpu.device.create_command_encoder()
+        for buffer, start, size in listed:
+            encoder.copy_buffer_to_buffer(buffer, start, target, end, size)
+            end += size
+        submit(self._gpu, self._counters, encoder)
+        return self._landing.fetch(total).tobytes()
 
     def destroy(self) -> None:
         self._landing.destroy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ import pytest
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Array, LoadedProgram
 from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.wgpu import WgpuDevice
 from edgewise_runtime.errors import DeviceError
 from tests.runtime import sample
 from tests.runtime.sample import Json
 
 Make = Callable[..., Bundle]
+Load = Callable[[], LoadedProgram]
 
 PAGES = 5
 
@@ -63,12 +66,15 @@ def with_more_state(bundle: Bundle, at: int) -> Bundle:
     program["plans"]["more"] = "more.json"
     manifest["state_groups"][0] |= {"layers": [0, 1], "buffers": ["kv.0", "kv.9"]}
     manifest["model"]["layers"] = 2
+    manifest["programs"] = [program]
     if at:
         program["shaders"]["more"] = "more.wgsl"
         (bundle.path / "more.wgsl").write_text(NOTHING)
-        manifest["programs"] = [program]
     else:
-        passed = [{"buffer": arg["name"], "offset": 0, **pick(arg)} for arg in args]
+        passed = [
+            {"buffer": arg["name"], "offset": 0, "dtype": arg["dtype"], "shape": arg["shape"]}
+            for arg in args
+        ]
         # Never run: any function of the library does.
         plan["host"] = {"symbol": "plan_spin", "arguments": passed}
     (bundle.path / "more.json").write_text(json.dumps(plan))
@@ -77,20 +83,22 @@ def with_more_state(bundle: Bundle, at: int) -> Bundle:
     return Bundle.open(bundle.path)
 
 
-def pick(arg: Json) -> Json:
-    return {key: arg[key] for key in ("dtype", "shape")}
+@pytest.fixture(params=["cpu", "webgpu"])
+def load(request: pytest.FixtureRequest) -> Load:
+    """Loads the tiny program with four paged state buffers and one that is not."""
+    symbols = {"pages": PAGES}
+    if request.param == "cpu":
+        bundle = with_more_state(request.getfixturevalue("make")(), 0)
+        return lambda: CpuDevice(2).load(bundle, load_symbols=symbols, trust=True)
+    device: WgpuDevice = request.getfixturevalue("device")
+    other = with_more_state(request.getfixturevalue("make_webgpu")(), 1)
+    return lambda: device.load(other, load_symbols=symbols)
 
 
-@pytest.fixture(params=["cpu"])
-def program(request: pytest.FixtureRequest) -> Iterator[LoadedProgram]:
-    """The tiny program with four paged state buffers and one that is not."""
-    with load(request) as loaded:
+@pytest.fixture
+def program(load: Load) -> Iterator[LoadedProgram]:
+    with load() as loaded:
         yield loaded
-
-
-def load(request: pytest.FixtureRequest) -> LoadedProgram:
-    bundle = with_more_state(request.getfixturevalue("make")(), 0)
-    return CpuDevice(2).load(bundle, load_symbols={"pages": PAGES}, trust=True)
 
 
 def fill(program: LoadedProgram) -> dict[str, Array]:
@@ -154,11 +162,11 @@ def test_a_written_page_is_what_was_read_in_every_paged_buffer(program: LoadedPr
     assert_equal(state(program), noise)
 
 
-def test_a_page_survives_the_program(request: pytest.FixtureRequest) -> None:
-    with load(request) as program:
+def test_a_page_survives_the_program(load: Load) -> None:
+    with load() as program:
         fill(program)
         kept = program.read_page(3)
-    with load(request) as another:
+    with load() as another:
         another.write_page(1, kept)
         assert another.read_page(1) == kept
         assert not any(another.read_page(3))
@@ -199,3 +207,44 @@ def test_a_closed_program_has_no_pages(program: LoadedProgram) -> None:
         with pytest.raises(DeviceError) as error:
             use()
         assert error.value.code == "device.closed"
+
+
+def test_pages_follow_the_runs_before(program: LoadedProgram) -> None:
+    table = np.zeros((2, 12), np.int32)
+    table[:, 8] = [3, 1]
+    program.write("table", table)
+    program.write("step", np.array([4, 2, 2, 64, 0, 0, 0, 0], np.int32))
+    program.run("prefill")
+    program.copy_page(3, 0)
+    program.run("prefill")
+    marks = [np.frombuffer(program.read_page(page), np.float32)[:5] for page in (0, 1, 2, 3)]
+    once = [1, 2, 3, 4, 0]
+    twice = [2, 4, 6, 8, 0]
+    assert [mark.tolist() for mark in marks] == [once, twice, [0] * 5, twice]
+
+
+def test_a_gpu_moves_a_page_with_one_submission_and_makes_nothing(
+    device: WgpuDevice, make_webgpu: Make
+) -> None:
+    bundle = with_more_state(make_webgpu(), 1)
+    with device.load(bundle, load_symbols={"pages": PAGES}) as program:
+        counters = program.counters
+        before = replace(counters)
+        program.copy_page(0, 1)
+        assert (counters.submits, counters.readbacks) == (before.submits + 1, before.readbacks)
+        program.write_page(0, bytes(PAGE_BYTES))
+        assert (counters.submits, counters.readbacks) == (before.submits + 2, before.readbacks)
+        program.read_page(0)
+        assert (counters.submits, counters.readbacks) == (before.submits + 3, before.readbacks + 1)
+        assert counters.buffers == before.buffers
+
+
+def test_a_gpu_needs_rows_that_4_bytes_divide(
+    device: WgpuDevice, make_webgpu: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = {"dtype": "float16", "shape": ["pages", 3], "bytes": ["mul", "pages", 6]}
+    monkeypatch.setitem(MORE, "kv.10", odd)
+    bundle = with_more_state(make_webgpu(), 1)
+    with pytest.raises(DeviceError, match=r"'kv\.10' has 6 bytes") as error:
+        device.load(bundle, load_symbols={"pages": PAGES})
+    assert error.value.code == "device.buffer"

@@ -53,6 +53,9 @@ def test_a_lost_device_is_an_error_and_loading_again_helps(make_webgpu: Make, wh
         lambda: program.read("kv.0"),
         lambda: program.write("x", np.zeros(4, np.float32)),
         lambda: next(program.trace("prefill")),
+        lambda: program.copy_page(0, 1),
+        lambda: program.read_page(0),
+        lambda: program.write_page(0, bytes(program.page_bytes)),
     ):
         with pytest.raises(DeviceError, match=": Parent device is lost") as error:
             use()
@@ -145,6 +148,8 @@ def test_programs_that_were_closed_leave_nothing_behind(
             program.run("decode", 8)
             program.read("table")
             program.read("kv.0")
+            program.copy_page(0, 1)
+            program.write_page(2, program.read_page(1))
 
     once()
     before = live_objects()
