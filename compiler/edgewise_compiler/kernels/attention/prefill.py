@@ -123,6 +123,9 @@ def attention_prefill(
             # Rows of a tile that lies partly outside the chunk repeat its last row.
             row = let(table[s, Q_START] + start - table[s, KV_LEN])
             last_row = let(row + last - start)
+            # A short chunk, the draft tokens of a sequence say, has few of a tile's rows.
+            live = let((last - start + 1) * GQ)
+            blocks = let(T.floordiv(live + (tile.rows - 1), tile.rows))
 
             def position(pair: Expr) -> Expr:
                 return T.min(start + T.floordiv(pair, GQ), last)
@@ -154,7 +157,7 @@ def attention_prefill(
                         with T.serial(0, D) as d:
                             value = widen_kv(load(kv, page, 0, h, d * PAGE), isa)
                             store(keys_panel, value, i, d * PAGE)
-                    with T.serial(0, pairs // tile.rows) as i:
+                    with T.serial(0, blocks) as i:
                         first = let(i * tile.rows)
                         clear(acc, tile.rows * pages_wide)
                         with T.serial(0, D) as d:
@@ -177,7 +180,7 @@ def attention_prefill(
                                 at = t * D + (chunk + j) * LANES
                                 value = widen_kv(load(kv, page, 1, h, at), isa)
                                 store(values_panel, value, i * PAGE + t, j * LANES)
-                    with T.serial(0, pairs // tile.rows) as i:
+                    with T.serial(0, blocks) as i:
                         first = let(i * tile.rows)
                         clear(acc, tile.rows * chunks)
                         common, most = let(valid(first)), let(valid(first + (tile.rows - 1)))
@@ -201,7 +204,7 @@ def attention_prefill(
 
                 with T.serial(0, T.floordiv(pages + (pages_wide - 1), pages_wide)) as i:
                     dot(let(i * pages_wide))
-                with T.serial(0, pairs) as pair:
+                with T.serial(0, blocks * tile.rows) as pair:
                     best, total = softmax(scores, pair, let(valid(pair)), scale, isa)
                     store(m, best, pair)
                     store(l, total, pair)
@@ -212,7 +215,7 @@ def attention_prefill(
                         store(buffer, value, at)
                 for_blocks(D // LANES, chunks_wide, mix)
 
-            with T.serial(0, (last - start + 1) * GQ) as pair:
+            with T.serial(0, live) as pair:
                 source = let(row + T.floordiv(pair, GQ))
                 head = let(h * GQ + T.floormod(pair, GQ))
                 with T.serial(0, D // LANES) as i:
