@@ -1,6 +1,6 @@
 """How a benchmark talks to an engine: one process per engine, one line per question.
 
-The child first says what it is. Then the parent asks ``prefill 128`` or ``decode 4 128 24``
+The child first says what it is. Then the parent asks, say, ``prefill 128`` or ``decode 4 128 24``
 (sequences, tokens each has, steps) and the child answers with one line of JSON. So samples of
 several engines interleave in one run, and none shares a process, a thread pool or an allocator
 with another. Standard library only: the child may run in another virtual environment.
@@ -49,20 +49,34 @@ def timed(work: Callable[[], None], threads: int) -> Answer:
     return {"seconds": seconds, "util": (time.process_time() - cpu) / (seconds * threads)}
 
 
-def serve(engine: Engine, threads: int, about: Mapping[str, str]) -> None:
-    """Says ``about``, then answers lines of standard input until it closes."""
+def listen(about: Mapping[str, str], questions: Mapping[str, Callable[..., Answer]]) -> None:
+    """Says ``about``, then answers lines of standard input until it closes.
+
+    A line is the name of a question and its whole numbers. Answers get ``cpu``: the seconds of
+    processor time that this process took for it, of all its threads.
+    """
     print(json.dumps(dict(about)), flush=True)
     for line in sys.stdin:
         what, *numbers = line.split()
-        sizes = [int(number) for number in numbers]
-        if what == "prefill":
-            answer = timed(lambda n=sizes[0]: engine.prefill(n), threads)  # type: ignore[misc]
-        else:
-            batch, context, steps = sizes
-            engine.prepare(batch, context)
-            with _busy_thread() if what == "busy" else _nothing():
-                answer = timed(lambda n=steps: engine.decode(n), threads)  # type: ignore[misc]
-        print(json.dumps(answer), flush=True)
+        cpu = time.process_time()
+        answer = questions[what](*(int(number) for number in numbers))
+        print(json.dumps({**answer, "cpu": time.process_time() - cpu}), flush=True)
+
+
+def serve(engine: Engine, threads: int, about: Mapping[str, str]) -> None:
+    """Answers the questions of ``bench/cpu.py``: ``prefill``, ``decode`` and ``busy``."""
+
+    def decode(batch: int, context: int, steps: int, *, busy: bool = False) -> Answer:
+        engine.prepare(batch, context)
+        with _busy_thread() if busy else _nothing():
+            return timed(lambda: engine.decode(steps), threads)
+
+    questions: dict[str, Callable[..., Answer]] = {
+        "prefill": lambda tokens: timed(lambda: engine.prefill(tokens), threads),
+        "decode": decode,
+        "busy": lambda *sizes: decode(*sizes, busy=True),
+    }
+    listen(about, questions)
 
 
 def cold(open_engine: Callable[[], Engine], prompt: int, context: int) -> None:

@@ -1,6 +1,6 @@
 """llama.cpp behind the benchmark's protocol, through llama-cpp-python's low-level API.
 
-    llamacpp.py MODEL.gguf --threads 2 [--cold]
+    llamacpp.py MODEL.gguf --threads 2 [--cold | --clients]
     llamacpp.py --quantize F16.gguf Q4_0.gguf
 
 Runs in the virtual environment of the peer.
@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import count
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import llama_cpp
 
-from protocol import cold, serve, token_at
+from protocol import Answer, cold, listen, serve, token_at
+from streams import Arrival, Stream, together
 
 UBATCH = 512  # llama.cpp's default: most tokens computed at once
+BATCH = 2048  # and the most of one call, which computes them in pieces of UBATCH
 CAPACITY = {1: 2304}  # tokens a sequence may grow to, by the number of sequences
 CAPACITY_OF_MANY = 512
 
@@ -45,6 +49,7 @@ class LlamaCpp:
         self._contexts: dict[int, Any] = {}
         self._filled: dict[int, int] = {}  # tokens that every sequence of a context begins with
         self._batch = 0
+        self._asked = count()
 
     def prefill(self, tokens: int) -> None:
         self._clear(1)
@@ -62,11 +67,51 @@ class LlamaCpp:
         self._run(batch, [Row(self._token(last, s), last, s, True) for s in range(batch)])
 
     def decode(self, steps: int) -> None:
-        batch, sample = self._batch, llama_cpp.llama_sampler_sample
-        context, start = self._context(batch), self._filled[batch]
+        batch, start = self._batch, self._filled[self._batch]
         for position in range(start, start + steps):
-            tokens = [sample(self._greedy, context, row) for row in range(batch)]
+            tokens = self._draw(batch, range(batch))
             self._run(batch, [Row(t, position, s, True) for s, t in enumerate(tokens)])
+
+    def clients(self, clients: int, prompt: int, tokens: int) -> Answer:
+        """Clients that ask together: all prompts in one batch, then one batch a step.
+
+        What a server with a slot for each does at best: no client waits for another's prompt to
+        be done before its own begins, and none decodes before all do.
+        """
+        self._clear(clients)
+        asked = [next(self._asked) for _ in range(clients)]
+        streams = [Stream(perf_counter()) for _ in asked]
+        prompts = [self._rows(salt, s, 0, prompt) for s, salt in enumerate(asked)]
+        self._run(clients, [row for rows in prompts for row in rows])
+        rows = [prompt * (s + 1) - 1 for s in range(clients)]
+        for position in range(prompt, prompt + tokens):
+            drawn = self._draw(clients, rows)
+            now = perf_counter()
+            for stream in streams:
+                stream.arrivals.append(Arrival(now, 1))
+            if position < prompt + tokens - 1:
+                self._run(clients, [Row(t, position, s, True) for s, t in enumerate(drawn)])
+                rows = list(range(clients))
+        return together(streams)
+
+    def prefix(self, shared: int, new: int) -> Answer:
+        """A prompt of ``shared + new`` tokens, and another that shares all but its last ``new``.
+
+        The second keeps the first one's KV up to where they part, as a server's prompt cache does.
+        """
+        self._clear(1)
+        first, second = next(self._asked), next(self._asked)
+        begun = perf_counter()
+        self._run(1, self._rows(first, 0, 0, shared + new))
+        self._draw(1, [-1])
+        cold_s = perf_counter() - begun
+        begun = perf_counter()
+        llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(self._context(1)), 0, shared, -1)
+        self._run(1, self._rows(second, 0, shared, shared + new))
+        self._draw(1, [-1])
+        warm_s = perf_counter() - begun
+        seconds = cold_s + warm_s
+        return {"seconds": seconds, "cold_s": cold_s, "warm_s": warm_s}
 
     def _token(self, position: int, sequence: int) -> int:
         return token_at(position, sequence, self._tokens)
@@ -79,7 +124,7 @@ class LlamaCpp:
         if batch not in self._contexts:
             params = llama_cpp.llama_context_default_params()
             params.n_ctx = batch * CAPACITY.get(batch, CAPACITY_OF_MANY)
-            params.n_batch, params.n_ubatch, params.n_seq_max = 2048, UBATCH, batch
+            params.n_batch, params.n_ubatch, params.n_seq_max = BATCH, UBATCH, batch
             params.n_threads = params.n_threads_batch = self._threads
             if hasattr(params, "kv_unified"):
                 params.kv_unified = False
@@ -90,6 +135,15 @@ class LlamaCpp:
         rows = [Row(self._token(i, sequence), i, sequence, i == tokens - 1) for i in range(tokens)]
         for start in range(0, tokens, UBATCH):
             self._run(batch, rows[start : start + UBATCH])
+
+    def _rows(self, salt: int, sequence: int, start: int, stop: int) -> list[Row]:
+        """Tokens `start` to `stop` of a prompt, all of which go into one batch."""
+        return [Row(self._token(i, salt), i, sequence, i == stop - 1) for i in range(start, stop)]
+
+    def _draw(self, batch: int, rows: Iterable[int]) -> list[int]:
+        """The likeliest token after each of these rows of the last batch; -1 is its last one."""
+        context = self._context(batch)
+        return [llama_cpp.llama_sampler_sample(self._greedy, context, row) for row in rows]
 
     def _run(self, sequences: int, rows: Sequence[Row]) -> None:
         batch = llama_cpp.llama_batch_init(len(rows), 0, 1)
@@ -121,6 +175,7 @@ def main() -> None:
     parser.add_argument("--quantize", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--clients", action="store_true", help="the questions of bench/engine.py")
     args = parser.parse_args()
     llama_cpp.llama_backend_init()
     if args.quantize:
@@ -133,7 +188,11 @@ def main() -> None:
             "version": f"llama-cpp-python {llama_cpp.__version__}",
             "program": llama_cpp.llama_print_system_info().decode().strip(),
         }
-        serve(LlamaCpp(args.model, args.threads), args.threads, about)
+        engine = LlamaCpp(args.model, args.threads)
+        if args.clients:
+            listen(about, {"clients": engine.clients, "prefix": engine.prefix})
+        else:
+            serve(engine, args.threads, about)
 
 
 if __name__ == "__main__":
