@@ -60,6 +60,19 @@ def silu(x: Any) -> Floats:
     return x / (np.float32(1) + exp2(x * np.float32(-1.4426950408889634)))
 
 
+def ln(x: Any) -> Floats:
+    """ln(x): the exponent, and the atanh series of the mantissa by Horner."""
+    x = f32(x)
+    exponent = (x.view("int32") - 0x3F3504F3) >> 23
+    mantissa = (x.view("int32") - (exponent << 23)).view("float32")
+    part = (mantissa - np.float32(1)) / (mantissa + np.float32(1))
+    square, twice = part * part, part + part
+    series = f32(1 / 9)
+    for divisor in (7, 5, 3):
+        series = fma(series, square, f32(1 / divisor))
+    return fma(exponent, f32(np.log(2)), fma(twice * square, series, twice))
+
+
 def quantize(x: Array, offset: int) -> tuple[Array, Array, Array]:
     """Rows of floats as int8 codes, scales and corrections of 32 columns each."""
     groups = f32(x).reshape(len(x), -1, 32)

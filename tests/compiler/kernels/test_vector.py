@@ -20,19 +20,25 @@ from tests.compiler.kernels.reference import same_bits
 
 COUNT = 1024
 HALVES = 2**16
-FLOATS = ("fma", "exp2", "silu")
+FLOATS = ("fma", "exp2", "silu", "ln")
 
 
 def _floats(isa: str) -> Any:
     def body(a: Any, b: Any, c: Any, *out: Any) -> None:
         with T.serial(COUNT // 16) as i, block("lanes"):
             x, y, z = (vector.let(vector.load(v, i * 16)) for v in (a, b, c))
-            results = (vector.fma(x, y, z, isa), vector.exp2(x, isa), vector.silu(x, isa))
-            for buffer, value in zip(out[:3], results, strict=True):
+            positive = vector.let(T.max(x, vector.splat(2.0**-126)))
+            results = (
+                vector.fma(x, y, z, isa),
+                vector.exp2(x, isa),
+                vector.silu(x, isa),
+                vector.ln(positive, isa),
+            )
+            for buffer, value in zip(out[:4], results, strict=True):
                 vector.store(buffer, value, i * 16)
-            vector.store(out[3], vector.rint_bits(x, y, isa), i * 16)
-            T.buffer_store(out[4], vector.lane_sum(x), [i])
-            T.buffer_store(out[5], vector.lane_max(x), [i])
+            vector.store(out[4], vector.rint_bits(x, y, isa), i * 16)
+            T.buffer_store(out[5], vector.lane_sum(x), [i])
+            T.buffer_store(out[6], vector.lane_max(x), [i])
 
     inputs = [Arg(name, "float32", (COUNT,)) for name in "abc"]
     outputs = [Arg(name, "float32", (COUNT,)) for name in FLOATS]
@@ -135,6 +141,20 @@ def test_silu_is_precise(isa: str) -> None:
     assert np.allclose(floats(isa, x, x, x)["silu"], exact, rtol=4e-6, atol=0)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [np.geomspace(2.0**-126, 3e38, COUNT), np.linspace(0.6, 1.6, COUNT), np.arange(1, COUNT + 1)],
+    ids=["everywhere", "near one", "whole numbers"],
+)
+def test_ln_is_precise(isa: str, x: Array) -> None:
+    x = x.astype("float32")
+    got, exact = floats(isa, x, x, x)["ln"], np.log(x.astype("float64"))
+    # Near 1 quotient and sum are rounded, 2**-24 each, and the series ends 2e-9 early; a mantissa
+    # further off adds the rounding of its denominator.
+    assert np.allclose(got, exact, rtol=2e-7, atol=0)
+    assert (got[x == 1] == 0).all()
+
+
 @pytest.mark.parametrize("make", [nasty_floats, calm_floats])
 def test_results_equal_their_definition_bit_for_bit(isa: str, make: Any) -> None:
     a, b, c = make(2)
@@ -144,6 +164,7 @@ def test_results_equal_their_definition_bit_for_bit(isa: str, make: Any) -> None
         assert same_bits(got["fma"], reference.fma(a, b, c))
         assert same_bits(got["exp2"], reference.exp2(a))
         assert same_bits(got["silu"], reference.silu(a))
+        assert same_bits(got["ln"], reference.ln(np.maximum(a, np.float32(2.0**-126))))
         assert same_bits(got["sum"], reference.lane_sum(rows))
     assert same_bits(got["max"], rows.max(-1))
 

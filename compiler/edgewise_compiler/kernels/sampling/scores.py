@@ -120,7 +120,7 @@ def _write_scores(w: Work, row: Expr, first: Expr, count: Expr, *, penalties: bo
         if penalties:
             seen = let(load(w.counts, slot, at, lanes=lanes))
             score = let(_penalize(w, row, score, seen))
-        store(w.scores, _clean(score), row, at)
+        store(w.scores, clean(score), row, at)
 
     whole = T.bind(T.floordiv(count, LANES))
     with T.serial(0, whole) as i:
@@ -154,7 +154,8 @@ def _penalize(w: Work, row: Expr, score: Expr, seen: Expr) -> Expr:
     return T.Select(seen > zero, weaker, score)
 
 
-def _clean(score: Expr) -> Expr:
+def clean(score: Expr) -> Expr:
+    """A score that orders as it should: NaN as -inf, +inf as the largest number, -0 as 0."""
     lanes = lanes_of(score)
     zero, lowest = splat(0.0, lanes), splat(MINUS_INFINITY, lanes)
     score = let(T.Select(score > lowest, score, lowest))
@@ -168,7 +169,7 @@ def _add_biases(w: Work, row: Expr, first: Expr, count: Expr) -> None:
         token = let(w.bias_ids[row, i])
         with when(tirx.all(token >= first, token < first + count)):
             score = let(w.scores[row, token] + w.bias_values[row, i])
-            store(w.scores, _clean(score), row, token)
+            store(w.scores, clean(score), row, token)
 
 
 def conclude_scores(w: Work, row: Expr) -> None:
