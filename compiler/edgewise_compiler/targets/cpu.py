@@ -14,10 +14,8 @@ from edgewise_compiler.kernels.elementwise.quantize import quantize
 from edgewise_compiler.kernels.elementwise.rope import rope_append
 from edgewise_compiler.kernels.matmul.floats import matmul_float
 from edgewise_compiler.kernels.matmul.ints import matmul_int
-from edgewise_compiler.kernels.sampling.record import record
-from edgewise_compiler.kernels.sampling.sample import sample
-from edgewise_compiler.kernels.sampling.scratch import sample_scratch
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
+from edgewise_compiler.targets.cpu_sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
     GROUP,
     Lowering,
@@ -263,50 +261,6 @@ def lower_graph(low: CpuLowering, graph: Graph, *, decode: bool) -> tuple[Call, 
     return tuple(calls)
 
 
-def sampling_calls(low: CpuLowering, *, advance: bool) -> tuple[Call, ...]:
-    """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    cfg, bounds = low.config, low.bounds
-    t = low.step_tensor
-    sample_kernel = sample(
-        bounds.batch, cfg.vocab, low.vocab_padded, low.isa, MP=bounds.pages, advance=advance
-    )
-    work = (
-        Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in sample_scratch(bounds.batch, low.vocab_padded)
-    )
-    names = ("logits", "table", "sampling_f", "sampling_i", "bias_ids", "bias_values", "counts")
-    record_kernel = record(
-        bounds.rows, bounds.batch, bounds.pages, cfg.vocab, advance=advance, isa=low.isa
-    )
-    changed = ("table", "tokens", "positions", "ring")
-    return (
-        Call(
-            sample_kernel,
-            (
-                *read(*(t(name) for name in names)),
-                *to("write", t("sampled"), *work),
-                *read(t("step")),
-            ),
-            "sample",
-            mul("b", cfg.vocab * 4),
-            mul("b", cfg.vocab),
-        ),
-        Call(
-            record_kernel,
-            (
-                *read(t("sampled")),
-                *to("readwrite", *(t(name) for name in changed)),
-                *read(t("eos")),
-                *to("readwrite", t("counts")),
-                *read(t("sampling_f"), t("sampling_i"), t("step")),
-            ),
-            "record",
-            mul("b", 64),
-            0,
-        ),
-    )
-
-
 def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...]:
     """The plans of a CPU program from the graphs ``embed``, ``layers`` and ``head``."""
     embedding = lower_graph(low, graphs["embed"], decode=False)
@@ -317,8 +271,11 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
         PlanCalls("embed", embedding),
         PlanCalls("prefill", prefill),
         PlanCalls("logits", head),
-        PlanCalls("sample", sampling_calls(low, advance=False)),
+        PlanCalls("sample", sampling_calls(low, low.isa, advance=False)),
+        PlanCalls("logprobs", logprobs_calls(low, low.isa)),
         PlanCalls(
-            "decode", (*embedding, *decode, *head, *sampling_calls(low, advance=True)), repeats=True
+            "decode",
+            (*embedding, *decode, *head, *sampling_calls(low, low.isa, advance=True)),
+            repeats=True,
         ),
     )

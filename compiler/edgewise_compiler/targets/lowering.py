@@ -17,6 +17,7 @@ TABLE_HEADER = 8  # int32 fields in front of the page ids of a table row
 RING = 64  # tokens a burst can leave in the ring, at most
 STOP_TOKENS = 16
 MAX_BIASES = 320
+LOGPROBS = 21  # tokens whose log-probability is told: the sampled one and the 20 likeliest
 GROUP = 32  # columns of a weight that share one scale
 
 
@@ -72,6 +73,8 @@ class Lowering:
             "x": ("float32", (rows, cfg.hidden)),
             "logits": ("float32", (batch, self.vocab_padded)),
             "sampled": ("int32", (batch,)),
+            "logprobs": ("float32", (batch, LOGPROBS)),
+            "logprob_ids": ("int32", (batch, LOGPROBS)),
         }
         if name in outputs:
             dtype, shape = outputs[name]

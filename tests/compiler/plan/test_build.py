@@ -53,6 +53,7 @@ def test_a_layer_is_few_launches(quant: str, per_layer: int, plans: Callable[[st
         "prefill": per_layer * LAYERS,
         "logits": 2,
         "sample": 2,
+        "logprobs": 1,
         "decode": per_layer * LAYERS + 5,
     }
 
