@@ -111,23 +111,24 @@ def checkpoint(shape: Shape) -> Path:
 
 
 def our_command(shape: Shape, threads: int) -> Command:
-    """The bundle is compiled again whenever a source of the compiler is newer."""
-    bundle = BUILD / f"{shape.name}-q4"
+    bundle = our_bundle(shape, f"{shape.name}-q4")
+    return Command(Path(sys.executable), HERE / "ours.py", (str(bundle), "--threads", str(threads)))
+
+
+def our_bundle(shape: Shape, name: str, *options: str) -> Path:
+    """The q4 bundle of that name, compiled again whenever a source of the compiler is newer."""
+    bundle = BUILD / name
     sources = (HERE.parent / "compiler").rglob("*.py")
     newest = max(path.stat().st_mtime for path in sources)
     made = bundle / "bundle.json"
     if not made.exists() or made.stat().st_mtime < newest:
-        compile_bundle(checkpoint(shape), bundle)
-    return Command(Path(sys.executable), HERE / "ours.py", (str(bundle), "--threads", str(threads)))
+        edgewise = Path(sys.executable).with_name("edgewise")
+        asked = ["--target", "cpu", "--quant", "q4", *options, "-o", str(bundle)]
+        subprocess.run([edgewise, "compile", str(checkpoint(shape)), *asked], check=True)
+    return bundle
 
 
-def compile_bundle(model: Path, bundle: Path) -> None:
-    edgewise = Path(sys.executable).with_name("edgewise")
-    options = ["--target", "cpu", "--quant", "q4", "-o", str(bundle)]
-    subprocess.run([edgewise, "compile", str(model), *options], check=True)
-
-
-def peer_command(shape: Shape, prefix: Path, threads: int) -> Command:
+def peer_command(shape: Shape, prefix: Path, threads: int, *options: str) -> Command:
     """llama.cpp with the Q4_0 that its own quantizer makes of the same weights."""
     python, script = prefix.absolute() / "bin/python", HERE / "peers/llamacpp.py"
     whole, quantized = BUILD / f"{shape.name}-f16.gguf", BUILD / f"{shape.name}-q4_0.gguf"
@@ -136,7 +137,7 @@ def peer_command(shape: Shape, prefix: Path, threads: int) -> Command:
         command = Command(python, script, ("--quantize", str(whole), str(quantized)))
         subprocess.run(command.line(), env=command.environment(), check=True, capture_output=True)
         whole.unlink()
-    return Command(python, script, (str(quantized), "--threads", str(threads)))
+    return Command(python, script, (str(quantized), "--threads", str(threads), *options))
 
 
 def with_engines(

@@ -87,6 +87,12 @@ def idle_share(seconds: float) -> float:
     return (after[0] - before[0]) / max(1, after[1] - before[1])
 
 
+def busy_seconds() -> float:
+    """Processor seconds that all processes, and a hypervisor's others, have taken since boot."""
+    idle, total = _ticks()
+    return (total - idle) / os.sysconf("SC_CLK_TCK")
+
+
 def _ticks() -> tuple[int, int]:
     """Idle and total ticks since boot: columns 4 and 5 are idle and waiting for a disk."""
     first = Path("/proc/stat").read_text().split("\n", 1)[0]

@@ -42,22 +42,29 @@ class Stream:
         return sum(arrival.tokens for arrival in self.arrivals)
 
 
-def together(streams: Sequence[Stream]) -> Answer:
-    """Figures of clients that asked together: tokens a second of all, and medians of each.
-
-    ``whole_tok_s`` counts from the first request to the last token. ``decode_tok_s`` counts from
-    when the last client had its first token: prompts are done then, and every client decodes.
-    """
-    start = min(stream.asked for stream in streams)
-    decoding = max(stream.first for stream in streams)
-    end = max(stream.last for stream in streams)
-    late = sum(a.tokens for stream in streams for a in stream.arrivals if a.at > decoding)
+def whole(streams: Sequence[Stream]) -> Answer:
+    """Figures from the first request to the last token: tokens a second of all, median TTFT."""
+    seconds = max(s.last for s in streams) - min(s.asked for s in streams)
     return {
-        "seconds": end - start,
-        "whole_tok_s": sum(stream.tokens for stream in streams) / (end - start),
-        "decode_tok_s": late / (end - decoding),
+        "seconds": seconds,
+        "whole_tok_s": sum(stream.tokens for stream in streams) / seconds,
         "ttft_s": median(stream.first - stream.asked for stream in streams),
-        "itl_s": median(gaps(streams, decoding, end)),
+    }
+
+
+def together(streams: Sequence[Stream]) -> Answer:
+    """Figures of clients that asked together and for the same: those of `whole`, and decoding.
+
+    ``decode_tok_s`` counts from when the last client had its first token: prompts are done then,
+    and every client decodes.
+    """
+    start = max(stream.first for stream in streams)
+    end = max(stream.last for stream in streams)
+    tokens = sum(a.tokens for stream in streams for a in stream.arrivals if a.at > start)
+    return {
+        **whole(streams),
+        "decode_tok_s": tokens / (end - start),
+        "itl_s": median(gaps(streams, start, end)),
     }
 
 

@@ -110,8 +110,7 @@ class LlamaCpp:
         self._run(1, self._rows(second, 0, shared, shared + new))
         self._draw(1, [-1])
         warm_s = perf_counter() - begun
-        seconds = cold_s + warm_s
-        return {"seconds": seconds, "cold_s": cold_s, "warm_s": warm_s}
+        return {"cold_s": cold_s, "warm_s": warm_s, "warm_over_cold": warm_s / cold_s}
 
     def _token(self, position: int, sequence: int) -> int:
         return token_at(position, sequence, self._tokens)
