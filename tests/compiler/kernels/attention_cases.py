@@ -19,6 +19,7 @@ from tests.compiler.kernels.paged import (
     Rows,
     batch_of,
     poisoned_pool,
+    quantized,
     shuffled_pages,
     write_tokens,
 )
@@ -28,12 +29,16 @@ BOUNDS = Bounds(rows=180, batch=4, pages=21)
 
 @dataclass(frozen=True)
 class Story:
-    """One sequence: queries [tokens, query heads, dim], keys and values [tokens, kv heads, dim]."""
+    """One sequence: queries [tokens, query heads, dim], keys and values [tokens, kv heads, dim].
+
+    ``kv_dtype`` is what pages hold.
+    """
 
     heads: Heads
     queries: Array
     keys: Array
     values: Array
+    kv_dtype: str
 
     @property
     def scale(self) -> float:
@@ -44,8 +49,13 @@ def story(heads: Heads, tokens: int, kv_dtype: str = "float16", *, seed: int = 0
     """A sequence of normally distributed numbers; keys and values are exact in ``kv_dtype``."""
     rng = np.random.default_rng([seed, tokens])
     queries = rng.normal(size=(tokens, heads.query, heads.dim)).astype("float32")
-    keys, values = rng.normal(size=(2, tokens, heads.kv, heads.dim)).astype(kv_dtype)
-    return Story(heads, queries, keys, values)
+    numbers = rng.normal(size=(2, tokens, heads.kv, heads.dim))
+    if kv_dtype == "int8":
+        codes, scales = quantized(numbers.astype("float32"))
+        keys, values = codes * scales[..., None].astype("float32")
+    else:
+        keys, values = numbers.astype(kv_dtype)
+    return Story(heads, queries, keys, values, kv_dtype)
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ def _step(
     *,
     scratch: bool,
 ) -> list[Array]:
-    heads, kv_dtype = parts[0].story.heads, str(parts[0].story.keys.dtype)
+    heads, kv_dtype = parts[0].story.heads, parts[0].story.kv_dtype
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed), spare=spare)
     batch = batch_of(rows, BOUNDS, page_ids)
@@ -141,7 +151,7 @@ def _step(
     part_buffer = aligned((partials,), "float32")
     part_buffer[...] = np.nan
     _compiled(kernel, heads, kv_dtype, isa)(
-        q, kv, batch.table, *([part_buffer] if scratch else []), out, batch.step
+        q, *kv, batch.table, *([part_buffer] if scratch else []), out, batch.step
     )
     assert np.isnan(out[first:]).all(), "rows beyond the step were written"
     starts = np.cumsum([part.rows for part in parts])[:-1]

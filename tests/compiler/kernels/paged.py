@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,31 +80,73 @@ def shuffled_pages(
     return [[ids.pop() for _ in range(count)] for count in needed], pool
 
 
-def poisoned_pool(pool: int, heads: Heads, dtype: str) -> Array:
+def poisoned_pool(pool: int, heads: Heads, dtype: str) -> list[Array]:
     """Pages in which every number is NaN: memory that nothing may read before it is written.
 
     Only the first 1000: the rest of a huge pool stays zero, and so takes no memory.
+
+    Returns:
+        A layer's buffers: the pages, and for int8 the scales of its codes (uint32).
     """
     pages = aligned((pool, 2, heads.kv, PAGE * heads.dim), dtype)
-    pages[:1000] = np.nan
-    return pages
+    if dtype != "int8":
+        pages[:1000] = np.nan
+        return [pages]
+    pages[:1000] = -128  # which no code is
+    scales = aligned((pool, heads.kv, PAGE), "uint32")
+    scales[:1000] = 0x7E007E00
+    return [pages, scales]
+
+
+def quantized(x: Array) -> tuple[Array, Array]:
+    """Numbers [..., dim] as int8 codes, and their scales [...] in float16."""
+    with np.errstate(invalid="ignore"):
+        scales = (np.abs(x).max(-1) * np.float32(1 / 127)).astype("float16")
+        wide = scales.astype("float32")
+        inverse = np.divide(np.float32(1), wide, where=wide > 0, out=np.zeros_like(wide))
+        codes = np.rint(x.astype("float64") * inverse[..., None].astype("float64"))
+    return np.clip(np.nan_to_num(codes), -127, 127).astype("int8"), scales
 
 
 def write_tokens(
-    pages: Array, ids: Sequence[int], keys: Array, values: Array, *, first: int = 0
+    pool: Sequence[Array], ids: Sequence[int], keys: Array, values: Array, *, first: int = 0
 ) -> None:
     """Puts keys and values [tokens, kv heads, dim] into pages, from position ``first`` on."""
-    dim = keys.shape[2]
-    for position, key, value in zip(itertools.count(first), keys, values, strict=False):
-        page, slot = ids[position // PAGE], position % PAGE
-        pages[page, 0].reshape(-1, dim, PAGE)[:, :, slot] = key
+    pages, dim = pool[0], keys.shape[2]
+    places = [(ids[p // PAGE], p % PAGE) for p in range(first, first + len(keys))]
+    if len(pool) == 2:
+        (keys, key_scales), (values, value_scales) = quantized(keys), quantized(values)
+        words = key_scales.view("uint16") | value_scales.view("uint16").astype("uint32") << 16
+        for (page, slot), word in zip(places, words, strict=True):
+            pool[1][page, :, slot] = word
+    for (page, slot), key, value in zip(places, keys, values, strict=True):
+        _keys(pages[page], dim)[:, slot] = key.reshape(len(key), -1, _packed(pages))
         pages[page, 1].reshape(-1, PAGE, dim)[:, slot] = value
 
 
-def read_tokens(pages: Array, ids: Sequence[int], tokens: int, dim: int) -> tuple[Array, Array]:
-    """Keys and values [tokens, kv heads, dim] out of pages."""
-    chosen = pages[list(ids)]
-    keys = chosen[:, 0].reshape(len(ids), -1, dim, PAGE).transpose(0, 3, 1, 2)
-    values = chosen[:, 1].reshape(len(ids), -1, PAGE, dim).transpose(0, 2, 1, 3)
-    shape = (-1, keys.shape[2], dim)
-    return keys.reshape(shape)[:tokens], values.reshape(shape)[:tokens]
+def read_tokens(
+    pool: Sequence[Array], ids: Sequence[int], tokens: int, dim: int
+) -> tuple[Array, Array]:
+    """Keys and values [tokens, kv heads, dim] out of pages, multiplied with their scales if any."""
+    chosen = pool[0][list(ids)]
+    keys = np.stack([_keys(page, dim).reshape(-1, PAGE, dim) for page in chosen])
+    values = chosen[:, 1].reshape(len(ids), -1, PAGE, dim)
+    found = []
+    for half, numbers in enumerate((keys, values)):
+        if len(pool) == 2:
+            scales = pool[1][list(ids)].view("float16")[..., half::2].astype("float32")
+            numbers = numbers * scales[..., None]
+        numbers = numbers.transpose(0, 2, 1, 3)
+        found.append(numbers.reshape(-1, numbers.shape[2], dim)[:tokens])
+    return found[0], found[1]
+
+
+def _packed(pages: Array) -> int:
+    """How many numbers of a key lie beside each other."""
+    return 4 if pages.dtype == "int8" else 1
+
+
+def _keys(page: Array, dim: int) -> Array:
+    """A view of a page's keys [kv heads, token, dim/packed, packed]."""
+    packed = _packed(page)
+    return page[0].reshape(-1, dim // packed, PAGE, packed).transpose(0, 2, 1, 3)

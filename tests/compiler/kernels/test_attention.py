@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention.common import KV_DTYPES
 from edgewise_compiler.kernels.attention.decode import attention_decode
 from edgewise_compiler.kernels.attention.prefill import attention_prefill
 from edgewise_runtime.errors import CompileError
@@ -46,7 +47,7 @@ def near(parts: list[Part], outputs: list[Array]) -> None:
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "float32"])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("heads", SHAPES, ids=str)
 def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
@@ -54,7 +55,7 @@ def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dty
     near(parts, prefill(parts, RUNNABLE[0]))
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "float32"])
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("heads", SHAPES, ids=str)
 def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     for histories in ([0, 15, 16, 63], [64, 100, 127, LONGEST - 1]):
@@ -128,9 +129,12 @@ def test_the_first_token_attends_to_itself_alone(isa: str) -> None:
         np.testing.assert_array_equal(output, values)
 
 
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(poison: float, isa: str) -> None:
-    part = Part(story(GROUPED, 60), 3, 40)
+def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
+    poison: float, kv_dtype: str, isa: str
+) -> None:
+    part = Part(story(GROUPED, 60, kv_dtype), 3, 40)
     (clean,) = prefill([part], isa)
     (poisoned,) = prefill([without_later_tokens(part, poison)], isa)
     same_bits(poisoned[0], clean[0])
@@ -159,7 +163,7 @@ def test_equal_keys_give_the_mean_of_the_values(isa: str) -> None:
     [
         ((3, 2, 64), "float16", "3 query"),
         ((2, 1, 40), "float16", "40"),
-        ((2, 1, 64), "int8", "int8"),
+        ((2, 1, 64), "int4", "int4"),
     ],
 )
 def test_what_attention_is_not_written_for_is_refused(

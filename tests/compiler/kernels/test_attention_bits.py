@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention.common import KV_DTYPES
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -24,7 +25,6 @@ from tests.compiler.kernels.paged import Array, Heads
 HEADS = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # groups and vectors that do not fill the blocks in registers
 TOKENS = 150
-KV_DTYPES = ["float16", "float32"]
 
 
 def in_chunks(sequence: Story, lengths: list[int], isa: str) -> Array:
@@ -53,8 +53,9 @@ def test_decode_equals_prefill(heads: Heads, kv_dtype: str, isa: str) -> None:
         pytest.param([149, 1], id="all but one"),
     ],
 )
-def test_chunked_equals_whole(lengths: list[int], isa: str) -> None:
-    sequence = story(HEADS, TOKENS)
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+def test_chunked_equals_whole(lengths: list[int], kv_dtype: str, isa: str) -> None:
+    sequence = story(HEADS, TOKENS, kv_dtype)
     (rows,) = prefill([whole(sequence)], isa)
     same_bits(in_chunks(sequence, lengths, isa), rows)
 

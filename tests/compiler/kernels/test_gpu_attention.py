@@ -68,14 +68,14 @@ def shape_of(part: Part) -> tuple[object, ...]:
     return (
         *(BOUNDS.rows, BOUNDS.batch, BOUNDS.pages),
         *(heads.query, heads.kv, heads.dim, CONTEXT),
-        *(str(part.story.keys.dtype), float(heads.dim**-0.5)),
+        *(part.story.kv_dtype, float(heads.dim**-0.5)),
     )
 
 
 def buffers_of(
     parts: Sequence[Part], seed: int, reach: int, live: int | None
 ) -> tuple[list[Array], Array, Array]:
-    """[qkv, pages, table], step and out, all NaN where nothing is written or none may read."""
+    """[qkv, the pages' buffers, table], step and out: NaN where nothing is written or read."""
     heads = parts[0].story.heads
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
@@ -83,7 +83,7 @@ def buffers_of(
     batch.step[3] = reach
     if live is not None:
         batch.step[:3] = live
-    kv = poisoned_pool(pool, heads, str(parts[0].story.keys.dtype))
+    kv = poisoned_pool(pool, heads, parts[0].story.kv_dtype)
     qkv = np.full((BOUNDS.rows, heads.query + 2 * heads.kv, heads.dim), np.nan, "float32")
     first = 0
     for part, ids in zip(parts, page_ids, strict=True):
@@ -92,7 +92,7 @@ def buffers_of(
         qkv[first : first + part.rows, : heads.query] = part.story.queries[part.history : end]
         first += part.rows
     out = np.full((BOUNDS.rows, heads.query, heads.dim), np.nan, "float32")
-    return [qkv, kv, batch.table], batch.step, out
+    return [qkv, *kv, batch.table], batch.step, out
 
 
 def split_rows(out: Array, parts: Sequence[Part]) -> list[Array]:
@@ -115,7 +115,7 @@ def decode(
     launch = gpu_attention_decode(*shape, subgroups=False)
     *_, partial, _ = run(launch, [*inputs, partial, step], **symbols)
     launch = gpu_attention_merge(*shape, subgroups=False)
-    _, _, out, _ = run(launch, [partial, inputs[2], out, step], **symbols)
+    _, _, out, _ = run(launch, [partial, inputs[-1], out, step], **symbols)
     return split_rows(out, parts)
 
 
@@ -261,7 +261,7 @@ def test_scores_beyond_the_range_of_exp_pick_the_largest(kernel: Kernel) -> None
     [
         ((3, 2, 64), "float16", "3 query"),
         ((2, 1, 40), "float16", "40"),
-        ((2, 1, 64), "int8", "int8"),
+        ((2, 1, 64), "int4", "int4"),
     ],
 )
 def test_what_attention_is_not_written_for_is_refused(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention.common import PAGE
 from edgewise_compiler.kernels.elementwise.rope import rope_append
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels.conftest import RUNNABLE, aligned, aligned_copy, build
@@ -104,7 +105,7 @@ class Appended:
             step.table,
             *self.norms,
         )
-        compiled(heads, kv_dtype, norm, isa)(*inputs, self.q, self.kv, step.step)
+        compiled(heads, kv_dtype, norm, isa)(*inputs, self.q, *self.kv, step.step)
 
     def expected(self) -> tuple[Array, Array, Array]:
         """Reference q, k, v [rows, heads, dim]."""
@@ -125,19 +126,24 @@ def check(done: Appended) -> None:
     near = functools.partial(np.testing.assert_allclose, rtol=TOLERANCE, atol=TOLERANCE)
     near(done.q[: done.rows].reshape(q.shape), q)
     assert np.isnan(done.q[done.rows :]).all()
-    expected = poisoned_pool(len(done.kv), done.heads, "float32")
+    expected = poisoned_pool(len(done.kv[0]), done.heads, "float32")
     row = 0
     for sequence, ids in zip(done.sequences, done.page_ids, strict=True):
         rows = slice(row, row + sequence.rows)
         row += sequence.rows
         if not sequence.stop:
             write_tokens(expected, ids, k[rows], v[rows], first=sequence.history)
-    near(done.kv, expected)
+    near(done.kv[0], expected[0])
 
 
 def same_bits(a: Array, b: Array) -> None:
     bits = [np.ascontiguousarray(x).view("uint8") for x in (a, b)]
     np.testing.assert_array_equal(*bits)
+
+
+def same_pages(a: list[Array], b: list[Array]) -> None:
+    for one, other in zip(a, b, strict=True):
+        same_bits(one, other)
 
 
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
@@ -151,28 +157,68 @@ def test_every_batch_lands_in_its_pages_on_every_isa(batch: str, isa: str) -> No
     check(Appended(BATCHES[batch], SHAPES[0], "float32", True, isa))
 
 
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
-def test_all_isas_write_the_same_bits(norm: bool) -> None:
-    first, *others = [Appended(RAGGED, SHAPES[1], "float16", norm, isa) for isa in RUNNABLE]
+def test_all_isas_write_the_same_bits(norm: bool, kv_dtype: str) -> None:
+    first, *others = [Appended(RAGGED, SHAPES[1], kv_dtype, norm, isa) for isa in RUNNABLE]
     for other in others:
         same_bits(first.q, other.q)
-        same_bits(first.kv, other.kv)
+        same_pages(first.kv, other.kv)
 
 
 def test_half_precision_pages_hold_the_nearest_float16(isa: str) -> None:
     exact = Appended(RAGGED, SHAPES[3], "float32", True, isa)
     rounded = Appended(RAGGED, SHAPES[3], "float16", True, isa)
-    np.testing.assert_array_equal(rounded.kv, exact.kv.astype("float16"))
+    np.testing.assert_array_equal(rounded.kv[0], exact.kv[0].astype("float16"))
     same_bits(rounded.q, exact.q)
 
 
-def test_a_row_alone_gives_the_bits_it_has_in_a_batch(isa: str) -> None:
+def test_codes_are_those_of_the_exact_numbers(isa: str) -> None:
+    """Nearest codes, ties to even, under the float16 nearest to the largest number over 127."""
+    exact = Appended(RAGGED, SHAPES[3], "float32", True, isa)
+    coded = Appended(RAGGED, SHAPES[3], "int8", True, isa)
+    expected = poisoned_pool(len(exact.kv[0]), SHAPES[3], "int8")
+    for sequence, ids in zip(RAGGED, exact.page_ids, strict=True):
+        end = sequence.history + sequence.rows
+        keys, values = read_tokens(exact.kv, ids, end, SHAPES[3].dim)
+        new = slice(sequence.history, end)
+        write_tokens(expected, ids, keys[new], values[new], first=sequence.history)
+    same_pages(coded.kv, expected)
+    same_bits(coded.q, exact.q)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "codes", "scale"),
+    [
+        pytest.param([0.0, -0.0], [0, 0], 0.0, id="zeros"),
+        pytest.param([127.0, -127.0, 0.5, 1.5, -2.5], [127, -127, 0, 2, -2], 1.0, id="ties"),
+        pytest.param([3e-6, -1e-6], [0, 0], 0.0, id="too small for a scale"),
+        pytest.param([1.1e-5, -4e-6], [127, -67], 2.0**-24, id="a scale that is rounded down"),
+        pytest.param([np.inf, 1.0], [], np.inf, id="an infinity"),
+    ],
+)
+def test_extreme_values_have_codes(
+    numbers: list[float], codes: list[int], scale: float, isa: str
+) -> None:
+    heads = Heads(2, 2, 32)
+    qkv = random_rows(heads)
+    first = (heads.query + heads.kv) * heads.dim
+    qkv[0, first : first + heads.dim] = numbers + [0.0] * (heads.dim - len(numbers))
+    done = Appended([Rows(3, 1)], heads, "int8", True, isa, qkv)
+    pages, scales = done.kv
+    found = pages[done.page_ids[0][0], 1, 0].reshape(PAGE, heads.dim)[3]
+    assert found[: len(codes)].tolist() == codes
+    assert scales[done.page_ids[0][0], 0].view("float16")[3 * 2 + 1] == scale
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+def test_a_row_alone_gives_the_bits_it_has_in_a_batch(kv_dtype: str, isa: str) -> None:
     heads = SHAPES[0]
-    many = Appended(RAGGED, heads, "float16", True, isa)
+    many = Appended(RAGGED, heads, kv_dtype, True, isa)
     for row in (0, 16, 17, 38, 39):
         position, sequence = int(many.batch.positions[row]), int(many.batch.row_seq[row])
         first = np.roll(many.qkv, -row, axis=0)
-        alone = Appended([Rows(position, 1)], heads, "float16", True, isa, first)
+        alone = Appended([Rows(position, 1)], heads, kv_dtype, True, isa, first)
         same_bits(alone.q[0], many.q[row])
         ours = read_tokens(alone.kv, alone.page_ids[0], position + 1, heads.dim)
         theirs = read_tokens(many.kv, many.page_ids[sequence], position + 1, heads.dim)

@@ -10,9 +10,11 @@ M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018):
 
     M' = max(M, m),  a = exp2(M - M'),  c = exp2(m - M'),  L = fma(L, a, l*c),  O = fma(O, a, o*c)
 
-The result is O / L. Keys after the row's own position take no part, not even as zeros: memory that
-was never written may hold anything. Which registers do the work differs between instruction sets
-and between decode and prefill; the order of the operations on one number never does.
+The result is O / L. Of int8 pages K and V are the codes: a key's scale is part of its ``scale``, a
+value's goes into p[j] once l has been summed. Keys after the row's own position take no part, not
+even as zeros: memory that was never written may hold anything. Which registers do the work differs
+between instruction sets and between decode and prefill; the order of the operations on one number
+never does.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
-from tvm.tirx import Buffer, IntImm, Var
+from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.vector import (
     LANES,
@@ -37,7 +39,6 @@ from edgewise_compiler.kernels.vector import (
     load,
     splat,
     store,
-    widen,
 )
 from edgewise_compiler.targets.cpu_isa import isa_named
 from edgewise_runtime.errors import CompileError
@@ -47,7 +48,7 @@ SEGMENT = 64  # tokens between two merges
 SEGMENT_PAGES = SEGMENT // PAGE
 HEADER = 8  # fields in front of the page ids of a table row
 KV_LEN, Q_START, Q_LEN, STOP = range(4)  # fields of a table row
-KV_DTYPES = ("float16", "float32")
+KV_DTYPES = ("int8", "float16", "float32")
 
 
 @dataclass(frozen=True)
@@ -157,31 +158,27 @@ def accumulate(
             store(register, new, 0)
 
 
-def widen_kv(value: Expr, isa: str) -> Expr:
-    """A vector of keys or values in float32."""
-    return value if "float32" in str(value.ty) else widen(value, isa)
-
-
-def prefetch(kv: Buffer, *index: Expr | int) -> None:
-    """Asks for the cache line that holds an element of ``kv``, without waiting for it."""
-    address = T.address_of(kv[tuple(index)])
-    # To read, into the second level: the first has too little room for a segment ahead.
-    flags = (IntImm("int32", flag) for flag in (0, 2, 1))
-    T.evaluate(T.call_llvm_intrin("void", "llvm.prefetch", address, *flags))
-
-
 def log2_scale(sm_scale: float) -> float:
     """The factor that turns q.k into the exponent of two."""
     return sm_scale * math.log2(math.e)
 
 
-def softmax(scores: Buffer, row: Expr | int, valid: Expr, scale: float, isa: str) -> list[Expr]:
+def softmax(
+    scores: Buffer,
+    row: Expr | int,
+    valid: Expr,
+    scale: float,
+    isa: str,
+    scales: tuple[Buffer, Buffer] | None = None,
+) -> list[Expr]:
     """Turns one segment of q.k into probabilities before normalization, in place.
 
     Args:
         scores: float32 [rows, SEGMENT]; row ``row`` is replaced by p, zero from ``valid`` on.
         valid: int32, how many keys of the segment the row sees, at least 1.
         scale: see :func:`log2_scale`.
+        scales: of int8 keys and values, see :func:`segment_scales`; those of the keys include
+            ``scale``, those of the values end up in p.
 
     Returns:
         [m, l], scalars.
@@ -195,10 +192,9 @@ def softmax(scores: Buffer, row: Expr | int, valid: Expr, scale: float, isa: str
 
     store(best, splat(-math.inf), 0)
     with T.serial(0, SEGMENT_PAGES) as i:
+        factor = splat(scale) if scales is None else load(scales[0], i * PAGE)
         # The fence keeps LLVM from fusing this product with the subtraction below.
-        score = llvm(
-            "float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE) * splat(scale)
-        )
+        score = llvm("float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE) * factor)
         score = let(T.Select(mask(i * PAGE), score, splat(-math.inf)))
         store(scores, score, row, i * PAGE)
         store(best, T.max(load(best, 0), score), 0)
@@ -207,7 +203,10 @@ def softmax(scores: Buffer, row: Expr | int, valid: Expr, scale: float, isa: str
     with T.serial(0, SEGMENT_PAGES) as i:
         p = exp2(load(scores, row, i * PAGE) - splat(m), isa)
         p = let(T.Select(mask(i * PAGE), p, splat(0.0)))
-        store(scores, p, row, i * PAGE)
+        weight = p
+        if scales is not None:
+            weight = T.Select(mask(i * PAGE), p * load(scales[1], i * PAGE), splat(0.0))
+        store(scores, weight, row, i * PAGE)
         store(total, load(total, 0) + p, 0)
     return [m, let(lane_sum(load(total, 0)))]
 
@@ -229,12 +228,6 @@ def merged(O: Expr, a: Expr, o: Expr, c: Expr, isa: str) -> Expr:
 def segments_of(tokens: Expr) -> Expr:
     """How many segments hold ``tokens`` positions."""
     return T.floordiv(tokens + (SEGMENT - 1), SEGMENT)
-
-
-def pool_shape(HK: int, D: int) -> tuple[Var | int, ...]:
-    """Extents of a layer's KV pages, the number of pages left open until the kernel is called."""
-    # 64 bits: a pool can hold more than 2**31 numbers.
-    return Var("pages", "int64"), 2, HK, PAGE * D
 
 
 def symbol(kind: str, *parts: object) -> str:

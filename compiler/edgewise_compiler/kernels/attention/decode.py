@@ -24,13 +24,17 @@ from edgewise_compiler.kernels.attention.common import (
     merge_weights,
     merged,
     pages_at_once,
-    pool_shape,
-    prefetch,
     registers,
     segments_of,
     softmax,
     symbol,
     tile_for,
+)
+from edgewise_compiler.kernels.attention.pages import (
+    each_dimension,
+    kv_arguments,
+    prefetch,
+    segment_scales,
     widen_kv,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
@@ -56,7 +60,8 @@ def attention_decode(
     """Attention of row i, the newest token of sequence i, over all tokens of the sequence.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
-    holds the row's own token already; table int32 [B, 8+MP]; part float32
+    holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
+    [B, 8+MP]; part float32
     [B * HQ * ceil(MP/4) * (D+16)], scratch; out float32 [N, HQ*D], written; step int32 [8], whose
     field 1 is the number of sequences. Rows of a stopped sequence are left alone.
 
@@ -67,7 +72,7 @@ def attention_decode(
     Args:
         N, B, MP: the most rows, sequences and pages of a sequence.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 or float32.
+        kv_dtype: int8, float16 or float32.
         sm_scale: factor on q.k.
 
     Raises:
@@ -77,17 +82,19 @@ def attention_decode(
     tile, scale = tile_for(isa), log2_scale(sm_scale)
     segments_bound = -(-MP // SEGMENT_PAGES)
     width = D + LANES  # o, then m and l
-    line_elements = 32 if kv_dtype == "float16" else 16  # in a cache line of 64 bytes
+    line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
-        Arg("kv", kv_dtype, pool_shape(HK, D)),
+        *kv_arguments(HK, D, kv_dtype),
         Arg("table", "int32", (B, HEADER + MP)),
         Arg("part", "float32", (B * HQ * segments_bound * width,)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
 
-    def body(q: Buffer, kv: Buffer, table: Buffer, part: Buffer, out: Buffer, step: Buffer) -> None:
+    def body(q: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, part, out, step = rest
+
         def segments(s: Expr) -> Expr:
             return T.Select(table[s, STOP] == 0, segments_of(table[s, KV_LEN] + 1), 0)
 
@@ -111,6 +118,11 @@ def attention_decode(
             segment, h = let(T.floordiv(cursor[1], HK)), let(T.floormod(cursor[1], HK))
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
             pages = let(T.floordiv(keys + (PAGE - 1), PAGE))
+            scales = None
+            if kv_scale:
+                scales = segment_scales(
+                    kv_scale[0], functools.partial(page_of, s, segment), pages, h, scale, isa
+                )
 
             def dot(first: Expr, rows: int) -> None:
                 columns = pages_at_once(tile, rows)
@@ -119,15 +131,12 @@ def attention_decode(
                     # Past the last page the last one is read again: its id is known to be one.
                     ids = [page_of(s, segment, T.min(start + c, pages - 1)) for c in range(columns)]
                     clear(acc, rows * columns)
-                    with T.serial(0, D) as d:
-                        for page in ids:
-                            prefetch(kv, page, 1, h, d * PAGE)
-                        accumulate(
-                            acc,
-                            [q[s, (h * GQ + first + r) * D + d] for r in range(rows)],
-                            [widen_kv(load(kv, page, 0, h, d * PAGE), isa) for page in ids],
-                            isa,
-                        )
+
+                    def add(d: Expr, keys: list[Expr]) -> None:
+                        queries = [q[s, (h * GQ + first + r) * D + d] for r in range(rows)]
+                        accumulate(acc, queries, keys, isa)
+
+                    each_dimension(kv, ids, h, isa, add, fetch_values=True)
                     for r in range(rows):
                         for c in range(columns):
                             value = load(acc[r * columns + c], 0)
@@ -156,7 +165,7 @@ def attention_decode(
 
             for_blocks(GQ, tile.rows, dot)
             with T.serial(0, GQ) as g:
-                m, l = softmax(scores, g, keys, scale, isa)
+                m, l = softmax(scores, g, keys, scale, isa, scales)
                 at = let(partial(s, h * GQ + g, segment) + D)
                 store(part, m, at)
                 store(part, l, at + 1)

@@ -26,11 +26,15 @@ from edgewise_compiler.kernels.attention.common import (
     merge_weights,
     merged,
     pages_at_once,
-    pool_shape,
     registers,
     softmax,
     symbol,
     tile_for,
+)
+from edgewise_compiler.kernels.attention.pages import (
+    each_dimension,
+    kv_arguments,
+    segment_scales,
     widen_kv,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
@@ -57,8 +61,9 @@ def attention_prefill(
     """Causal attention of every row of a ragged batch over the tokens of its sequence up to itself.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
-    holds the rows' own tokens already; table int32 [B, 8+MP]; out float32 [N, HQ*D], written; step
-    int32 [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone.
+    holds the rows' own tokens already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
+    [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose field 1 is the number of
+    sequences. Rows of a stopped sequence are left alone.
 
     An item of parallel work is 16 positions of a sequence for one KV head with all the query heads
     that share it. Keys and values of a segment are widened once for an item, into a panel as wide
@@ -67,7 +72,7 @@ def attention_prefill(
     Args:
         N, B, MP: the most rows, sequences and pages of a sequence.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 or float32.
+        kv_dtype: int8, float16 or float32.
         sm_scale: factor on q.k.
 
     Raises:
@@ -80,13 +85,15 @@ def attention_prefill(
     chunks_wide = tile.columns(tile.rows, D // LANES)
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
-        Arg("kv", kv_dtype, pool_shape(HK, D)),
+        *kv_arguments(HK, D, kv_dtype),
         Arg("table", "int32", (B, HEADER + MP)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
 
-    def body(q: Buffer, kv: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
+    def body(q: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, out, step = rest
+
         def first_tile(s: Expr) -> Expr:
             return T.floordiv(table[s, KV_LEN], _ROWS)
 
@@ -151,12 +158,18 @@ def attention_prefill(
                 def valid(pair: Expr) -> Expr:
                     return T.min(position(pair) + 1 - base, SEGMENT)
 
+                scales = None
+                if kv_scale:
+                    scales = segment_scales(kv_scale[0], page_of, pages, h, scale, isa)
+
                 def dot(start_page: Expr) -> None:
                     for i in range(pages_wide):
                         page = page_of(T.min(start_page + i, pages - 1))
-                        with T.serial(0, D) as d:
-                            value = widen_kv(load(kv, page, 0, h, d * PAGE), isa)
-                            store(keys_panel, value, i, d * PAGE)
+
+                        def copy(d: Expr, keys: list[Expr], i: int = i) -> None:
+                            store(keys_panel, keys[0], i, d * PAGE)
+
+                        each_dimension(kv, [page], h, isa, copy)
                     with T.serial(0, blocks) as i:
                         first = let(i * tile.rows)
                         clear(acc, tile.rows * pages_wide)
@@ -205,7 +218,7 @@ def attention_prefill(
                 with T.serial(0, T.floordiv(pages + (pages_wide - 1), pages_wide)) as i:
                     dot(let(i * pages_wide))
                 with T.serial(0, blocks * tile.rows) as pair:
-                    best, total = softmax(scores, pair, let(valid(pair)), scale, isa)
+                    best, total = softmax(scores, pair, let(valid(pair)), scale, isa, scales)
                     store(m, best, pair)
                     store(l, total, pair)
                 with T.serial(0, pairs // LANES) as i:

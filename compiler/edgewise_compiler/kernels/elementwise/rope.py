@@ -13,20 +13,29 @@ from edgewise_compiler.kernels.attention.common import (
     PAGE,
     STOP,
     check_heads,
-    pool_shape,
     symbol,
+)
+from edgewise_compiler.kernels.attention.pages import (
+    kv_arguments,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows
 from edgewise_compiler.kernels.vector import (
     LANES,
+    bits,
+    cast,
     fma,
+    lane_max,
     lane_sum,
     let,
     load,
     narrow,
+    rint_bits,
     splat,
     store,
+    widen,
 )
+
+INT8_MAX = 127
 
 
 def _normalize(x: Buffer, weight: Buffer, D: int, eps: float, isa: str) -> None:
@@ -40,6 +49,25 @@ def _normalize(x: Buffer, weight: Buffer, D: int, eps: float, isa: str) -> None:
     inverse = let(splat(splat(1.0, 1) / T.sqrt(mean)))
     with T.serial(0, D // LANES) as i:
         store(x, load(x, i * LANES) * inverse * load(weight, i * LANES), i * LANES)
+
+
+def _scale_of(largest: Expr, isa: str) -> tuple[Expr, Expr]:
+    """The scale of int8 codes for numbers up to ``largest``, as the bits of a float16, and 1/scale.
+
+    The inverse is that of the rounded scale, and zero where there is nothing but zeros: without a
+    scale every code is zero.
+    """
+    half = let(narrow(largest * splat(1.0 / INT8_MAX, 1), isa))
+    scale = let(widen(half, isa))
+    inverse = T.Select(scale > splat(0.0, 1), splat(1.0, 1) / scale, splat(0.0, 1))
+    return cast(bits(half, "uint16"), "uint32"), let(inverse)
+
+
+def _codes(value: Expr, inverse: Expr, isa: str) -> Expr:
+    """``value * inverse`` to the nearest integer, ties to even, within int8's symmetric range."""
+    most = splat(INT8_MAX, LANES, "int32")
+    least = splat(-INT8_MAX, LANES, "int32")
+    return cast(T.max(T.min(rint_bits(value, splat(inverse), isa), most), least), "int8")
 
 
 def _stored(value: Expr, kv_dtype: str, isa: str) -> Expr:
@@ -81,13 +109,16 @@ def rope_append(
     then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
     [B, 8+MP]; with ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
     before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D],
-    written; step int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave
-    kv alone.
+    written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step int32 [8], whose field 0
+    is the number of rows. Rows of a stopped sequence leave the pages alone.
+
+    The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
+    are computed with it; attention/pages.py says where both lie.
 
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 (rounded to nearest, ties to even) or float32.
+        kv_dtype: int8, float16 (rounded to nearest, ties to even) or float32.
         eps: of the RMSNorm.
 
     Raises:
@@ -103,7 +134,7 @@ def rope_append(
         Arg("table", "int32", (B, HEADER + MP)),
         *norms,
         Arg("q", "float32", (N, HQ * D)),
-        Arg("kv", kv_dtype, pool_shape(HK, D)),
+        *kv_arguments(HK, D, kv_dtype),
         STEP,
     ]
 
@@ -115,8 +146,8 @@ def rope_append(
         table: Buffer,
         *rest: Buffer,
     ) -> None:
-        *weights, q, kv, step = rest
-        q_norm, k_norm = weights or (None, None)
+        q_norm, k_norm = rest[:2] if qk_norm else (None, None)
+        q, kv, *kv_scale, step = rest[len(norms) :]
 
         def head(x: Buffer, row: Expr, first: Expr, position: Expr, norm: Buffer | None) -> None:
             with T.serial(0, D // LANES) as i:
@@ -138,7 +169,10 @@ def rope_append(
                 slot = let(T.floormod(position, PAGE))
                 with T.serial(0, HK) as h:
                     head(x, row, (HQ + h) * D, position, k_norm)
-                    append(x, row, page, slot, h)
+                    if kv_scale:
+                        append_codes(x, row, page, slot, h)
+                    else:
+                        append(x, row, page, slot, h)
 
         def append(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
             packed = T.sblock_alloc_buffer((D,), kv_dtype)
@@ -149,6 +183,30 @@ def rope_append(
                 store(kv, _stored(value, kv_dtype, isa), page, 1, h, slot * D + d)
             with T.serial(0, D) as d:
                 T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE + slot])
+
+        def append_codes(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
+            key = [T.sblock_alloc_buffer((LANES,), "float32") for _ in range(2)]
+            packed = T.sblock_alloc_buffer((D,), "int8")
+            first = (HQ + HK + h) * D
+            for register in key:
+                store(register, splat(0.0), 0)
+            with T.serial(0, D // LANES) as i:
+                values = load(x, i * LANES), load(qkv, row, first + i * LANES)
+                for register, value in zip(key, values, strict=True):
+                    store(register, T.max(load(register, 0), T.abs(value)), 0)
+            (k_bits, k_inverse), (v_bits, v_inverse) = (
+                _scale_of(let(lane_max(load(register, 0))), isa) for register in key
+            )
+            T.buffer_store(
+                kv_scale[0], k_bits | (v_bits << splat(16, 1, "uint32")), [page, h, slot]
+            )
+            with T.serial(0, D // LANES) as i:
+                d = i * LANES
+                store(packed, _codes(load(x, d), k_inverse, isa), d)
+                codes = _codes(load(qkv, row, first + d), v_inverse, isa)
+                store(kv, codes, page, 1, h, slot * D + d)
+            with T.serial(0, D // 4) as i:
+                store(kv, load(packed, i * 4, lanes=4), page, 0, h, (i * PAGE + slot) * 4)
 
         for_rows(live_rows(step, 0, N), N, one_row)
 
