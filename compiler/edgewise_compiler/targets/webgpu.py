@@ -22,7 +22,6 @@ from edgewise_compiler.kernels.matmul.gpu_matmul import gpu_matmul
 from edgewise_compiler.kernels.matmul.gpu_matmul_int8 import gpu_matmul_int8, gpu_quantize
 from edgewise_compiler.kernels.matmul.gpu_matvec import gpu_matvec
 from edgewise_compiler.kernels.matmul.gpu_serial import gpu_serial
-from edgewise_compiler.kernels.sampling.gpu_sample import gpu_sample_scratch, gpu_sampling
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.lowering import (
     GROUP,
@@ -34,6 +33,7 @@ from edgewise_compiler.targets.lowering import (
     read,
     to,
 )
+from edgewise_compiler.targets.webgpu_sampling import logprobs_calls, sampling_calls
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.expr import Expr
 
@@ -362,36 +362,6 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
     return tuple(calls)
 
 
-def sampling_calls(low: GpuLowering, *, advance: bool) -> tuple[Call, ...]:
-    """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    cfg, bounds = low.config, low.bounds
-    scratch = {
-        arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in gpu_sample_scratch(bounds.batch, low.vocab_padded)
-    }
-    steps = gpu_sampling(
-        bounds.rows,
-        bounds.batch,
-        cfg.vocab,
-        low.vocab_padded,
-        bounds.pages,
-        advance=advance,
-        subgroups=low.variant.subgroups,
-    )
-    calls = []
-    for step in steps:
-        arguments = tuple(
-            Argument(scratch[name] if name in scratch else low.step_tensor(name), access)
-            for name, access in step.arguments
-        )
-        # What every row costs: its logits once. Searching for a threshold reads them again.
-        reads_logits = any(argument.tensor.name == "logits" for argument in arguments)
-        moved = mul("b", cfg.vocab * 4 if reads_logits else 64)
-        flops = mul("b", cfg.vocab) if reads_logits else 0
-        calls.append(_call(step.launch, arguments, step.label, moved, flops))
-    return tuple(calls)
-
-
 @dataclass(frozen=True)
 class PlanSet:
     """The plans of a program, and which serves which range of which symbol for each operation."""
@@ -408,12 +378,13 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         few: all graphs for decoding, norms folded into linears.
     """
     rows, batch = low.bounds.rows, low.bounds.batch
-    short = replace(low, few=True)
+    short, subgroups = replace(low, few=True), low.variant.subgroups
     embedding = lower_graph(low, many["embed"], many_rows=True)
     made = [PlanCalls("embed", embedding)]
     entries: dict[str, tuple[tuple[str, tuple[int, int], str], ...]] = {
         "embed": (("n", (1, rows), "embed"),),
         "sample": (("b", (1, batch), "sample"),),
+        "logprobs": (("b", (1, batch), "logprobs"),),
     }
 
     def versions(operation: str, symbol: str, few_most: int, most: int, make: Make) -> None:
@@ -438,7 +409,7 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     def decode(name: str, low: GpuLowering) -> PlanCalls:
         layers = lower_graph(low, few["layers"], many_rows=False)
         head = lower_graph(low, few["head"], many_rows=False)
-        calls = (*embedding, *layers, *head, *sampling_calls(low, advance=True))
+        calls = (*embedding, *layers, *head, *sampling_calls(low, subgroups, advance=True))
         return PlanCalls(name, calls, repeats=True)
 
     if low.variant.serial:
@@ -448,5 +419,6 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         versions("prefill", "n", FEW_ROWS, rows, prefill)
     versions("logits", "r", 1, batch, logits)
     versions("decode", "b", 1, batch, decode)
-    made.append(PlanCalls("sample", sampling_calls(low, advance=False)))
+    made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
+    made.append(PlanCalls("logprobs", logprobs_calls(low)))
     return PlanSet(tuple(made), entries)

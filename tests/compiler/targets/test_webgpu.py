@@ -27,6 +27,7 @@ LAYERS = 5
 BOUNDS = Bounds(rows=512, batch=8, context=1024)
 DEMO = Path(__file__).parents[3] / "examples/demo-model"
 SAMPLING = 5
+LOGPROBS = 2
 NAMES = [variant.name for variant in variants_for("q4") if not variant.serial]
 
 
@@ -68,6 +69,7 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
         "decode_few": 1 + 7 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 7 * LAYERS + 1 + SAMPLING,
         "sample": SAMPLING,
+        "logprobs": LOGPROBS,
     }
 
 
@@ -84,6 +86,7 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
         "decode_few": decode,
         "decode": decode,
         "sample": SAMPLING,
+        "logprobs": LOGPROBS,
     }
 
 

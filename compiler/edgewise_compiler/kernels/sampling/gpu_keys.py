@@ -53,12 +53,12 @@ def octaves(temperature: Expr) -> Expr:
 def weight_of(key: Expr, peak: Expr, factor: Expr) -> Expr:
     """``2**30 * p / p_max`` of a score, rounded, as uint32; ``peak`` is the best score."""
     difference = keep(T.max(score_of(key) - peak, f32(_FAR)))
-    likeness = _exp2(keep(difference * factor))
+    likeness = exp2_below(keep(difference * factor))
     weight = keep(u32(fma(likeness, f32(2.0**WEIGHT_BITS), f32(0.5))))
     return keep(T.Select(T.EQ(key, i32(BANNED)), u32(0), weight))
 
 
-def _exp2(x: Expr) -> Expr:
+def exp2_below(x: Expr) -> Expr:
     """2**x for x of at most 0, by the polynomial that CPU programs use."""
     x = keep(T.min(T.max(x, f32(-126.0)), f32(0.0)))
     whole = keep(wgsl("float32", "round", x))
