@@ -1,0 +1,195 @@
+"""Pages at rest on a disk: a file each, which says what it is and is believed only if it is whole.
+
+A file is `HEADER`, little-endian: the magic, the version, the sha256 of the producer, the page's
+key, its bytes, and the sha256 of all that and the payload; then the payload. Nothing is flushed to
+the disk: after a power cut the sha256 tells which files are torn.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.kv.page_files import PageFiles, make_private
+
+MAGIC = b"EWKV"
+VERSION = 1
+HEADER = struct.Struct("<4sI32s32sQ32s")
+_SIGNED = HEADER.size - 32
+
+KEY_BYTES = 32
+
+# No symbolic links, no waiting for the other end of a pipe, no text; not every system has each.
+_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def check_key(key: bytes) -> bytes:
+    """The key, if it can be one.
+
+    Raises:
+        InputError: ``input.key``.
+    """
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise InputError(f"{key!r} is not a key of {KEY_BYTES} bytes.", code="input.key")
+    return key
+
+
+class DiskStore:
+    """A `spill.PageStore` of files, which processes may share and which the next one finds again.
+
+    Args:
+        folder: where all producers' pages lie; made if it is not there.
+        limit_bytes: of all files in it, headers included.
+        producer: what computes the pages; other producers' pages are never found.
+        page_bytes: bytes of every page.
+
+    Attributes:
+        dropped: pages that could not be written: the disk was full, or the folder gone.
+        damaged: files that were not what their names say, and were removed.
+
+    Raises:
+        StorageError: where the folder cannot be made or is not this user's alone.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, producer: str, page_bytes: int) -> None:
+        self._producer = hashlib.sha256(producer.encode()).digest()
+        self._home = self._producer.hex()[:32]
+        self._page_bytes = page_bytes
+        self._file_bytes = HEADER.size + page_bytes
+        self._closed = False
+        self._files = PageFiles(folder, limit_bytes)
+        make_private(folder / self._home)
+        self.dropped = 0
+        self.damaged = 0
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes of all files in the folder, as far as this process knows."""
+        return self._files.bytes
+
+    @property
+    def limit(self) -> int:
+        return self._files.limit
+
+    def put(self, key: bytes, data: bytes | memoryview) -> None:
+        """Keep a page; it is dropped, and counted, where it cannot be written.
+
+        Raises:
+            InputError: ``input.key``, ``input.pages`` for another size than the store's pages have.
+        """
+        name, view = self._name(key), memoryview(data).cast("B")
+        if len(view) != self._page_bytes:
+            message = f"A page has {self._page_bytes} bytes, not {len(view)}."
+            raise InputError(message, code="input.pages")
+        if self._closed or self._file_bytes > self.limit:
+            return
+        self._files.forget(name)
+        self._files.make_room(self._file_bytes)
+        if not self._write(name, self._header(key, view), view):
+            self.dropped += 1
+            return
+        self._files.use(name, self._file_bytes)
+        self._files.wrote(self._file_bytes)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The page's bytes; None where it is not there or not whole, and then it is removed.
+
+        Raises:
+            InputError: ``input.key``.
+        """
+        name = self._name(key)
+        if self._closed:
+            return None
+        try:
+            data = self._read(key, name)
+        except OSError as cause:
+            if cause.errno != errno.ELOOP:
+                # Gone, or out of reach for a reason that may pass.
+                self._files.forget(name)
+                return None
+            data = None
+        if data is None:
+            self.damaged += 1
+            self._files.remove(name)
+            return None
+        self._files.use(name, self._file_bytes)
+        return data
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether the page is there; whether it is whole, only `get` tells."""
+        name = self._name(key)
+        if self._closed:
+            return False
+        try:
+            status = (self._files.folder / name).lstat()
+        except OSError:
+            self._files.forget(name)
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_size == self._file_bytes
+
+    def touch(self, key: bytes) -> bool:
+        """Make a page the most recently used without reading it; False where it is not there."""
+        found = key in self
+        if found:
+            self._files.use(self._name(key), self._file_bytes)
+        return found
+
+    def discard(self, key: bytes) -> None:
+        """Remove a page, if it is there."""
+        name = self._name(key)
+        if not self._closed:
+            self._files.remove(name)
+
+    def close(self) -> None:
+        """Be done: the pages stay on the disk for the next store; this one has none any more."""
+        self._closed = True
+
+    def _name(self, key: bytes) -> str:
+        return f"{self._home}/{check_key(key).hex()}.kv"
+
+    def _header(self, key: bytes, payload: bytes | memoryview) -> bytes:
+        fields = (MAGIC, VERSION, self._producer, key, self._page_bytes)
+        signed = HEADER.pack(*fields, bytes(32))[:_SIGNED]
+        digest = hashlib.sha256(signed)
+        digest.update(payload)
+        return signed + digest.digest()
+
+    def _write(self, name: str, *parts: bytes | memoryview) -> bool:
+        path = self._files.folder / name
+        try:
+            # Whoever emptied the cache may have removed the folders too.
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
+            try:
+                with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+                    for part in parts:
+                        file.write(part)
+                os.replace(temporary, path)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink()
+                raise
+        except OSError:
+            return False
+        return True
+
+    def _read(self, key: bytes, name: str) -> bytes | None:
+        handle = os.open(self._files.folder / name, os.O_RDONLY | _SAFELY)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size != self._file_bytes:
+                return None
+            with open(handle, "rb", closefd=False) as file:
+                header, payload = file.read(HEADER.size), file.read(self._page_bytes)
+        finally:
+            os.close(handle)
+        # Whatever the header may say of itself, there is only one that is right.
+        return payload if header == self._header(key, payload) else None
