@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.batch import plan_for
 from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.errors import BundleError
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class TokenLogprob:
         logprob: natural logarithm of its probability, at most 0; -inf where its logit was no
             number.
         top: the likeliest tokens, best first (of equals the lowest id), each as (id, logprob): as
-            many as were asked for, fewer only where the vocabulary has fewer.
+            many as were asked for, fewer only where no other token is possible.
     """
 
     token_id: int
@@ -36,7 +36,7 @@ def check_logprobs(program: LoadedProgram) -> None:
 
     Raises BundleError ``bundle.entry`` for bundles compiled before there was the operation.
     """
-    plan_for(program, "logprobs", b=1)
+    _plan(program, 1)
 
 
 def run_logprobs(program: LoadedProgram, rows: int) -> None:
@@ -47,7 +47,7 @@ def run_logprobs(program: LoadedProgram, rows: int) -> None:
 
     Raises BundleError ``bundle.entry`` where the program cannot.
     """
-    program.run(plan_for(program, "logprobs", b=rows))
+    program.run(_plan(program, rows))
 
 
 def read_logprobs(
@@ -72,3 +72,14 @@ def read_logprobs(
         likeliest = tuple(pair for pair in top if pair[0] >= 0)[: params.top_logprobs]
         found.append(TokenLogprob(row_ids[0], row_values[0], likeliest))
     return found
+
+
+def _plan(program: LoadedProgram, rows: int) -> str:
+    plan = program.program.plan_for("logprobs", {"b": rows})
+    if plan is None:
+        raise BundleError(
+            f"Program {program.program.id!r} has no plan for log-probabilities of {rows} rows.",
+            remedy="Compile the model again with this version of edgewise.",
+            code="bundle.entry",
+        )
+    return plan
