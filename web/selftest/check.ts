@@ -41,7 +41,7 @@ export async function checkProgram(
   signal: AbortSignal,
 ): Promise<ProgramResult> {
   const { model } = program.manifest;
-  const calls = scenario(model);
+  const calls = scenario(model, program.program.entries.has("logprobs"));
   const table = references(model);
   const tallies = new Map<string, Tally>();
   const outputs = new Map<string, Float32Array>();

@@ -7,6 +7,7 @@
 import type { ModelInfo } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
 import { relativeError, roundToHalf } from "./numbers.ts";
+import { draw, logprobs, record } from "./references-sampling.ts";
 import { rowsOf } from "./scenario.ts";
 
 export interface Checked {
@@ -30,11 +31,6 @@ const FLOAT16_GATED = 2e-2;
 /** Keys and values that may have been rounded the other way. */
 const FLOAT16_PAGES = 2e-3;
 
-const EXACT = (equal: boolean): Checked => ({
-  error: equal ? 0 : Number.POSITIVE_INFINITY,
-  bound: 0,
-});
-
 /** Rotated keys and values of every token so far, as pages hold them, by layer and conversation. */
 export type Keys = Map<string, { readonly key: Float64Array; readonly value: Float64Array }[]>;
 
@@ -48,6 +44,7 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
     [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
     [/^draw_/, (launch) => draw(launch, model)],
     [/^record_/, record],
+    [/^logprobs_/, (launch) => logprobs(launch, model)],
   ];
 }
 
@@ -211,43 +208,6 @@ function weighted(
   return Float64Array.from({ length: width }, (_, d) =>
     shares.reduce((sum, share, at) => sum + (share / total) * value(at, d), 0),
   );
-}
-
-/** Greedy: the token drawn is the first of the largest logits. */
-async function draw(launch: Launch, { vocab }: ModelInfo): Promise<Checked | null> {
-  const logits = launch.buffer("logits");
-  const sampled = launch.after("sampled");
-  if (logits === undefined || sampled === undefined) return null;
-  const padded = Math.ceil(vocab / 32) * 32;
-  const equal = Array.from({ length: launch.call.live }, (_, row) => {
-    const of = Array.from(logits.subarray(row * padded, row * padded + vocab));
-    return (
-      sampled[row] ===
-      of.indexOf(of.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY))
-    );
-  });
-  return EXACT(equal.every(Boolean));
-}
-
-/** What was drawn goes to `tokens` and `ring`; a row's count and, in decode, its length grow. */
-async function record(launch: Launch): Promise<Checked | null> {
-  const [had, sampled] = [launch.before("table"), launch.before("sampled")];
-  const [table, tokens] = [launch.after("table"), launch.after("tokens")];
-  const [ring, positions] = [launch.after("ring"), launch.after("positions")];
-  const width = launch.arguments.get("table")?.shape[1] ?? 0;
-  const grown = launch.call.operation === "decode" ? 1 : 0;
-  const equal = Array.from({ length: launch.call.live }, (_, row) => {
-    const length = (had?.[row * width] ?? Number.NaN) + grown;
-    const count = had?.[row * width + 5] ?? Number.NaN;
-    return (
-      table?.[row * width] === length &&
-      table?.[row * width + 5] === count + 1 &&
-      tokens?.[row] === sampled?.[row] &&
-      ring?.[row * 64 + (count & 63)] === sampled?.[row] &&
-      positions?.[row] === length
-    );
-  });
-  return EXACT(equal.every(Boolean));
 }
 
 /** The first, a middle and the last of `count`, or `wanted` spread over them. */

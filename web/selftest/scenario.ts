@@ -8,7 +8,7 @@
 import type { ModelInfo } from "../format/manifest.ts";
 import { integers } from "./numbers.ts";
 
-export type Operation = "embed" | "prefill" | "logits" | "sample" | "decode";
+export type Operation = "embed" | "prefill" | "logits" | "sample" | "logprobs" | "decode";
 
 export interface Call {
   readonly operation: Operation;
@@ -36,8 +36,8 @@ interface Conversation {
   readonly slot: number;
 }
 
-/** The calls for a model, in their order. */
-export function scenario(model: ModelInfo): Call[] {
+/** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
+export function scenario(model: ModelInfo, logprobs: boolean): Call[] {
   const room = Math.min(model.prefillChunk, model.context - 4);
   const tokens = integers(LONG + SHORT + 4, model.vocab, 20_251_121);
   const long = Math.min(LONG, room);
@@ -47,6 +47,7 @@ export function scenario(model: ModelInfo): Call[] {
   const calls = [
     ...prompt(model, first, long, 1),
     sample(model, first, long),
+    ...(logprobs ? [LOGPROBS] : []),
     decode(model, [first], [long]),
     ...prompt(model, second, short, Math.min(3, model.maxBatch)),
   ];
@@ -65,6 +66,14 @@ export function rowsOf(call: Call): { readonly conversation: number; readonly po
     position: positions[row] ?? 0,
   }));
 }
+
+/** Of the token just sampled: reads what other operations wrote, and no input. */
+const LOGPROBS: Call = {
+  operation: "logprobs",
+  step: { n: 1, b: 1, r: 1, t: 1 },
+  live: 1,
+  inputs: new Map(),
+};
 
 function prompt(model: ModelInfo, of: Conversation, length: number, wanted: number): Call[] {
   const step = { n: length, b: 1, r: 0, t: length };
