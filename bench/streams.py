@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
-from statistics import mean, median
+from statistics import mean, median, quantiles
 
 from protocol import Answer
 
@@ -96,12 +96,14 @@ def longest_gap(streams: Iterable[Stream], since: float, until: float) -> float:
 def under_prefill(streams: Sequence[Stream], since: float, long: Stream) -> Answer:
     """How streams fared while a long prompt came in, beside `since` until then."""
     idle = median(gaps(streams, since, long.asked))
-    busy = median(gaps(streams, long.asked, long.first))
+    during = gaps(streams, long.asked, long.first)
+    busy = median(during)
     return {
         "seconds": long.first - long.asked,
         "ttft_s": long.first - long.asked,
         "idle_itl_s": idle,
         "busy_itl_s": busy,
+        "busy_p90_s": quantiles(during, n=10, method="inclusive")[-1],
         "busy_longest_s": longest_gap(streams, long.asked, long.first),
         "itl_under_prefill": busy / idle,
     }
