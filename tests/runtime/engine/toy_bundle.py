@@ -1,0 +1,212 @@
+"""The bundle of the toy program: its manifest, its plans and its tokenizer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models
+
+from edgewise_runtime.bundle import (
+    Bundle,
+    BundleManifest,
+    Entry,
+    FileEntry,
+    ModelInfo,
+    Needs,
+    Program,
+    StateGroup,
+)
+from edgewise_runtime.dtypes import DTYPES
+from edgewise_runtime.kv.pages import PAGE_TOKENS, TABLE_HEADER, pages_for
+from edgewise_runtime.plan import Buffer, Host, Loop, Plan, Symbol
+from edgewise_runtime.text import Tokenizer
+from tests.runtime.engine.toy_model import EOS, VOCAB, text_of
+
+RING = 64
+MAX_BIASES = 320
+MAX_PAGES = 1 << 16
+TOP = 21
+FEW = 4
+"""Rows up to which another plan prefills."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large a toy program is.
+
+    Attributes:
+        pages: pages of KV memory.
+        rows: token rows of a step.
+        batch: sequences of a step.
+        context: tokens of a sequence.
+        agrees: whether decode writes what prefill would.
+        eos: end tokens.
+    """
+
+    pages: int = 40
+    rows: int = 32
+    batch: int = 4
+    context: int = 256
+    agrees: bool = True
+    eos: tuple[int, ...] = EOS
+
+    @property
+    def columns(self) -> int:
+        """Columns of ``table``."""
+        return TABLE_HEADER + pages_for(self.context)
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """A tokenizer whose tokens are one character each."""
+    backend = Backend(models.WordLevel({text_of([token]): token for token in range(VOCAB)}))
+    backend.decoder = decoders.Fuse()
+    return Tokenizer(backend)
+
+
+@cache
+def toy_bundle(bounds: Bounds) -> Bundle:
+    """The bundle of a program of these bounds; there are no files."""
+    model = ModelInfo(
+        family="toy",
+        hidden=1,
+        layers=1,
+        heads=1,
+        kv_heads=1,
+        head_dim=1,
+        intermediate=1,
+        vocab=VOCAB,
+        context=bounds.context,
+        max_batch=bounds.batch,
+        prefill_chunk=bounds.rows,
+        bos=None,
+        eos=bounds.eos,
+        quant="q4",
+    )
+    group = StateGroup("paged", (0,), None, PAGE_TOKENS, 1, 1, ("kv.0",))
+    program = toy_program(bounds)
+    manifest = BundleManifest(
+        name="toy",
+        model=model,
+        weights_id="0" * 64,
+        created_by={},
+        state_groups=(group,),
+        layouts={"cpu": {}},
+        programs=(program,),
+        files={"programs/toy/kernels.so": FileEntry(1, program.id.encode().hex())},
+    )
+    return Bundle(Path("toy"), manifest)
+
+
+def toy_program(bounds: Bounds) -> Program:
+    """What its bundle says about the program."""
+    rows, batch = bounds.rows, bounds.batch
+    entries = {
+        "embed": (Entry({"n": (1, rows)}, "embed"),),
+        "prefill": (
+            Entry({"n": (1, min(FEW, rows))}, "prefill_few"),
+            Entry({"n": (1, rows)}, "prefill"),
+        ),
+        "logits": (Entry({"r": (1, batch)}, "logits"),),
+        "sample": (Entry({"b": (1, batch)}, "sample"),),
+        "decode": (Entry({"b": (1, 1)}, "decode_one"), Entry({"b": (1, batch)}, "decode")),
+        "logprobs": (Entry({"b": (1, batch)}, "logprobs"),),
+    }
+    names = {entry.plan for listed in entries.values() for entry in listed}
+    return Program(
+        id="toy" if bounds.agrees else "toy-f32",
+        target="cpu",
+        arithmetic="w4a8" if bounds.agrees else "f32",
+        layout="cpu",
+        needs=Needs(),
+        library="programs/toy/kernels.so",
+        plans={name: f"programs/toy/plans/{name}.json" for name in sorted(names)},
+        entries=entries,
+        state_dtype="uint32",
+    )
+
+
+@cache
+def toy_plans(bounds: Bounds) -> dict[str, Plan]:
+    """Its plans by name. They launch nothing: `toy.ToyProgram` knows what they do."""
+    few = {
+        "prefill_few": {"n": (1, min(FEW, bounds.rows))},
+        "decode_one": {"n": (1, 1), "b": (1, 1), "r": (1, 1)},
+    }
+    everything = {"n": (1, bounds.rows), "b": (1, bounds.batch), "r": (1, bounds.batch)}
+    symbols = {
+        "embed": ("n",),
+        "prefill_few": ("n", "b"),
+        "prefill": ("n", "b"),
+        "logits": ("r",),
+        "sample": ("b",),
+        "logprobs": ("b",),
+        "decode_one": ("n", "b", "r"),
+        "decode": ("n", "b", "r"),
+    }
+    pages = Symbol("pages", "load", 1, MAX_PAGES)
+    return {
+        name: Plan(
+            name=name,
+            target="cpu",
+            symbols=(
+                pages,
+                *(Symbol(s, "step", *(everything | few.get(name, {}))[s]) for s in used),
+            ),
+            buffers=_buffers(bounds),
+            kernels={},
+            steps=(),
+            host=Host("toy", ()),
+            loop=Loop("table") if name.startswith("decode") else None,
+        )
+        for name, used in symbols.items()
+    }
+
+
+@cache
+def _buffers(bounds: Bounds) -> tuple[Buffer, ...]:
+    rows, batch = bounds.rows, bounds.batch
+    padded = -(-VOCAB // 32) * 32
+    inputs: dict[str, tuple[str, tuple[int, ...]]] = {
+        "step": ("int32", (8,)),
+        "tokens": ("int32", (rows,)),
+        "row_seq": ("int32", (rows,)),
+        "positions": ("int32", (rows, 1)),
+        "logit_rows": ("int32", (batch,)),
+        "table": ("int32", (batch, bounds.columns)),
+        "ring": ("int32", (batch, RING)),
+        "eos": ("int32", (16,)),
+        "sampling_f": ("float32", (batch, 8)),
+        "sampling_i": ("int32", (batch, 8)),
+        "bias_ids": ("int32", (batch, MAX_BIASES)),
+        "bias_values": ("float32", (batch, MAX_BIASES)),
+    }
+    outputs: dict[str, tuple[str, tuple[int, ...]]] = {
+        "x": ("uint64", (rows, 1)),
+        "logits": ("float32", (batch, padded)),
+        "sampled": ("int32", (batch,)),
+        "logprobs": ("float32", (batch, TOP)),
+        "logprob_ids": ("int32", (batch, TOP)),
+    }
+
+    def buffer(name: str, role: str, dtype: str, shape: tuple[int, ...], **more: Any) -> Buffer:
+        return Buffer(name, role, dtype, shape, math.prod(shape) * DTYPES[dtype], **more)
+
+    return (
+        *(buffer(name, "input", *what) for name, what in inputs.items()),
+        *(buffer(name, "output", *what) for name, what in outputs.items()),
+        buffer("counts", "state", "int32", (batch, VOCAB), reset="slot"),
+        Buffer(
+            "kv.0",
+            "state",
+            "uint32",
+            ("pages", 2, 1, PAGE_TOKENS),
+            ("mul", "pages", 2 * PAGE_TOKENS * 4),
+            init="none",
+        ),
+    )

@@ -1,0 +1,170 @@
+"""A model made of hashes: what a history of tokens leaves in memory, and which token follows it.
+
+The state of a token is a hash of its position, its id and the states of all tokens before it. The
+logits after a token are a hash of all states. So one wrong word of memory gives other tokens, and
+what a request has to answer can be computed from the request alone (`answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.engine.completion import FinishReason
+from edgewise_runtime.engine.sampling import SamplingParams
+
+VOCAB = 64
+EOS = (3, 11)
+
+FIRST_CHARACTER = 0x4E00
+"""Every token is one character, so that text and tokens say the same."""
+
+_MASK = (1 << 64) - 1
+Words = TypeVar("Words", int, npt.NDArray[np.uint64])
+
+
+def mix(a: Words, b: Words) -> Words:
+    """A 64-bit hash of two numbers, or of two arrays of them (the finalizer of splitmix64)."""
+    z = (a * 0x9E3779B97F4A7C15 + b * 0xD1342543DE82EF95 + 0x632BE59BD9B4E019) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    mixed: Words = z ^ (z >> 31)
+    return mixed
+
+
+def state_of(digest: int, token: int, position: int) -> int:
+    """The state of a token after others whose `digest_of` is given: 63 bits."""
+    return mix(mix(digest, token), position) >> 1
+
+
+def digest_of(states: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """What the first i states amount to, for every i from 0 to all: uint64 [n] gives [n + 1]."""
+    each = mix(states, np.arange(len(states), dtype=np.uint64))
+    return np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
+
+
+def logits_of(digest: int) -> npt.NDArray[np.float32]:
+    """Logits after states with this digest: float32 [VOCAB], from 0 to 8."""
+    bits = mix(np.full(VOCAB, digest, np.uint64), np.arange(VOCAB, dtype=np.uint64))
+    return (bits >> 40).astype(np.float32) * np.float32(2.0**-21)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A row of sampling parameters as programs read it: 32-bit floats.
+
+    `floats` are temperature (0: greedy), top_p, min_p, repetition, presence and frequency penalty.
+    """
+
+    floats: tuple[float, ...]
+    top_k: int
+    seed: int
+    number: int
+    biases: tuple[tuple[int, float], ...]
+
+    @property
+    def penalized(self) -> bool:
+        return self.floats[3:] != (1.0, 0.0, 0.0)
+
+
+def draw_of(p: SamplingParams, seed: int, number: int) -> Draw:
+    """The row of one request's choice `number`."""
+    floats = np.array(
+        [
+            0.0 if p.greedy else p.temperature,
+            p.top_p,
+            p.min_p,
+            p.repetition_penalty,
+            p.presence_penalty,
+            p.frequency_penalty,
+        ],
+        np.float32,
+    )
+    biases = tuple((token, float(np.float32(bias))) for token, bias in p.logit_bias.items())
+    return Draw(tuple(floats.tolist()), p.top_k, seed, number, biases)
+
+
+def choose(
+    logits: npt.NDArray[np.float32], position: int, draw: Draw, counts: Sequence[int]
+) -> int:
+    """The token at `position` of a sequence, which depends on everything it is given.
+
+    Args:
+        counts: per token twice the times sampled, plus 1 if the prompt has it; only looked at
+            where a penalty is on.
+    """
+    scores = logits.astype(np.float64)
+    temperature, top_p, min_p, repetition, presence, frequency = draw.floats
+    if draw.penalized:
+        seen = np.asarray(counts)
+        scores[seen > 0] /= repetition
+        scores -= presence * (seen > 1) + frequency * (seen >> 1)
+    for token, bias in draw.biases:
+        scores[token] += bias
+    if temperature == 0:
+        return int(scores.argmax())
+    # Not how programs filter, but every parameter matters.
+    settings = int(top_p * 1e6) + (int(min_p * 1e6) << 20) + (draw.top_k << 40)
+    state = mix(mix(mix(draw.seed, draw.number), position), settings)
+    noise = logits_of(state).astype(np.float64)
+    return int((scores / temperature + noise).argmax())
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request has to give."""
+
+    tokens: tuple[int, ...]
+    text: str
+    finish_reason: FinishReason
+
+
+def answer(
+    prompt: Sequence[int],
+    params: SamplingParams,
+    *,
+    context: int,
+    seed: int = 0,
+    number: int = 0,
+    eos: Sequence[int] = EOS,
+) -> Answer:
+    """Compute what a request gives directly, from nothing but the request.
+
+    Args:
+        seed: of the request, where its parameters have none.
+        number: which of its choices.
+    """
+    draw = draw_of(params, seed if params.seed is None else params.seed, number)
+    ends = {*params.stop_token_ids, *(() if params.ignore_eos else eos)}
+    counts = [0] * VOCAB
+    for token in prompt:
+        counts[token] = 1
+    digest = 0
+    for position, token in enumerate(prompt):
+        digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
+    tokens: list[int] = []
+    text = ""
+    position = len(prompt)
+    while True:
+        token = choose(logits_of(digest), position, draw, counts)
+        tokens.append(token)
+        counts[token] += 2
+        if token in ends:
+            return Answer(tuple(tokens), text, "stop")
+        text += text_of([token])
+        # One character a token: whatever a stop string completes, this token completed it.
+        if found := [text.index(stop) for stop in params.stop if stop in text]:
+            return Answer(tuple(tokens), text[: min(found)], "stop")
+        if len(tokens) == min(params.max_tokens, context - len(prompt)):
+            return Answer(tuple(tokens), text, "length")
+        digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
+        position += 1
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    """The text of tokens."""
+    return "".join(chr(FIRST_CHARACTER + token) for token in tokens)
