@@ -40,8 +40,8 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 BundleFactory = Callable[..., Path]
-"""``bundles(case, quant="q4", cpu="native", targets=("cpu",))``: a compiled tiny checkpoint, made
-once a session."""
+"""``bundles(case, quant="q4", cpu="native", targets=("cpu",), kv="auto")``: a compiled tiny
+checkpoint, made once a session."""
 
 
 @pytest.fixture(scope="session")
@@ -66,11 +66,15 @@ def bundles(
 
     @cache
     def bundle(
-        case: str, quant: str = "q4", cpu: str = "native", targets: tuple[str, ...] = ("cpu",)
+        case: str,
+        quant: str = "q4",
+        cpu: str = "native",
+        targets: tuple[str, ...] = ("cpu",),
+        kv: str = "auto",
     ) -> Path:
-        out = folder / "-".join((case, quant, cpu, *targets))
+        out = folder / "-".join((case, quant, cpu, *targets, kv))
         return compile_model(
-            checkpoints(case), out, targets=targets, quant=quant, cpu=cpu, prefill_chunk=128
+            checkpoints(case), out, targets=targets, quant=quant, cpu=cpu, prefill_chunk=128, kv=kv
         )
 
     return bundle

@@ -46,6 +46,7 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
         max_batch=8,
         prefill_chunk=512,
         cpu="all",
+        kv="auto",
         debug_dump=None,
     )
     params = checkpoint.family.params(checkpoint.model)

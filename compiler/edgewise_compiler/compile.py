@@ -43,6 +43,7 @@ def compile_model(
     max_batch: int = 8,
     prefill_chunk: int = 512,
     cpu: str = "native",
+    kv: str = "auto",
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -58,6 +59,8 @@ def compile_model(
         max_batch: most sequences decoded together.
         prefill_chunk: most prompt tokens of one step.
         cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
+        kv: what KV pages hold: ``auto`` (float16, float32 in f32 programs), or ``int8``, half of
+            float16's bytes.
         debug_dump: also write graphs, kernels and plans there, as text.
         progress: told about phases as they go.
 
@@ -85,6 +88,7 @@ def compile_model(
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,
             cpu=cpu,
+            kv=kv,
             debug_dump=debug_dump,
         )
         model = model_info(checkpoint, options)
@@ -168,6 +172,8 @@ def build_manifest(
     programs: Sequence[Program],
 ) -> BundleManifest:
     """The manifest of a bundle whose files lie in ``folder``."""
+    coded = any(program.state_dtype == "int8" for program in programs)
+    scales = tuple(f"kv_scale.{i}" for i in range(model.layers)) if coded else ()
     return BundleManifest(
         name=name,
         model=model,
@@ -186,6 +192,7 @@ def build_manifest(
                 kv_heads=model.kv_heads,
                 head_dim=model.head_dim,
                 buffers=tuple(f"kv.{i}" for i in range(model.layers)),
+                scales=scales,
             ),
         ),
         layouts=layouts,

@@ -18,17 +18,24 @@ DEFAULT_CONTEXT = 4096
 MAX_CONTEXT = 1 << 20
 MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096
+KV_KINDS = ("auto", "int8")
+"""What KV pages hold: as each program does its arithmetic, or int8 codes."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile: targets without repeats, the CPU paths, bounds, where to dump."""
+    """How to compile: targets without repeats, the CPU paths, bounds, pages, where to dump."""
 
     targets: tuple[str, ...]
     scheme: Scheme
     bounds: Bounds
     isas: tuple[Isa, ...]
+    kv: str
     debug_dump: Path | None
+
+    def kv_dtype(self, own: str) -> str:
+        """What pages hold in a program whose arithmetic keeps them in ``own``."""
+        return own if self.kv == "auto" else self.kv
 
 
 def check_options(
@@ -40,12 +47,13 @@ def check_options(
     max_batch: int,
     prefill_chunk: int,
     cpu: str,
+    kv: str,
     debug_dump: str | Path | None,
 ) -> Options:
     """Check what `compile_model` was given against the model.
 
     Raises:
-        UnsupportedError: an unknown target, scheme or CPU path.
+        UnsupportedError: an unknown target, scheme, CPU path or kind of pages.
         InputError: a number out of range, or no target.
     """
     for target in targets:
@@ -61,6 +69,12 @@ def check_options(
             remedy=f"Targets: {', '.join(TARGETS)}.",
             code="input.target",
         )
+    if kv not in KV_KINDS:
+        raise UnsupportedError(
+            f"KV pages cannot hold {kv!r}.",
+            remedy=f"Choose one of {', '.join(KV_KINDS)}.",
+            code="unsupported.kv",
+        )
     if context is None:
         context = min(cfg.context, DEFAULT_CONTEXT)
     _in_range("context", context, 2, min(cfg.context, MAX_CONTEXT))
@@ -72,6 +86,7 @@ def check_options(
         scheme=find_scheme(quant),
         bounds=Bounds(rows=rows, batch=max_batch, context=context),
         isas=_isas(cpu),
+        kv=kv,
         debug_dump=Path(debug_dump) if debug_dump is not None else None,
     )
 

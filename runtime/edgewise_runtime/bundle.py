@@ -290,15 +290,19 @@ class Bundle:
     def _check_states(self, program: Program, plans: Mapping[str, Plan]) -> None:
         """Check that the buffers of the state groups are states of the program's dtype."""
         buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
+        coded = program.state_dtype == "int8"
         for group in self.manifest.state_groups:
-            for name in group.buffers:
+            if coded and len(group.scales) != len(group.buffers):
+                message = f"its state is int8, and the group of {shorten(group.buffers)} no scales"
+                raise _error("state", f"Program {program.id!r}: {message}.")
+            wanted = dict.fromkeys(group.buffers, program.state_dtype)
+            if coded:
+                wanted |= dict.fromkeys(group.scales, "uint32")
+            for name, dtype in wanted.items():
                 buffer = buffers.get(name)
-                if buffer is None or (buffer.role, buffer.dtype) != ("state", program.state_dtype):
+                if buffer is None or (buffer.role, buffer.dtype) != ("state", dtype):
                     found = "missing" if buffer is None else f"{buffer.role} {buffer.dtype}"
-                    message = (
-                        f"Program {program.id!r}: {name!r} is {found}, "
-                        f"not {program.state_dtype} state."
-                    )
+                    message = f"Program {program.id!r}: {name!r} is {found}, not {dtype} state."
                     raise _error("state", message)
 
 

@@ -51,7 +51,8 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class StateGroup:
-    """Layers that keep their state alike: `buffers` names one state buffer per layer.
+    """Layers that keep their state alike: `buffers` names one state buffer per layer, `scales` one
+    more that programs with int8 state have; empty where no program of the bundle does.
 
     `window` is the number of tokens attention looks back, None for all of them.
     """
@@ -63,9 +64,12 @@ class StateGroup:
     kv_heads: int
     head_dim: int
     buffers: tuple[str, ...]
+    scales: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"layers": list(self.layers), "buffers": list(self.buffers)}
+        data = asdict(self) | {"layers": list(self.layers), "buffers": list(self.buffers)}
+        scales = data.pop("scales")
+        return data | {"scales": list(scales)} if scales else data
 
 
 @dataclass(frozen=True, slots=True)

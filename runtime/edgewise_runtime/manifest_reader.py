@@ -27,7 +27,7 @@ from edgewise_runtime.reading import HEX_SHA256, ID, LIMIT, NAME, Fields, shorte
 
 MAX_FILES, MAX_TENSORS, MAX_PROGRAMS, MAX_PLANS, MAX_LAYERS = 65536, 65536, 256, 256, 4096
 MAX_SHADERS, MAX_CHUNKS = 4096, 65536
-STATE_DTYPES = ("float32", "float16")
+STATE_DTYPES = ("float32", "float16", "int8")
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 PATH = re.compile(rf"(?:{_PART}/)*{_PART}")
@@ -150,7 +150,10 @@ def _read_group(fields: Fields, model: ModelInfo) -> StateGroup:
         kv_heads=fields.integer("kv_heads", 1, 2**12),
         head_dim=fields.integer("head_dim", 1, 2**12),
         buffers=fields.names("buffers", most=MAX_LAYERS),
+        scales=fields.names("scales", most=MAX_LAYERS) if fields.has("scales") else (),
     )
+    if fields.has("scales") and len(group.scales) != len(layers):
+        raise fields.fail("state", f"{len(group.scales)} scales for layers {shorten(layers)}")
     if len(group.buffers) != len(group.layers) or len(set(layers)) != len(layers):
         raise fields.fail("state", f"{len(group.buffers)} buffers for layers {shorten(layers)}")
     fields.done()

@@ -83,6 +83,30 @@ def test_programs_of_another_checkpoint_are_not_added(both: Path, checkpoints: C
         compile_model(checkpoints("llama-gqa2-tied-linear"), both, max_batch=2)
 
 
+def test_programs_with_codes_and_with_floats_share_a_bundle(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=2, kv="int8")
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=2)
+    *floats, codes = Bundle.open(out).manifest.programs
+    assert programs(out) == [*WEBGPU, codes.id]
+    assert codes.id.endswith("-kv8")
+    assert codes.state_dtype == "int8"
+    assert {p.state_dtype for p in floats} == {"float16", "float32"}
+    (group,) = Bundle.open(out).manifest.state_groups
+    assert group.scales == ("kv_scale.0", "kv_scale.1")
+    compile_model(checkpoints(CASE), out, max_batch=2)
+    (group,) = Bundle.open(out).manifest.state_groups
+    assert group.scales == ()
+
+
+def test_unknown_pages_are_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    with pytest.raises(EdgewiseError, match="fp8") as caught:
+        compile_model(checkpoints(CASE), tmp_path / "bundle", kv="fp8")
+    assert caught.value.code == "unsupported.kv"
+    assert "int8" in caught.value.remedy
+
+
 def test_no_target_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
     with pytest.raises(EdgewiseError) as caught:
         compile_model(checkpoints(CASE), tmp_path / "bundle", targets=())

@@ -37,11 +37,17 @@ class Which(NamedTuple):
     quant: str
     program: str
     cuts: tuple[int, ...]
+    kv: str = "auto"
 
 
 # A software GPU takes its time: it gets the cuts around tiles, pages and segments.
 SOME_CUTS = (1, 2, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 69)
-CPU_PROGRAMS = [Which(q, path, tuple(range(1, len(PROMPT)))) for q in QUANTS for path in PATHS]
+ALL_CUTS = tuple(range(1, len(PROMPT)))
+CPU_PROGRAMS = [
+    *(Which(q, path, ALL_CUTS) for q in QUANTS for path in PATHS),
+    *(Which("q4", path, ALL_CUTS, "int8") for path in PATHS),
+    Which("f32", PATHS[0], ALL_CUTS, "int8"),
+]
 GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + [
     Which("f32", "webgpu-f32", SOME_CUTS),
     Which("q8", "webgpu-f16-subgroups", SOME_CUTS),
@@ -50,7 +56,9 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
 ]
 
 
-@pytest.fixture(params=[*CPU_PROGRAMS, *GPU_PROGRAMS], ids=lambda w: f"{w.quant}-{w.program}")
+@pytest.fixture(
+    params=[*CPU_PROGRAMS, *GPU_PROGRAMS], ids=lambda w: f"{w.quant}-{w.program}-{w.kv}"
+)
 def which(request: pytest.FixtureRequest) -> Which:
     chosen: Which = request.param
     return chosen
@@ -58,16 +66,17 @@ def which(request: pytest.FixtureRequest) -> Which:
 
 @pytest.fixture
 def program(which: Which, bundles: BundleFactory) -> Iterator[LoadedProgram]:
-    with load(bundles, which.quant, which.program) as loaded:
+    with load(bundles, which.quant, which.program, which.kv) as loaded:
         yield loaded
 
 
-def load(bundles: BundleFactory, quant: str, name: str) -> LoadedProgram:
+def load(bundles: BundleFactory, quant: str, name: str, kv: str = "auto") -> LoadedProgram:
     symbols = {"pages": PAGES}
+    name += "-kv8" if kv == "int8" else ""
     if name.startswith("webgpu"):
-        bundle = Bundle.open(bundles(CASE, quant, targets=("webgpu",)))
+        bundle = Bundle.open(bundles(CASE, quant, targets=("webgpu",), kv=kv))
         return WgpuDevice().load(bundle, name, load_symbols=symbols)
-    bundle = Bundle.open(bundles(CASE, quant, "all"))
+    bundle = Bundle.open(bundles(CASE, quant, "all", kv=kv))
     program = next(p for p in bundle.manifest.programs if p.id.endswith(f"-{name}"))
     return CpuDevice(threads=2).load(bundle, program.id, load_symbols=symbols)
 
@@ -149,13 +158,17 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
 
 
 @pytest.mark.parametrize(
-    ("quant", "name"),
-    [*((quant, path) for quant in INTEGER for path in PATHS), ("q4", "webgpu-f32-serial")],
+    ("quant", "name", "kv"),
+    [
+        *((quant, path, "auto") for quant in INTEGER for path in PATHS),
+        *(("q4", path, "int8") for path in PATHS),
+        ("q4", "webgpu-f32-serial", "auto"),
+    ],
 )
 def test_decode_gives_the_logits_that_prefill_gives(
-    quant: str, name: str, bundles: BundleFactory
+    quant: str, name: str, kv: str, bundles: BundleFactory
 ) -> None:
-    with load(bundles, quant, name) as program:
+    with load(bundles, quant, name, kv) as program:
         expected = whole(program)
         driver = Driver(program, pages=PAGES, seed=3)
         stream = driver.stream()
@@ -164,11 +177,11 @@ def test_decode_gives_the_logits_that_prefill_gives(
             assert np.array_equal(logits[0], expected[position]), f"position {position}"
 
 
-@pytest.mark.parametrize("quant", QUANTS)
-def test_instruction_sets_give_the_same_logits(quant: str, bundles: BundleFactory) -> None:
+@pytest.mark.parametrize(("quant", "kv"), [*((q, "auto") for q in QUANTS), ("q4", "int8")])
+def test_instruction_sets_give_the_same_logits(quant: str, kv: str, bundles: BundleFactory) -> None:
     found = []
     for path in PATHS:
-        with load(bundles, quant, path) as program:
+        with load(bundles, quant, path, kv) as program:
             found.append(whole(program))
     assert len(found) == len(PATHS)
     for path, logits in zip(PATHS, found, strict=True):

@@ -9,12 +9,12 @@ const MAX_PAGES = 1 << 16;
 /** The part of the memory beside the weights that pages may take. */
 const SHARE = 0.5;
 const MEBIBYTE = 1 << 20;
-const BYTES: Readonly<Record<string, number>> = { float32: 4, float16: 2 };
+const BYTES: Readonly<Record<string, number>> = { float32: 4, float16: 2, int8: 1 };
 
 /** Bytes of one page over all layers. */
 export function pageBytes(manifest: BundleManifest, program: Program): number {
   return paged(manifest).reduce(
-    (sum, group) => sum + layerPageBytes(group, program) * group.layers.length,
+    (sum, group) => sum + sumOf(pageBuffers(group, program)) * group.layers.length,
     0,
   );
 }
@@ -45,7 +45,7 @@ export function poolPages(
   const size = pageBytes(manifest, program);
   let wanted = Math.max(one, Math.min(one * manifest.model.maxBatch, MAX_PAGES));
   if (largestBuffer !== null) {
-    const layer = Math.max(1, ...paged(manifest).map((group) => layerPageBytes(group, program)));
+    const layer = Math.max(1, ...paged(manifest).flatMap((group) => pageBuffers(group, program)));
     if (one * layer > largestBuffer) {
       throw new EdgewiseError(
         "device.memory",
@@ -74,10 +74,15 @@ function paged(manifest: BundleManifest): readonly StateGroup[] {
   return manifest.stateGroups.filter((group) => group.kind === "paged");
 }
 
-/** Bytes of one page in one layer: keys and values. */
-function layerPageBytes(group: StateGroup, program: Program): number {
-  const elements = 2 * group.kvHeads * group.pageTokens * group.headDim;
-  return elements * (BYTES[program.stateDtype] ?? 4);
+/** Bytes of one page in each buffer of a layer: keys and values, and their scales in int8. */
+function pageBuffers(group: StateGroup, program: Program): readonly number[] {
+  const tokens = group.kvHeads * group.pageTokens;
+  const numbers = 2 * tokens * group.headDim * (BYTES[program.stateDtype] ?? 4);
+  return program.stateDtype === "int8" ? [numbers, tokens * 4] : [numbers];
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((a, b) => a + b, 0);
 }
 
 function mib(bytes: number): number {

@@ -40,7 +40,7 @@ export function readProgram(fields: Fields): Program {
       }
       return items.map((item) => readEntry(part(item, `${fields.where}, entry ${shorten(key)}`)));
     }),
-    stateDtype: fields.choice("state_dtype", ["float32", "float16"]),
+    stateDtype: fields.choice("state_dtype", ["float32", "float16", "int8"]),
     signature: fields.has("signature") ? fields.text("signature", HEX_SHA256) : null,
   };
   fields.done();

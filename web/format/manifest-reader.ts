@@ -142,8 +142,12 @@ function readGroup(fields: Fields, model: ModelInfo): StateGroup {
     kvHeads: fields.integer("kv_heads", 1, 2 ** 12),
     headDim: fields.integer("head_dim", 1, 2 ** 12),
     buffers: fields.names("buffers", MAX_LAYERS),
+    scales: fields.has("scales") ? fields.names("scales", MAX_LAYERS) : [],
   };
-  const { buffers, layers } = group;
+  const { buffers, layers, scales } = group;
+  if (fields.has("scales") && scales.length !== layers.length) {
+    throw fields.fail("state", `${scales.length} scales for layers ${shorten(layers)}`);
+  }
   if (buffers.length !== layers.length || new Set(layers).size !== layers.length) {
     throw fields.fail("state", `${buffers.length} buffers for layers ${shorten(layers)}`);
   }

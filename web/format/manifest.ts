@@ -23,7 +23,10 @@ export interface ModelInfo {
   readonly quant: string;
 }
 
-/** Layers that keep their state alike; `buffers` names one state buffer per layer. */
+/**
+ * Layers that keep their state alike; `buffers` names one state buffer per layer, `scales` one more
+ * that programs with int8 state have; empty where no program of the bundle does.
+ */
 export interface StateGroup {
   readonly kind: "paged" | "recurrent";
   readonly layers: readonly number[];
@@ -32,6 +35,7 @@ export interface StateGroup {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly buffers: readonly string[];
+  readonly scales: readonly string[];
 }
 
 /** Where a packed tensor lies; `offset` counts bytes from the start of the file. */
@@ -64,7 +68,7 @@ export interface Program {
   /** Plan name to path. */
   readonly plans: ReadonlyMap<string, string>;
   readonly entries: ReadonlyMap<string, readonly Entry[]>;
-  readonly stateDtype: "float32" | "float16";
+  readonly stateDtype: "float32" | "float16" | "int8";
   /** Kernel name to path. */
   readonly shaders: ReadonlyMap<string, string>;
   readonly signature: string | null;

@@ -95,12 +95,21 @@ function checkStates(
   for (const plan of plans.values()) {
     for (const buffer of plan.buffers) buffers.set(buffer.name, buffer);
   }
-  for (const name of manifest.stateGroups.flatMap((group) => group.buffers)) {
-    const buffer = buffers.get(name);
-    if (buffer?.role === "state" && buffer.dtype === program.stateDtype) continue;
-    const found = buffer ? `${buffer.role} ${buffer.dtype}` : "missing";
-    const message = `${shorten(name)} is ${found}, not ${program.stateDtype} state`;
-    throw fail("state", `Program ${shorten(program.id)}: ${message}.`);
+  const where = `Program ${shorten(program.id)}`;
+  const coded = program.stateDtype === "int8";
+  for (const group of manifest.stateGroups) {
+    if (coded && group.scales.length !== group.buffers.length) {
+      const which = `the group of ${shorten(group.buffers)}`;
+      throw fail("state", `${where}: its state is int8, and ${which} has no scales.`);
+    }
+    const wanted = group.buffers.map((name) => [name, program.stateDtype as string] as const);
+    if (coded) wanted.push(...group.scales.map((name) => [name, "uint32"] as const));
+    for (const [name, dtype] of wanted) {
+      const buffer = buffers.get(name);
+      if (buffer?.role === "state" && buffer.dtype === dtype) continue;
+      const found = buffer ? `${buffer.role} ${buffer.dtype}` : "missing";
+      throw fail("state", `${where}: ${shorten(name)} is ${found}, not ${dtype} state.`);
+    }
   }
 }
 

@@ -37,7 +37,7 @@ class Arithmetic:
 
     Attributes:
         name: as it appears in the program's id.
-        kv_dtype: of the pages.
+        kv_dtype: of the pages, unless they are asked for in int8.
         activation_bits_offset: zero point of the weights an int8 activation meets, None for floats.
         weight_bits: 4 or 8 for integer weights, None for floats.
     """
@@ -194,7 +194,7 @@ def _rope_append(low: CpuLowering, node: Node) -> Call:
         *read(*low.value(node.inputs[0]), low.params["rope"]),
         *read(*(low.step_tensor(name) for name in names), *norms),
         *to("write", *low.value(node.output)),
-        *to("readwrite", low.kv(node.attrs["layer"])),
+        *to("readwrite", *low.kv_buffers(node.attrs["layer"])),
         *read(low.step_tensor("step")),
     )
     width = node.inputs[0].width
@@ -207,7 +207,7 @@ def _attention(low: CpuLowering, node: Node, *, decode: bool) -> Call:
     q, out = low.value(node.inputs[0]), low.value(node.output)
     shape = (bounds.rows, bounds.batch, bounds.pages, cfg.heads, cfg.kv_heads, cfg.head_dim)
     table, step = low.step_tensor("table"), low.step_tensor("step")
-    reads = read(*q, low.kv(node.attrs["layer"]), table)
+    reads = read(*q, *low.kv_buffers(node.attrs["layer"]), table)
     moved, flops = attention_cost(low, decode=decode)
     if decode:
         kernel = attention_decode(*shape, kv_dtype, cfg.sm_scale, isa=low.isa)

@@ -46,13 +46,16 @@ def make_cpu(job: Job) -> Made:
     for isa in options.isas:
         phase = f"Compiling for {isa.name}"
         job.tell(phase, 0, 1)
-        low = CpuLowering(
-            cfg, options.bounds, param_tensors(specs), arithmetic.kv_dtype, arithmetic, isa.name
-        )
+        kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
+        low = CpuLowering(cfg, options.bounds, param_tensors(specs), kv_dtype, arithmetic, isa.name)
         built = build_program(low, graphs)
-        write_dump(job, f"cpu-{arithmetic.name}-{isa.name}", _texts(graphs, built))
+        write_dump(job, _program_id(low), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))
     return Made(LAYOUT, tensors, tuple(programs))
+
+
+def _program_id(low: CpuLowering) -> str:
+    return f"cpu-{low.arithmetic.name}-{low.isa}{low.kv_suffix}"
 
 
 def build_program(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:
@@ -70,7 +73,7 @@ def _write_program(
     isa: Isa,
     progress: Callable[[int, int], None],
 ) -> Program:
-    program_id = f"cpu-{low.arithmetic.name}-{isa.name}"
+    program_id = _program_id(low)
     home = f"programs/{program_id}"
     library = f"{home}/kernels.so"
     (folder / home / "plans").mkdir(parents=True)

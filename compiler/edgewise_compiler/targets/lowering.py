@@ -93,6 +93,18 @@ class Lowering:
         shape = ("pages", 2, self.config.kv_heads, PAGE * self.config.head_dim)
         return Tensor(f"kv.{layer}", "state", self.kv_dtype, shape)
 
+    def kv_buffers(self, layer: int) -> tuple[Tensor, ...]:
+        """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
+        if self.kv_dtype != "int8":
+            return (self.kv(layer),)
+        shape = ("pages", self.config.kv_heads, PAGE)
+        return self.kv(layer), Tensor(f"kv_scale.{layer}", "state", "uint32", shape)
+
+    @property
+    def kv_suffix(self) -> str:
+        """What the ids of programs with int8 pages end in."""
+        return "-kv8" if self.kv_dtype == "int8" else ""
+
     def row_bound(self, value: Value) -> int:
         """The most rows ``value`` can have."""
         return self.bounds.rows if value.rows == "n" else self.bounds.batch
@@ -138,6 +150,8 @@ def attention_cost(low: Lowering, *, decode: bool) -> tuple[Expr, Expr]:
     """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``."""
     cfg = low.config
     token_bytes = 2 * cfg.kv_heads * cfg.head_dim * ITEMSIZE[low.kv_dtype]
+    if low.kv_dtype == "int8":
+        token_bytes += cfg.kv_heads * ITEMSIZE["uint32"]
     row_bytes = cfg.heads * cfg.head_dim * 8
     row_flops = 4 * cfg.heads * cfg.head_dim
     if decode:

@@ -18,7 +18,7 @@ SHARE = 0.5
 
 def page_bytes(bundle: Bundle, program: Program) -> int:
     """Return the bytes of one page over all layers."""
-    return sum(_layer_page_bytes(g, program) * len(g.layers) for g in _paged(bundle))
+    return sum(sum(_page_buffers(g, program)) * len(g.layers) for g in _paged(bundle))
 
 
 def weight_bytes(bundle: Bundle, program: Program) -> int:
@@ -43,7 +43,7 @@ def pool_pages(
     one, size = pages_for(context), page_bytes(bundle, program)
     wanted = max(one, min(one * bundle.model.max_batch, MAX_PAGES))
     if largest_buffer is not None:
-        layer = max((_layer_page_bytes(g, program) for g in _paged(bundle)), default=1)
+        layer = max((max(_page_buffers(g, program)) for g in _paged(bundle)), default=1)
         if one * layer > largest_buffer:
             raise DeviceError(
                 f"One layer's KV pages of a sequence of {context:,} tokens take "
@@ -70,7 +70,8 @@ def _paged(bundle: Bundle) -> list[StateGroup]:
     return [group for group in bundle.manifest.state_groups if group.kind == "paged"]
 
 
-def _layer_page_bytes(group: StateGroup, program: Program) -> int:
-    """Bytes of one page in one layer: keys and values."""
-    elements = 2 * group.kv_heads * group.page_tokens * group.head_dim
-    return elements * DTYPES[program.state_dtype]
+def _page_buffers(group: StateGroup, program: Program) -> list[int]:
+    """Bytes of one page in each buffer of a layer: keys and values, and their scales in int8."""
+    tokens = group.kv_heads * group.page_tokens
+    numbers = 2 * tokens * group.head_dim * DTYPES[program.state_dtype]
+    return [numbers, tokens * DTYPES["uint32"]] if program.state_dtype == "int8" else [numbers]

@@ -19,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("path", metavar="PATH", type=Path, help="a checkpoint folder")
     parser.add_argument(
-        "-o", "--out", metavar="DIR", type=Path, help="default: dist/<name>-<quant>"
+        "-o",
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="default: dist/<name>-<quant>, with --kv int8 dist/<name>-<quant>-kv8",
     )
     parser.add_argument(
         "--target",
@@ -57,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "portable",
     )
     parser.add_argument(
+        "--kv",
+        choices=("auto", "int8"),
+        default="auto",
+        help="what KV pages hold: auto (float16; float32 in f32 programs; the default), or int8, "
+        "half of float16's bytes",
+    )
+    parser.add_argument(
         "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
     )
 
@@ -66,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
 
-    out = args.out or Path("dist") / f"{args.path.resolve().name}-{args.quant}"
+    pages = "-kv8" if args.kv == "int8" else ""
+    out = args.out or Path("dist") / f"{args.path.resolve().name}-{args.quant}{pages}"
     start = perf_counter()
     with Phases() as phases:
         compile_model(
@@ -78,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
             max_batch=args.max_batch,
             prefill_chunk=args.prefill_chunk,
             cpu=args.cpu,
+            kv=args.kv,
             debug_dump=args.debug_dump,
             progress=phases,
         )

@@ -121,7 +121,8 @@ def _print_summary(
         "weights": f"{model.quant}, id {bundle.manifest.weights_id[:16]}",
         "bounds": f"context {model.context}, batch {model.max_batch}, "
         f"prefill chunk {model.prefill_chunk}",
-        "KV": f"{size(page / PAGE_TOKENS)} a token, {size(page)} a page of {PAGE_TOKENS}",
+        "KV": f"{program.state_dtype}, {size(page / PAGE_TOKENS)} a token, "
+        f"{size(page)} a page of {PAGE_TOKENS}",
         "end tokens": ", ".join(map(str, model.eos)) or "none",
         "made by": ", ".join(f"{k} {v}" for k, v in bundle.manifest.created_by.items()),
     }

@@ -27,6 +27,17 @@ def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
     assert page_bytes(bundle, bundle.manifest.programs[0]) == 2 * (2 * 2 * 16 * 32 * 2)
 
 
+def test_a_page_of_codes_takes_half_of_float16_and_a_word_a_token_and_head(
+    bundle: Bundle, bundles: Callable[..., Path]
+) -> None:
+    coded = Bundle.open(bundles("llama-gqa2-tied-linear", kv="int8"))
+    half = page_bytes(bundle, bundle.manifest.programs[0]) // 2
+    program = coded.manifest.programs[0]
+    assert page_bytes(coded, program) == half + 2 * (2 * 16 * 4)
+    with CpuDevice(threads=1).load(coded, program.id, load_symbols={"pages": 3}) as loaded:
+        assert loaded.page_bytes == page_bytes(coded, program)
+
+
 @pytest.mark.parametrize(
     ("context", "spare_pages", "expected"),
     [

@@ -62,6 +62,19 @@ def test_compile_says_what_it_made_and_how_to_use_it(
     assert f"edgewise chat '{folder}'" in out
 
 
+def test_pages_of_codes_are_compiled_and_inspected(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    checkpoint = checkpoints("llama-gqa2-tied-linear")
+    out = edgewise("compile", checkpoint, "--kv", "int8", "--prefill-chunk", 128)
+    folder = Path("dist") / f"{checkpoint.name}-q4-kv8"
+    assert str(folder) in out
+    shown = edgewise("inspect", folder)
+    # Two layers: two KV heads, keys and values of 32 codes each and a word of scales a head.
+    assert "int8, 272 bytes a token" in shown
+    assert "-kv8" in shown
+
+
 def test_chat_without_input_asks_one_question(edgewise: Run, bundle: Path) -> None:
     out = edgewise("chat", bundle, "--max-tokens", 5, "--ignore-eos", "--seed", 1)
     assert out.startswith(f"› {QUESTION}\n")
@@ -145,7 +158,14 @@ def test_run_passes_every_sampling_option_on(edgewise: Run, bundle: Path, engine
 
 def test_inspect_shows_the_model_its_programs_and_plans(edgewise: Run, bundle: Path) -> None:
     out = edgewise("inspect", bundle)
-    for expected in ("llama, 2 layers", "context 256", "cpu-w4a8-", "runs", "decode", "512 bytes"):
+    for expected in (
+        "llama, 2 layers",
+        "context 256",
+        "cpu-w4a8-",
+        "runs",
+        "decode",
+        "float16, 512 bytes",
+    ):
         assert expected in out
 
 

@@ -36,7 +36,9 @@ test("a manifest keeps every number and name of its JSON, in camel case", () => 
   expect(manifest.weightsId).toBe(json.get("weights_id"));
   expect(manifest.createdBy).toEqual(json.get("created_by"));
   expect(manifest.model).toEqual(camel(json.get("model")));
-  expect(manifest.stateGroups).toEqual(list(json.get("state_groups")).map(camel));
+  expect(manifest.stateGroups).toEqual(
+    list(json.get("state_groups")).map((group) => ({ scales: [], ...camel(group) })),
+  );
   for (const [name, layout] of table(json.get("layouts"))) {
     const tensors = [...table(table(layout).get("tensors"))];
     const expected = tensors.map(([key, tensor]) => [key, camel(tensor)] as const);
@@ -81,6 +83,34 @@ test("a program agrees with its manifest", () => {
   const manifest = goldenManifest();
   const program = goldenProgram(manifest);
   checkProgram(manifest, program, goldenPlans(program));
+});
+
+test("a program of int8 state has codes in the buffers of its groups, and words of scales", () => {
+  const manifest = goldenManifest();
+  const program = { ...goldenProgram(manifest), stateDtype: "int8" as const };
+  const stateGroups = manifest.stateGroups.map((group) => ({
+    ...group,
+    scales: group.layers.map((layer) => `kv_scale.${layer}`),
+  }));
+  const plans = (codes: string, scales: string) =>
+    new Map(
+      [...goldenPlans(program)].map(([name, plan]) => {
+        const buffers = plan.buffers.flatMap((buffer) =>
+          /^kv\.\d+$/.test(buffer.name)
+            ? [
+                { ...buffer, dtype: codes },
+                { ...buffer, dtype: scales, name: buffer.name.replace("kv", "kv_scale") },
+              ]
+            : [buffer],
+        );
+        return [name, { ...plan, buffers }] as const;
+      }),
+    );
+  const check = (codes: string, scales: string) => () =>
+    checkProgram({ ...manifest, stateGroups }, program, plans(codes, scales));
+  expect(codeOf(check("int8", "uint32"))).toBeNull();
+  expect(codeOf(check("float32", "uint32"))).toBe("bundle.state");
+  expect(codeOf(check("int8", "float16"))).toBe("bundle.state");
 });
 
 test("plans agree on what they share, but for the size of scratch", () => {
