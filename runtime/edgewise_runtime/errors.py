@@ -66,6 +66,12 @@ class DeviceError(EdgewiseError):
     default_code = "device"
 
 
+class EngineError(EdgewiseError):
+    """The engine cannot take or finish a request: too busy, closed, or out of context."""
+
+    default_code = "engine"
+
+
 class InputError(EdgewiseError):
     """A prompt, parameter or option is out of range."""
 

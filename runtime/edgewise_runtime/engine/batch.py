@@ -6,8 +6,10 @@ What a plan reads is written before it runs, so nothing depends on what ran befo
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling import MAX_BIASES
@@ -35,6 +37,19 @@ def plan_for(program: LoadedProgram, operation: str, **symbols: int) -> str:
     return plan
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Tokens of a sequence that follow each other, from position `start` on."""
+
+    sequence: Sequence
+    start: int
+    tokens: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.tokens)
+
+
 class Batch:
     """Writes the inputs of a loaded program and reads its ring.
 
@@ -56,45 +71,66 @@ class Batch:
         self._eos[: len(model.eos)] = model.eos
         program.write("eos", self._eos)
 
-    def prefill(self, sequence: Sequence, start: int, count: int) -> None:
-        """Make prompt tokens `start` to `start + count` of one sequence the step's rows."""
-        write, tokens = self._program.write, sequence.prompt[start : start + count]
-        self._step(count, 1, reach=start + count)
-        write("tokens", np.array(tokens, np.int32))
-        write("positions", np.arange(start, start + count, dtype=np.int32))
-        write("row_seq", np.zeros(count, np.int32))
-        self._table([sequence], kv_len=start, q_len=count)
+    def prefill(self, spans: Rows[Span]) -> None:
+        """Make spans of sequences the step's rows, one after the other, each with a table row."""
+        counts = [span.count for span in spans]
+        rows = sum(counts)
+        self._step(rows, len(spans), reach=max(span.start + span.count for span in spans))
+        write = self._program.write
+        write("tokens", np.array([t for span in spans for t in span.tokens], np.int32))
+        positions = [np.arange(span.start, span.start + span.count) for span in spans]
+        write("positions", np.concatenate(positions).astype(np.int32))
+        write("row_seq", np.repeat(np.arange(len(spans), dtype=np.int32), counts))
+        table, first = self._rows([span.sequence for span in spans]), 0
+        for row, span in enumerate(spans):
+            table[row, KV_LEN] = span.start
+            table[row, Q_START], table[row, Q_LEN] = first, span.count
+            first += span.count
+        write("table", table)
 
-    def logit_rows(self, first: int, count: int) -> None:
-        """Ask for the logits of `count` rows of the step just run, from row `first` on."""
-        self._program.write("step", np.array([count], np.int32), 2)
-        self._program.write("logit_rows", np.arange(first, first + count, dtype=np.int32))
+    def logit_rows(self, rows: Rows[int]) -> None:
+        """Ask for the logits of these rows of the step just run."""
+        self._program.write("step", np.array([len(rows)], np.int32), 2)
+        self._program.write("logit_rows", np.array(rows, np.int32))
 
-    def first_token(self, sequence: Sequence) -> None:
-        """Make one sequence whose prompt is in KV ready to be sampled for."""
-        self._step(1, 1, logits=1, reach=len(sequence.prompt))
-        self._table([sequence], kv_len=len(sequence.prompt), q_len=1)
-        self.sampling([sequence])
-        if sequence.params.penalized:
-            # Twice the times sampled, plus 1 for a token of the prompt.
-            counts = np.zeros(self._vocab, np.int32)
-            counts[list(sequence.prompt)] = 1
-            self._program.write("counts", counts, sequence.slot * self._vocab)
+    def sample(self, rows: Rows[tuple[Sequence, int]]) -> None:
+        """Make the rows of `logits` ready to be drawn from.
+
+        Args:
+            rows: for each whose it is, and how many tokens it follows: the place of the new one.
+        """
+        count = len(rows)
+        self._step(count, count, logits=count, reach=max(length for _, length in rows))
+        table = self._rows([sequence for sequence, _ in rows])
+        table[:, KV_LEN] = [length for _, length in rows]
+        table[:, Q_START], table[:, Q_LEN] = np.arange(count), 1
+        self._program.write("table", table)
+        self._sampling([sequence for sequence, _ in rows])
 
     def decode(self, sequences: Rows[Sequence], burst: int) -> None:
         """Make the last token of each sequence a row, for a burst of so many tokens."""
         count, write = len(sequences), self._program.write
         rows = np.arange(count, dtype=np.int32)
-        reach = max(sequence.kv_len for sequence in sequences) + burst
-        self._step(count, count, logits=count, reach=reach)
-        write("tokens", np.array([s.tokens[-1] for s in sequences], np.int32))
-        write("positions", np.array([s.kv_len for s in sequences], np.int32))
+        lengths = np.array([s.computed for s in sequences], np.int32)
+        self._step(count, count, logits=count, reach=int(lengths.max()) + burst)
+        write("tokens", np.array([s.known[-1] for s in sequences], np.int32))
+        write("positions", lengths)
         write("row_seq", rows)
         write("logit_rows", rows)
-        self._table(sequences, kv_len=None, q_len=1)
+        table = self._rows(sequences)
+        table[:, KV_LEN], table[:, Q_START], table[:, Q_LEN] = lengths, rows, 1
+        write("table", table)
+        self._sampling(sequences)
 
-    def sampling(self, sequences: Rows[Sequence]) -> None:
+    def recount(self, rows: int) -> None:
+        """Say again how many rows there are, which a burst that has ended may have taken back."""
+        self._step(rows, rows, logits=rows, reach=1)
+
+    def _sampling(self, sequences: Rows[Sequence]) -> None:
         """Write how each row is sampled, unless these rows were the last ones written."""
+        for sequence in sequences:
+            if sequence.params.penalized and not sequence.counted:
+                self._count(sequence)
         if self._sampling_of == list(sequences):
             return
         self._sampling_of = list(sequences)
@@ -114,7 +150,8 @@ class Batch:
                 p.frequency_penalty,
             )
             biases = len(p.logit_bias)
-            ints[row, :5] = (p.top_k, seed & 0xFFFFFFFF, seed >> 32, biases, p.ignore_eos)
+            low, high = seed & 0xFFFFFFFF, seed >> 32
+            ints[row, :6] = (p.top_k, low, high, biases, p.ignore_eos, sequence.index)
             bias_ids[row, :biases] = list(p.logit_bias)
             bias_values[row, :biases] = list(p.logit_bias.values())
         write = self._program.write
@@ -122,6 +159,14 @@ class Batch:
         write("sampling_i", ints.view(np.int32))
         write("bias_ids", bias_ids)
         write("bias_values", bias_values)
+
+    def _count(self, sequence: Sequence) -> None:
+        """Tell the device which tokens a sequence has had: penalties depend on it."""
+        # Twice the times sampled, plus 1 for a token of the prompt.
+        counts = 2 * np.bincount(sequence.tokens, minlength=self._vocab).astype(np.int32)
+        counts[sequence.known[: sequence.prompt_len]] |= 1
+        self._program.write("counts", counts, sequence.slot * self._vocab)
+        sequence.counted = True
 
     def sampled(self, count: int) -> list[list[int]]:
         """Return the tokens that the last burst wrote for each of the first `count` rows."""
@@ -135,15 +180,15 @@ class Batch:
         step[:4] = rows, sequences, logits, min(reach, self._context)
         self._program.write("step", step)
 
-    def _table(self, sequences: Rows[Sequence], *, kv_len: int | None, q_len: int) -> None:
+    def _rows(self, sequences: Rows[Sequence]) -> npt.NDArray[np.int32]:
+        """Table rows with what does not change from step to step: limit, slot and pages."""
         table = np.zeros((len(sequences), TABLE_HEADER + self._max_pages), np.int32)
         for row, sequence in enumerate(sequences):
-            table[row, KV_LEN] = sequence.kv_len if kv_len is None else kv_len
-            table[row, Q_START], table[row, Q_LEN] = row, q_len
-            table[row, LIMIT] = sequence.kv_limit
-            table[row, SLOT] = sequence.slot
-            table[row, TABLE_HEADER : TABLE_HEADER + len(sequence.pages)] = sequence.pages
-        self._program.write("table", table)
+            pages = sequence.holding.pages if sequence.holding is not None else []
+            table[row, LIMIT] = sequence.limit - 1
+            table[row, SLOT] = max(sequence.slot, 0)
+            table[row, TABLE_HEADER : TABLE_HEADER + len(pages)] = pages
+        return table
 
     def _shape(self, buffer: str) -> tuple[int, ...]:
         for plan in self._program.plans.values():

@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-FinishReason = Literal["stop", "length", "cancelled"]
+from edgewise_runtime.engine.logprobs import TokenLogprob
+from edgewise_runtime.engine.records import RequestMetrics
+
+FinishReason = Literal["stop", "length", "cancelled", "timeout", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens in and out; an end token counts as one that came out."""
+    """Tokens in and out; an end token counts as one that came out.
+
+    `cached_tokens` are those of the prompt that did not have to be computed again.
+    """
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -30,10 +37,13 @@ class Timings:
     decode_s: float
     prompt_tokens: int
     decode_tokens: int
+    cached_tokens: int = 0
 
     @property
     def prefill_tokens_per_s(self) -> float:
-        return self.prompt_tokens / self.prefill_s if self.prefill_s else 0.0
+        """Of the tokens that had to be computed."""
+        computed = max(self.prompt_tokens - self.cached_tokens, 0)
+        return computed / self.prefill_s if self.prefill_s else 0.0
 
     @property
     def decode_tokens_per_s(self) -> float:
@@ -58,8 +68,13 @@ class Completion:
         text: what was generated, without special tokens and before any stop string.
         token_ids: every token generated, the one that ended it included.
         finish_reason: ``stop`` (an end token, stop token or stop string), ``length`` (max_tokens
-            or the context) or ``cancelled``.
+            or the context), ``cancelled`` or ``timeout``.
         seed: what gives the same text again; where none was asked for, the one that was drawn.
+        index: which choice of its request it is, from 0.
+        logprobs: of each token of `token_ids`, where they were asked for.
+        context_full: it ended because the context did, before `max_tokens`.
+        dropped_turns: oldest turns of the conversation left out to stay within the context.
+        metrics: waits and latencies, None before the engine has noted its end.
     """
 
     text: str
@@ -68,6 +83,11 @@ class Completion:
     usage: Usage
     timings: Timings
     seed: int
+    index: int = 0
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    context_full: bool = False
+    dropped_turns: int = 0
+    metrics: RequestMetrics | None = None
 
     def to_json(self) -> dict[str, Any]:
         usage = self.usage
@@ -79,7 +99,17 @@ class Completion:
                 "prompt_tokens": usage.prompt_tokens,
                 "completion_tokens": usage.completion_tokens,
                 "total_tokens": usage.total_tokens,
+                "cached_tokens": usage.cached_tokens,
             },
             "timings": self.timings.to_json(),
             "seed": self.seed,
+            "index": self.index,
+            "context_full": self.context_full,
+            "dropped_turns": self.dropped_turns,
+            **({} if self.logprobs is None else {"logprobs": [_shown(t) for t in self.logprobs]}),
         }
+
+
+def _shown(token: TokenLogprob) -> dict[str, Any]:
+    top = [{"token_id": token_id, "logprob": value} for token_id, value in token.top]
+    return {"token_id": token.token_id, "logprob": token.logprob, "top": top}

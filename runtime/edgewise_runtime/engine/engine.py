@@ -1,172 +1,297 @@
-"""The generation loop: prompts in chunks, then bursts of tokens for all running sequences."""
+"""The generation engine: steps that serve all requests together."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.batch import Batch, plan_for
+from edgewise_runtime.engine.drafting import Drafting
+from edgewise_runtime.engine.logprobs import check_logprobs
+from edgewise_runtime.engine.metrics import Metrics
+from edgewise_runtime.engine.pace import Pace, SharedTime
+from edgewise_runtime.engine.records import CachedTokens, StepRecord
+from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.sequence import Request, Sequence
-from edgewise_runtime.errors import InputError
-from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, pages_for
+from edgewise_runtime.engine.scheduler import Limits, Scheduler, Step
+from edgewise_runtime.engine.sequence import Piece, Request, Sequence
+from edgewise_runtime.engine.speculate.base import Drafter
+from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError, InputError
+from edgewise_runtime.kv.keys import decode_agrees, root_key
+from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import Tokenizer
 
-MAX_BURST = 8
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How an engine shares its device among requests.
+
+    Attributes:
+        step_tokens: the most tokens a step computes, None for what the program prefills at once.
+        max_waiting: requests that may wait.
+        share_decoded: let prompts reuse pages that decode has written, also where they are not the
+            bits that prefill would write: a conversation's next turn then begins sooner, and its
+            text may depend on whether it did. Programs where both agree always do.
+        pace: how prefill and decode share the time.
+        store: where pages go that have no room on the device; the engine closes it.
+        drafter: guesses tokens for the model to verify; the engine closes it.
+        metrics: who counts.
+    """
+
+    step_tokens: int | None = None
+    max_waiting: int = 1024
+    share_decoded: bool = False
+    pace: Pace = field(default_factory=SharedTime)
+    store: PageStore | None = None
+    drafter: Drafter | None = None
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 class GenerationEngine:
     """Runs requests on one loaded program, as many together as the program's batch allows.
 
-    A prompt enters when there is a free row and enough free pages for it and all it may generate,
-    so nothing ever runs out of memory on the way. Prompts are prefilled one after the other;
-    running sequences decode together. A sequence's tokens do not depend on its company.
+    A sequence's tokens depend on its request and seed only: not on what runs beside it, where its
+    prompt was cut, which prefix was found, or (where decode and prefill agree to the bit) whether
+    it was interrupted.
 
     One thread at a time.
     """
 
     def __init__(
-        self, program: LoadedProgram, tokenizer: Tokenizer, *, pages: int, context: int
+        self,
+        program: LoadedProgram,
+        tokenizer: Tokenizer,
+        *,
+        pages: int,
+        context: int,
+        options: EngineOptions | None = None,
     ) -> None:
-        """Use `pages` pages of the program for sequences of at most `context` tokens."""
+        """Use `pages` pages of the program for sequences of at most `context` tokens.
+
+        Raises:
+            InputError: ``input.step_tokens`` for a budget smaller than the program's batch.
+        """
+        options = options or EngineOptions()
         self.context = min(context, pages * PAGE_TOKENS)
+        self.metrics = options.metrics
         self._program = program
         self._tokenizer = tokenizer
-        self._batch = Batch(program)
-        self._pool = PagePool(pages)
-        self._slots = list(range(self._batch.sequences))
+        self._store = options.store
+        self._runner = Runner(program)
+        self._memory = PageMemory(
+            program,
+            pages,
+            inexact=options.share_decoded or decode_agrees(program.program),
+            store=options.store,
+            moved=lambda spilled, restored: self.metrics.on_pages_moved(
+                spilled=spilled, restored=restored
+            ),
+        )
+        self._pace = options.pace
+        self._scheduler = Scheduler(
+            self._memory,
+            _limits(self._runner, options),
+            options.pace,
+            root_key(program.bundle, program.program),
+        )
+        self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
+        self._pinned: dict[tuple[int, ...], tuple[bytes, ...]] = {}
 
-    def sequence(self, request: Request) -> Sequence:
-        """Return the fresh sequence of a request, checked.
+    @property
+    def budget(self) -> int:
+        """The most tokens a step computes."""
+        return self._scheduler.limits.tokens
 
-        Raises InputError ``input.empty``, ``input.context`` or ``input.token``.
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or waits."""
+        return bool(self._scheduler.running or self._scheduler.waiting)
+
+    def sequences(self, request: Request) -> list[Sequence]:
+        """Return the fresh sequences of a request, checked: one for each of its choices.
+
+        Raises InputError ``input.empty``, ``input.context`` or ``input.token``, and BundleError
+        ``bundle.entry`` where log-probabilities are asked of a program that has none.
         """
-        self._check(request.prompt, room=1)
+        self.check_prompt(request.prompt, room=1)
         self._check_ids(request.params.logit_bias, "logit_bias")
         self._check_ids(request.params.stop_token_ids, "stop_token_ids")
+        if request.params.logprobs:
+            check_logprobs(self._program)
         eos = self._program.bundle.model.eos
-        return Sequence(request, self._tokenizer, eos, self.context)
+        made: list[Sequence] = []
+        for index in range(request.params.n):
+            leader = made[0] if made else None
+            sequence = Sequence(
+                request, self._tokenizer, eos, self.context, index=index, leader=leader
+            )
+            made.append(sequence)
+        return made
+
+    def sequence(self, request: Request) -> Sequence:
+        """Return the first sequence of a request; see `sequences`."""
+        return self.sequences(request)[0]
+
+    def submit(self, sequences: Iterable[Sequence]) -> None:
+        """Let the sequences of a request wait for their turn.
+
+        Raises EngineError ``engine.busy``.
+        """
+        arriving = list(sequences)
+        self._scheduler.submit(arriving)
+        for sequence in arriving:
+            sequence.record = self.metrics.on_queued(sequence.prompt_len, sequence.created)
+
+    def check_room(self, arriving: int) -> None:
+        """Refuse so many more sequences than may wait; any thread may ask.
+
+        Raises EngineError ``engine.busy``.
+        """
+        self._scheduler.check_room(arriving)
+
+    def step(self) -> list[tuple[Sequence, Piece]]:
+        """Compute the next tokens of whoever is due; return what each sequence of them got.
+
+        Where the device fails, the requests concerned end with its error, and the engine goes on.
+
+        Raises:
+            DeviceError: the device is lost or closed; everything has ended with that error.
+        """
+        started = perf_counter()
+        watched = [*self._scheduler.running, *self._scheduler.waiting]
+        said: list[tuple[Sequence, Piece]] = []
+        try:
+            step = self._scheduler.next_step(started)
+            self._note_moves(started)
+            if step is not None:
+                said = self._run(step, started)
+        except EdgewiseError as error:
+            self._fail(error)
+            if isinstance(error, DeviceError) and error.code in ("device.lost", "device.closed"):
+                raise
+        finally:
+            self._scheduler.retire_ended(perf_counter())
+            for sequence in watched:
+                if sequence.ended:
+                    self._finish(sequence)
+            self.metrics.on_kv(self._used, len(self._memory), self._live)
+        return said
 
     def run(self, sequences: Rows[Sequence]) -> Iterator[tuple[Sequence, str]]:
         """Generate for all sequences; yield each with its next piece of text, perhaps empty.
 
-        Closing the iterator cancels what is unfinished; a sequence cancelled by another thread
-        ends with its present burst.
+        Closing the iterator cancels what is unfinished.
         """
-        waiting, running = deque(self._unfinished(sequences)), list[Sequence]()
         try:
-            while waiting or running:
-                while waiting and self._admit(waiting[0]):
-                    sequence = waiting.popleft()
-                    text = self._prefill(sequence)
-                    running = self._unfinished([*running, sequence])
-                    yield sequence, text
-                if running:
-                    pieces = self._burst(running, waiting=bool(waiting))
-                    rows, running = running, self._unfinished(running)
-                    yield from zip(rows, pieces, strict=True)
+            self.submit(s for s in sequences if not s.ended)
+            while not all(sequence.ended for sequence in sequences):
+                for sequence, piece in self.step():
+                    yield sequence, piece.text
         finally:
             for sequence in sequences:
-                sequence.cancel()
-                self._release(sequence)
+                sequence.cancelled = True
+            self.settle()
+        for sequence in sequences:
+            if sequence.failure is not None:
+                raise sequence.failure
+
+    def settle(self) -> None:
+        """Let go of what has been cancelled, without computing anything."""
+        watched = [*self._scheduler.running, *self._scheduler.waiting]
+        self._scheduler.retire_ended(perf_counter())
+        for sequence in watched:
+            if sequence.ended:
+                self._finish(sequence)
+
+    def fail_all(self, error: EdgewiseError) -> None:
+        """End everything with an error."""
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            sequence.fail(error)
+        self.settle()
 
     def score(self, tokens: Rows[int]) -> npt.NDArray[np.float32]:
         """Return the logits after every token: float32 [len(tokens), vocab].
 
-        Row i is what the model says about token i + 1. Raises InputError as `sequence` does.
+        Row i is what the model says about token i + 1. Raises InputError as `sequences` does, and
+        EngineError ``engine.memory`` where requests hold all pages.
         """
-        self._check(tokens, room=0)
-        scored = Sequence(
-            Request(tuple(tokens), SamplingParams(max_tokens=1)), self._tokenizer, (), self.context
-        )
-        vocab, most = self._program.bundle.model.vocab, self._batch.sequences
-        logits = np.empty((len(tokens), vocab), np.float32)
-        scored.pages = self._pool.allocate(pages_for(len(tokens)))
+        self.check_prompt(tokens, room=0)
+        params = SamplingParams(max_tokens=1)
+        scored = Sequence(Request(tuple(tokens), params), self._tokenizer, (), self.context)
+        logits = np.empty((len(tokens), self._program.bundle.model.vocab), np.float32)
+        # From an empty prefix: every row is computed.
+        holding = self._memory.acquire(b"", tokens[:1], len(tokens))
+        if holding is None:
+            raise EngineError(
+                f"The pages for {len(tokens):,} tokens to score are in use.",
+                remedy="Score when fewer requests run.",
+                code="engine.memory",
+            )
+        scored.holding = holding
         try:
-            for start, count in self._chunks(scored):
-                for first in range(0, count, most):
-                    rows = min(most, count - first)
-                    self._batch.logit_rows(first, rows)
-                    self._call("logits", r=rows)
-                    read = self._program.read("logits", slice(0, rows))
-                    logits[start + first : start + first + rows] = read[:, :vocab]
+            for first, rows in self._runner.logits(scored):
+                logits[first : first + len(rows)] = rows
         finally:
-            self._release(scored)
+            self._memory.discard(holding)
         return logits
 
-    def _admit(self, sequence: Sequence) -> bool:
-        """Give a sequence its slot and pages, if they are free."""
-        needed = pages_for(len(sequence.prompt) + sequence.max_tokens)
-        if not self._slots or self._pool.free < needed:
-            return False
-        sequence.slot = self._slots.pop(0)
-        sequence.pages = self._pool.allocate(needed)
-        return True
+    def pin(self, tokens: Rows[int]) -> Sequence:
+        """Keep a prefix on the device: return the sequence that computes it, to be submitted.
 
-    def _unfinished(self, sequences: Rows[Sequence]) -> list[Sequence]:
-        """Return those that go on; the others give back what they hold."""
-        unfinished = []
-        for sequence in sequences:
-            if sequence.finish_reason is None:
-                unfinished.append(sequence)
-            else:
-                self._release(sequence)
-        return unfinished
+        Its full pages stay until `unpin`. Raises InputError as `sequences` does.
+        """
+        params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
+        return self.sequence(Request(tuple(tokens), params))
 
-    def _release(self, sequence: Sequence) -> None:
-        if sequence.slot >= 0:
-            self._slots.append(sequence.slot)
-            sequence.slot = -1
-        if sequence.pages:
-            self._pool.release(sequence.pages)
-            sequence.pages = []
+    def pinned(self, tokens: Rows[int]) -> int:
+        """Pin what has been computed of a prefix; return for how many tokens it is there."""
+        key = tuple(tokens)
+        self.unpin(key)
+        root = root_key(self._program.bundle, self._program.program)
+        keys = self._memory.keys_of(root, key)
+        self._memory.pin(keys)
+        self._pinned[key] = keys
+        return len(keys) * PAGE_TOKENS
 
-    def _prefill(self, sequence: Sequence) -> str:
-        start, row = perf_counter(), 0
-        for _, count in self._chunks(sequence):
-            row = count - 1
-        self._batch.logit_rows(row, 1)
-        self._call("logits", r=1)
-        self._batch.first_token(sequence)
-        self._call("sample", b=1)
-        text = sequence.accept(self._batch.sampled(1)[0])
-        sequence.prefill_s = perf_counter() - start
-        return text
+    def unpin(self, tokens: Rows[int]) -> None:
+        """Let a prefix go when its room is needed."""
+        self._memory.pin(self._pinned.pop(tuple(tokens), ()), -1)
 
-    def _chunks(self, sequence: Sequence) -> Iterator[tuple[int, int]]:
-        """Prefill a prompt; yield start and length of each chunk while its rows are in `x`."""
-        length = len(sequence.prompt)
-        for start in range(0, length, self._batch.rows):
-            count = min(self._batch.rows, length - start)
-            self._batch.prefill(sequence, start, count)
-            self._call("embed", n=count)
-            self._call("prefill", n=count, b=1)
-            yield start, count
+    def forget(self) -> None:
+        """Drop all prefixes that are kept and not pinned."""
+        self._memory.forget()
 
-    def _burst(self, running: list[Sequence], *, waiting: bool) -> list[str]:
-        """Decode a few tokens for every running sequence; return the text of each."""
-        start, size = perf_counter(), _burst_size(running, waiting=waiting)
-        self._batch.decode(running, size)
-        self._batch.sampling(running)
-        self._call("decode", k=size, b=len(running))
-        sampled = self._batch.sampled(len(running))
-        pieces = [s.accept(tokens) for s, tokens in zip(running, sampled, strict=True)]
-        seconds = perf_counter() - start
-        for sequence in running:
-            sequence.bursts += 1
-            sequence.decode_s += seconds
-        return pieces
+    def close(self) -> None:
+        """Cancel everything, store the prefixes, and close what the options have brought.
 
-    def _call(self, operation: str, k: int = 1, **symbols: int) -> None:
-        self._program.run(plan_for(self._program, operation, **symbols), k)
+        The program stays open. Closing twice is fine.
+        """
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            sequence.cancelled = True
+        self.settle()
+        self._drafting.close()
+        if self._store is not None:
+            store, self._store = self._store, None
+            try:
+                self._memory.flush()
+            except DeviceError:
+                pass  # A device that is lost has nothing left to store.
+            finally:
+                store.close()
 
-    def _check(self, prompt: Rows[int], *, room: int) -> None:
+    def check(self) -> list[str]:
+        """What is inconsistent about pages, slots and queues, as sentences; empty if sound."""
+        return self._scheduler.check()
+
+    def check_prompt(self, prompt: Rows[int], *, room: int) -> None:
+        """Refuse a prompt that is empty, no tokens, or leaves no `room` for an answer."""
         if not prompt:
             raise InputError(
                 "The prompt is empty: there is no token to go on from.",
@@ -182,6 +307,118 @@ class GenerationEngine:
             )
         self._check_ids(prompt, "the prompt")
 
+    def _run(self, step: Step, started: float) -> list[tuple[Sequence, Piece]]:
+        said: list[tuple[Sequence, Piece]] = []
+        begun = perf_counter()
+        for drawn in self._runner.prefill(step.chunks) if step.chunks else ():
+            self._computed_prompt(drawn.sequence)
+            said.append(self._accept(drawn))
+        for chunk in step.chunks:
+            if not chunk.last:
+                self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
+        prefill_s = perf_counter() - begun
+        for chunk in step.chunks:
+            chunk.sequence.prefill_s += prefill_s
+        begun = perf_counter()
+        drafts = self._drafting.drafts(step, self._scheduler)
+        plain = [s for s in step.decodes if s not in drafts]
+        drawn_all = self._runner.verify(drafts) if drafts else []
+        burst = 1 if drafts else step.burst
+        drawn_all += self._runner.decode(plain, burst) if plain else []
+        decode_s = perf_counter() - begun
+        drafted = 0
+        for drawn in drawn_all:
+            sequence = drawn.sequence
+            sequence.bursts += 1
+            sequence.decode_s += decode_s
+            said.append(self._accept(drawn))
+            self._scheduler.computed(
+                sequence, len(sequence.known) - 1, prefilled=sequence in drafts
+            )
+            if sequence in drafts:
+                drafted += len(drafts[sequence])
+                self._drafting.observe(sequence, drafts[sequence], len(drawn.tokens) - 1)
+                if sequence.record is not None:
+                    accepted = len(drawn.tokens) - 1
+                    self.metrics.on_drafted(sequence.record, len(drafts[sequence]), accepted)
+        self._pace.observe(step.prefill_tokens, prefill_s, decode_s if step.decodes else 0.0)
+        decoded = len(plain) * burst + len(drafts)
+        self.metrics.on_step(
+            StepRecord(
+                started_s=started,
+                seconds=perf_counter() - started,
+                budget=self.budget,
+                prefill_tokens=step.prefill_tokens,
+                decode_tokens=decoded,
+                draft_tokens=drafted,
+                burst=burst if step.decodes else 0,
+                batch=len({chunk.sequence for chunk in step.chunks} | set(step.decodes)),
+                waiting=len(self._scheduler.waiting),
+                pages_used=self._used,
+                pages_total=len(self._memory),
+                kv_tokens=self._live,
+            )
+        )
+        return said
+
+    def _computed_prompt(self, sequence: Sequence) -> None:
+        self._scheduler.computed(sequence, len(sequence.known), prefilled=True)
+
+    def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
+        sequence = drawn.sequence
+        piece = sequence.accept(drawn.tokens, drawn.logprobs)
+        if sequence.record is not None:
+            self.metrics.on_tokens(sequence.record, len(piece.token_ids), perf_counter())
+        return sequence, piece
+
+    def _fail(self, error: EdgewiseError) -> None:
+        """End those that run, or else the first that waits, so that an error is not met again."""
+        running, waiting = self._scheduler.running, self._scheduler.waiting
+        lost = error.code in ("device.lost", "device.closed")
+        concerned = [*running, *waiting] if lost else (running or waiting[:1])
+        for sequence in list(concerned):
+            sequence.fail(error)
+
+    def _finish(self, sequence: Sequence) -> None:
+        self._drafting.forget(sequence)
+        if sequence.record is not None:
+            reason = sequence.finish_reason or "cancelled"
+            sequence.metrics = self.metrics.on_finished(sequence.record, reason, perf_counter())
+        sequence.on_end()
+
+    def _note_moves(self, now: float) -> None:
+        for sequence in self._scheduler.preempted:
+            if sequence.rewound:
+                self._drafting.forget(sequence)
+            if sequence.record is not None:
+                self.metrics.on_preempted(sequence.record, now)
+        for sequence in self._scheduler.started:
+            holding = sequence.holding
+            if sequence.record is None or holding is None:
+                continue
+            if not sequence.tokens and not sequence.prefill_s:
+                sequence.cached_tokens = holding.found.total
+            found = CachedTokens(device=holding.found.device, memory=holding.found.restored)
+            self.metrics.on_started(sequence.record, now, found)
+
+    @property
+    def _used(self) -> int:
+        return len({page for s in self._scheduler.running if s.holding for page in s.holding.pages})
+
+    @property
+    def _live(self) -> int:
+        """Tokens in the pages that sequences hold, those of shared pages counted once."""
+        seen: set[int] = set()
+        live = 0
+        for sequence in self._scheduler.running:
+            if sequence.holding is None:
+                continue
+            for nth, page in enumerate(sequence.holding.pages):
+                if page not in seen:
+                    seen.add(page)
+                    live += min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
+        return live
+
     def _check_ids(self, ids: Iterable[int], where: str) -> None:
         vocab = self._program.bundle.model.vocab
         for token in ids:
@@ -193,15 +430,12 @@ class GenerationEngine:
                 )
 
 
-def _burst_size(running: list[Sequence], *, waiting: bool) -> int:
-    """Return how many tokens to decode before the host looks at them.
-
-    Bursts grow from one token, so that the first ones appear at once. They stay at one where the
-    host decides about the end, and end with the first sequence where another waits for its row.
-    """
-    if any(sequence.stopped_by_host for sequence in running):
-        return 1
-    remaining = [sequence.remaining for sequence in running]
-    most = min(remaining) if waiting else max(remaining)
-    youngest = min(sequence.bursts for sequence in running)
-    return min(MAX_BURST, 1 << min(youngest, MAX_BURST), most)
+def _limits(runner: Runner, options: EngineOptions) -> Limits:
+    tokens = runner.rows if options.step_tokens is None else options.step_tokens
+    if tokens < runner.sequences:
+        raise InputError(
+            f"A step of {tokens} tokens is too small for {runner.sequences} sequences.",
+            remedy=f"Choose a budget of at least {runner.sequences}.",
+            code="input.step_tokens",
+        )
+    return Limits(runner.sequences, runner.rows, tokens, options.max_waiting)

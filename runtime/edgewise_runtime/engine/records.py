@@ -11,7 +11,7 @@ Phase = Literal["queued", "prefill", "decode", "preempted"]
 """``queued``: not yet begun; ``prefill``: begun, until a token comes; ``decode``: from that token
 on; ``preempted``: its pages were taken away, and it waits to be prefilled again."""
 
-EndReason = Literal["stop", "length", "cancelled", "error"]
+EndReason = Literal["stop", "length", "cancelled", "timeout", "error"]
 """Why a request ended: a `FinishReason`, or the engine failed."""
 
 

@@ -1,56 +1,128 @@
-"""One prompt and what has become of it."""
+"""One choice of one request and what has become of it."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Literal
 
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
+from edgewise_runtime.engine.logprobs import TokenLogprob
+from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.stops import StopStrings
+from edgewise_runtime.errors import EdgewiseError, EngineError
+from edgewise_runtime.kv.memory import Holding
 from edgewise_runtime.text import Tokenizer
+
+ContextPolicy = Literal["stop", "error", "drop"]
+"""What to do where an answer reaches the end of the context: end it there, fail, or go on with a
+shorter prompt."""
+
+Shorten = Callable[[int], tuple[tuple[int, ...], int] | None]
+"""Given how many tokens a prompt may have, one without its oldest turns, and how many were
+dropped; None where nothing can be."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt as token ids and how to go on from it."""
+    """A prompt as token ids and how to go on from it.
+
+    Attributes:
+        priority: who waits goes in the order of these, the smallest first, then of arrival.
+        timeout_s: seconds from its arrival after which it ends where it is; None for never.
+        context_policy: what to do at the end of the context.
+        shorten: for the policy ``drop``.
+        extras: what keeps its prefixes apart from those of others, such as a tenant's name.
+    """
 
     prompt: tuple[int, ...]
     params: SamplingParams
+    priority: int = 0
+    timeout_s: float | None = None
+    context_policy: ContextPolicy = "stop"
+    shorten: Shorten | None = None
+    extras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a step added to a sequence: text that is certain, perhaps none, and its tokens."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Sequence:
-    """The state of one request. Times are seconds of `perf_counter`.
+    """The state of one choice. Times are seconds of `perf_counter`.
 
     Attributes:
-        max_tokens: tokens to generate at most, the context taken into account.
+        known: ids of the prompt and of what has been generated.
+        prompt_len: how many of them are the prompt.
+        limit: how many may be known at most.
+        computed: how many of them have their keys and values in pages.
+        exact: how many of those, from the first, prefill has written.
         slot: row of per-sequence state on the device while running.
-        pages: KV pages held while running, enough for the prompt and `max_tokens`.
-        tokens: ids generated so far.
+        counted: the device knows which tokens it has had, where penalties need that.
+        holding: KV pages held while running.
         finish_reason: None while unfinished.
-        bursts: decode bursts so far.
+        failure: the error that ended it.
+        index: which choice of its request it is.
+        leader: the first choice, whose prompt this one shares; None for the first itself.
+        dropped_turns: turns of the conversation left out to stay within the context.
+        rewound: its prompt has changed, so what its pages hold is another one's.
     """
 
     def __init__(
-        self, request: Request, tokenizer: Tokenizer, end_tokens: Iterable[int], context: int
+        self,
+        request: Request,
+        tokenizer: Tokenizer,
+        end_tokens: Iterable[int],
+        context: int,
+        *,
+        index: int = 0,
+        leader: Sequence | None = None,
     ) -> None:
         params = request.params
-        self.prompt = request.prompt
+        self.request = request
         self.params = params
-        self.max_tokens = min(params.max_tokens, context - len(request.prompt))
-        self.seed = secrets.randbits(64) if params.seed is None else params.seed
+        self.index = index
+        self.leader = leader
+        self.context = context
+        self.known = list(request.prompt)
+        self.prompt_len = len(request.prompt)
+        self.limit = min(context, self.prompt_len + params.max_tokens)
+        self.seed: int = secrets.randbits(64) if params.seed is None else params.seed
+        if leader is not None:
+            self.seed = leader.seed
+        self.computed = 0
+        self.exact = 0
         self.slot = -1
-        self.pages: list[int] = []
+        self.counted = False
+        self.holding: Holding | None = None
         self.tokens: list[int] = []
-        self._pieces: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
         self.finish_reason: FinishReason | None = None
+        self.failure: EdgewiseError | None = None
+        self.cancelled = False
+        self.arrival = 0
         self.bursts = 0
+        self.cached_tokens = 0
+        self.dropped_turns = 0
+        self.rewound = False
+        self.record: RequestRecord | None = None
+        self.metrics: RequestMetrics | None = None
+        self.on_piece: Callable[[Piece], None] = lambda piece: None
+        self.on_end: Callable[[], None] = lambda: None
         self.prefill_s = 0.0
         self.decode_s = 0.0
+        self.created = perf_counter()
+        self.deadline = None if request.timeout_s is None else self.created + request.timeout_s
         self._ttft_s = 0.0
-        self._created = perf_counter()
+        self._pieces: list[str] = []
         self._ends = frozenset(params.stop_token_ids)
         if not params.ignore_eos:
             self._ends |= frozenset(end_tokens)
@@ -58,36 +130,44 @@ class Sequence:
         self._stops = StopStrings(params.stop)
 
     @property
-    def kv_len(self) -> int:
-        """Tokens in KV once the prompt is: all but the last one generated."""
-        return len(self.prompt) + max(len(self.tokens) - 1, 0)
+    def ended(self) -> bool:
+        return self.finish_reason is not None
 
     @property
-    def kv_limit(self) -> int:
-        """The `kv_len` at which the last token allowed has been generated."""
-        return len(self.prompt) + self.max_tokens - 1
+    def decoding(self) -> bool:
+        """Whether a step gives its next token from the one before: all others are in KV."""
+        return bool(self.tokens) and self.computed == len(self.known) - 1
 
     @property
     def remaining(self) -> int:
         """Tokens that may still be generated."""
-        return self.max_tokens - len(self.tokens)
+        return self.limit - len(self.known)
+
+    @property
+    def context_full(self) -> bool:
+        """Whether it ended where the context does, with more tokens allowed."""
+        full = self.finish_reason == "length" and len(self.known) >= self.context
+        return full and len(self.tokens) < self.params.max_tokens
 
     @property
     def stopped_by_host(self) -> bool:
-        """Whether something ends it that the device does not look for."""
-        return bool(self.params.stop or self.params.stop_token_ids)
+        """Whether the host has to see every token at once: it may end it, or wants more of it."""
+        return bool(self.params.stop or self.params.stop_token_ids or self.params.logprobs)
 
-    def accept(self, tokens: Iterable[int]) -> str:
+    def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
 
         Sets `finish_reason` where one of them ends the sequence; tokens after that one are
         dropped.
         """
         if not self.tokens:
-            self._ttft_s = perf_counter() - self._created
+            self._ttft_s = perf_counter() - self.created
+        taken: list[int] = []
         text = ""
         for token in tokens:
+            taken.append(token)
             self.tokens.append(token)
+            self.known.append(token)
             if token in self._ends:
                 self.finish_reason = "stop"
                 break
@@ -96,18 +176,39 @@ class Sequence:
                 self.finish_reason = "stop"
                 break
             if not self.remaining:
-                self.finish_reason = "length"
+                self._at_limit()
                 break
         if self.finish_reason is not None:
-            text += self._stops.push(self._detokenizer.finish()) + self._stops.finish()
-            if self._stops.found is not None:  # perhaps in characters that were held back
-                self.finish_reason = "stop"
+            text += self._flush()
+        said = tuple(logprobs)[: len(taken)]
+        self.logprobs += said
         self._pieces.append(text)
-        return text
+        piece = Piece(text, tuple(taken), said)
+        self.on_piece(piece)
+        return piece
 
-    def cancel(self) -> None:
-        """End an unfinished sequence where it is."""
-        self.finish_reason = self.finish_reason or "cancelled"
+    def end(self, reason: FinishReason) -> None:
+        """End an unfinished sequence where it is: ``cancelled`` or ``timeout``."""
+        if not self.ended:
+            self.finish_reason = reason
+            # What might have become a stop string no longer can.
+            text = self._flush()
+            if text:
+                self._pieces.append(text)
+                self.on_piece(Piece(text, ()))
+
+    def fail(self, error: EdgewiseError) -> None:
+        """End an unfinished sequence with an error."""
+        if not self.ended:
+            self.finish_reason = "error"
+            self.failure = error
+
+    def restart(self) -> None:
+        """Nothing of it is in pages any more."""
+        self.computed = self.exact = self.bursts = 0
+        self.holding = None
+        self.slot = -1
+        self.counted = False
 
     def completion(self) -> Completion:
         """Return what has been generated; the sequence must be finished."""
@@ -115,14 +216,59 @@ class Sequence:
             ttft_s=self._ttft_s,
             prefill_s=self.prefill_s,
             decode_s=self.decode_s,
-            prompt_tokens=len(self.prompt) if self.prefill_s else 0,
+            prompt_tokens=self.prompt_len if self.prefill_s else 0,
             decode_tokens=max(len(self.tokens) - 1, 0),
+            cached_tokens=self.cached_tokens,
         )
         return Completion(
             text="".join(self._pieces),
             token_ids=tuple(self.tokens),
             finish_reason=self.finish_reason or "cancelled",
-            usage=Usage(len(self.prompt), len(self.tokens)),
+            usage=Usage(self.prompt_len, len(self.tokens), self.cached_tokens),
             timings=timings,
             seed=self.seed,
+            index=self.index,
+            logprobs=tuple(self.logprobs) if self.params.logprobs else None,
+            context_full=self.context_full,
+            dropped_turns=self.dropped_turns,
+            metrics=self.metrics,
         )
+
+    def _flush(self) -> str:
+        text = self._stops.push(self._detokenizer.finish()) + self._stops.finish()
+        if self._stops.found is not None and self.finish_reason == "length":
+            self.finish_reason = "stop"  # in characters that were held back
+        return text
+
+    def _at_limit(self) -> None:
+        """The last token allowed has come: the end, unless only the context is in the way."""
+        if len(self.tokens) >= self.params.max_tokens:
+            self.finish_reason = "length"
+        elif self.request.context_policy == "error":
+            self.fail(
+                EngineError(
+                    f"The context of {self.context:,} tokens is full after {len(self.tokens):,} "
+                    f"tokens of the answer; {self.params.max_tokens:,} were allowed.",
+                    remedy="Ask for fewer tokens, shorten the prompt, or set context_policy to "
+                    "'stop' or 'drop'.",
+                    code="engine.context",
+                )
+            )
+        elif self.request.context_policy == "stop" or not self._shorten():
+            self.finish_reason = "length"
+
+    def _shorten(self) -> bool:
+        """Go on with a prompt without its oldest turns; False where there is none."""
+        shorten, answer = self.request.shorten, self.known[self.prompt_len :]
+        # Room for as much as there is already, so that this does not happen at every token.
+        room = self.context - len(answer) - max(len(answer), self.context // 8)
+        shorter = shorten(room) if shorten is not None and room > 0 else None
+        if shorter is None or len(shorter[0]) >= self.prompt_len:
+            return False
+        prompt, dropped = shorter
+        self.known = [*prompt, *answer]
+        self.prompt_len = len(prompt)
+        self.limit = min(self.context, len(self.known) + self.params.max_tokens - len(self.tokens))
+        self.dropped_turns += dropped
+        self.rewound = True
+        return True

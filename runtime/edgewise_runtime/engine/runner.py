@@ -1,0 +1,131 @@
+"""Runs a step on a device: plans, in their order, and what they drew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.batch import Batch, Span, plan_for
+from edgewise_runtime.engine.logprobs import TokenLogprob, read_logprobs, run_logprobs
+from edgewise_runtime.engine.scheduler import Chunk
+from edgewise_runtime.engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Tokens that a step drew for a sequence, with their log-probabilities where it wants them."""
+
+    sequence: Sequence
+    tokens: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+class Runner:
+    """Runs what the scheduler chose. One thread at a time."""
+
+    def __init__(self, program: LoadedProgram) -> None:
+        self._program = program
+        self._batch = Batch(program)
+        self.rows = self._batch.rows
+        self.sequences = self._batch.sequences
+
+    def prefill(self, chunks: Rows[Chunk]) -> list[Drawn]:
+        """Prefill chunks of prompts, and draw a token for those that are whole now."""
+        spans = [
+            Span(c.sequence, c.start, tuple(c.sequence.known[c.start : c.start + c.count]))
+            for c in chunks
+        ]
+        self._prefill(spans)
+        ends = np.cumsum([span.count for span in spans]) - 1
+        drawing = [
+            (chunk.sequence, int(end))
+            for chunk, end in zip(chunks, ends, strict=True)
+            if chunk.last
+        ]
+        if not drawing:
+            return []
+        self._batch.logit_rows([row for _, row in drawing])
+        self._call("logits", r=len(drawing))
+        tokens, said = self._sample([(s, len(s.known)) for s, _ in drawing])
+        return [
+            Drawn(sequence, (token,), () if one is None else (one,))
+            for (sequence, _), token, one in zip(drawing, tokens, said, strict=True)
+        ]
+
+    def decode(self, sequences: Rows[Sequence], burst: int) -> list[Drawn]:
+        """Decode a burst for all of them together."""
+        self._batch.decode(sequences, burst)
+        self._call("decode", k=burst, b=len(sequences))
+        tokens = self._batch.sampled(len(sequences))
+        said = self._logprobs(sequences)
+        return [
+            Drawn(sequence, tuple(drawn), () if one is None else (one,))
+            for sequence, drawn, one in zip(sequences, tokens, said, strict=True)
+        ]
+
+    def verify(self, drafts: Mapping[Sequence, tuple[int, ...]]) -> list[Drawn]:
+        """Draw the next token of each sequence, and those after it while its draft is right.
+
+        Every position is drawn with the random number that plain decoding would use for it, from
+        the same distribution: the tokens are the ones that it would give. (A draft that the draw
+        decides about is speculative sampling by coupling: Leviathan, Kalman, Matias, "Fast
+        Inference from Transformers via Speculative Decoding", ICML 2023, section 2.)
+        """
+        spans = [Span(s, s.computed, (s.known[-1], *draft)) for s, draft in drafts.items()]
+        self._prefill(spans)
+        rows = [(s, len(s.known) + i) for s, draft in drafts.items() for i in range(len(draft) + 1)]
+        self._batch.logit_rows(range(len(rows)))
+        self._call("logits", r=len(rows))
+        tokens, said = self._sample(rows)
+        drawn, first = [], 0
+        for sequence, draft in drafts.items():
+            mine = tokens[first : first + len(draft) + 1]
+            right = next(
+                (i for i, (a, b) in enumerate(zip(mine, draft, strict=False)) if a != b), len(draft)
+            )
+            ones = [one for one in said[first : first + right + 1] if one is not None]
+            drawn.append(Drawn(sequence, tuple(mine[: right + 1]), tuple(ones)))
+            first += len(draft) + 1
+        return drawn
+
+    def logits(self, sequence: Sequence) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """Prefill a whole sequence; yield the logits after each row, some rows at a time."""
+        vocab, length = self._program.bundle.model.vocab, len(sequence.known)
+        for start in range(0, length, self.rows):
+            tokens = tuple(sequence.known[start : start + self.rows])
+            self._prefill([Span(sequence, start, tokens)])
+            for first in range(0, len(tokens), self.sequences):
+                rows = range(first, min(first + self.sequences, len(tokens)))
+                self._batch.logit_rows(rows)
+                self._call("logits", r=len(rows))
+                read = self._program.read("logits", slice(0, len(rows)))
+                yield start + first, read[:, :vocab]
+
+    def _prefill(self, spans: Rows[Span]) -> None:
+        rows = sum(span.count for span in spans)
+        self._batch.prefill(spans)
+        self._call("embed", n=rows)
+        self._call("prefill", n=rows, b=len(spans))
+
+    def _sample(
+        self, rows: Rows[tuple[Sequence, int]]
+    ) -> tuple[list[int], list[TokenLogprob | None]]:
+        self._batch.sample(rows)
+        self._call("sample", b=len(rows))
+        tokens = [drawn[0] for drawn in self._batch.sampled(len(rows))]
+        return tokens, self._logprobs([sequence for sequence, _ in rows])
+
+    def _logprobs(self, sequences: Rows[Sequence]) -> list[TokenLogprob | None]:
+        wanted = [sequence.params for sequence in sequences]
+        if any(params.logprobs for params in wanted):
+            self._batch.recount(len(sequences))
+            run_logprobs(self._program, len(sequences))
+        return read_logprobs(self._program, wanted)
+
+    def _call(self, operation: str, k: int = 1, **symbols: int) -> None:
+        self._program.run(plan_for(self._program, operation, **symbols), k)

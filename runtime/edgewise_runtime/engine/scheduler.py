@@ -1,0 +1,302 @@
+"""Who waits, who runs, and what the next step computes. Only bookkeeping: no device, no clock.
+
+Iteration-level scheduling (Yu et al., "Orca: A Distributed Serving System for Transformer-Based
+Generative Models", OSDI 2022) with prompts in chunks beside the tokens of those that run (Agrawal
+et al., "Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", OSDI 2024). Pages
+are given as sequences grow; where there are none left, the last to have come gives up its own and
+is computed again later.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgewise_runtime.engine.pace import Pace
+from edgewise_runtime.engine.sequence import Sequence
+from edgewise_runtime.errors import EngineError
+from edgewise_runtime.kv.keys import salted
+from edgewise_runtime.kv.memory import PageMemory
+from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.kv.prefix import common_length
+
+MAX_BURST = 8
+"""Tokens that are decoded without the host looking, at most."""
+
+
+WORTH_WAITING = 2 * PAGE_TOKENS
+"""Tokens of a prompt that another one is computing, for which it is better to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a step may hold.
+
+    Attributes:
+        sequences: that run at once, at most.
+        rows: prompt tokens at most, as the program is compiled.
+        tokens: the budget: rows of all kinds, a burst's tokens all counted.
+        waiting: requests that may wait.
+    """
+
+    sequences: int
+    rows: int
+    tokens: int
+    waiting: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Tokens `start` to `start + count` of a sequence, to be prefilled."""
+
+    sequence: Sequence
+    start: int
+    count: int
+
+    @property
+    def last(self) -> bool:
+        """Whether a token follows from it: nothing known is left to compute."""
+        return self.start + self.count == len(self.sequence.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is computed next: chunks of prompts, and `burst` tokens for all that decode."""
+
+    chunks: tuple[Chunk, ...]
+    decodes: tuple[Sequence, ...]
+    burst: int
+
+    @property
+    def prefill_tokens(self) -> int:
+        return sum(chunk.count for chunk in self.chunks)
+
+    @property
+    def decode_tokens(self) -> int:
+        return len(self.decodes) * self.burst
+
+
+class Scheduler:
+    """Sequences move from `waiting` to `running` and out when they have ended, or back again."""
+
+    def __init__(self, memory: PageMemory, limits: Limits, pace: Pace, root: bytes) -> None:
+        self.memory = memory
+        self.limits = limits
+        self.pace = pace
+        self.waiting: list[Sequence] = []
+        self.running: list[Sequence] = []
+        self.preempted: list[Sequence] = []
+        """Those whose pages were taken since `next_step` was last called."""
+        self.started: list[Sequence] = []
+        """Those that were given pages since then."""
+        self._root = root
+        self._slots = list(range(limits.sequences))
+        self._arrivals = 0
+
+    def submit(self, sequences: Iterable[Sequence]) -> None:
+        """Let the choices of a request wait for their turn; raises as `check_room` does."""
+        arriving = list(sequences)
+        self.check_room(len(arriving))
+        for sequence in arriving:
+            self._arrivals += 1
+            sequence.arrival = self._arrivals
+            insort(self.waiting, sequence, key=_order)
+
+    def check_room(self, arriving: int) -> None:
+        """Refuse so many more sequences where too many wait already.
+
+        Raises EngineError ``engine.busy``.
+        """
+        if len(self.waiting) + arriving > self.limits.waiting:
+            raise EngineError(
+                f"{len(self.waiting):,} requests are waiting already; with {arriving:,} more they "
+                f"would be over {self.limits.waiting:,}.",
+                remedy="Try again when some of them are done, or allow more with max_waiting.",
+                code="engine.busy",
+            )
+
+    def next_step(self, now: float) -> Step | None:
+        """Choose what to compute, and give it pages; None where there is nothing to do.
+
+        Args:
+            now: seconds of the clock that deadlines are on.
+        """
+        self.preempted, self.started = [], []
+        self.retire_ended(now)
+        self._admit()
+        decodes = [s for s in self.running if s.decoding]
+        chunks = self._chunks(decodes)
+        burst = self._burst(decodes, chunks)
+        decodes = self._reserve(decodes, burst)
+        chunks = [chunk for chunk in chunks if chunk.sequence.holding is not None]
+        if not chunks and not decodes:
+            # Those who gave up their pages for others wait; somebody always runs.
+            return None
+        return Step(tuple(chunks), tuple(decodes), burst if decodes else 0)
+
+    def retire_ended(self, now: float) -> None:
+        """Take pages and slots from sequences that have ended, or that must."""
+        for sequence in [*self.running, *self.waiting]:
+            if sequence.cancelled:
+                sequence.end("cancelled")
+            elif sequence.deadline is not None and now >= sequence.deadline:
+                sequence.end("timeout")
+            elif sequence.rewound and sequence.holding is not None:
+                self.preempt(sequence)
+        for sequence in [s for s in self.running if s.ended]:
+            self._release(sequence, keep=sequence.failure is None)
+        self.waiting = [s for s in self.waiting if not s.ended]
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Take a running sequence's pages; it waits, and is computed again from what is kept."""
+        self._release(sequence, keep=True)
+        self.preempted.append(sequence)
+        insort(self.waiting, sequence, key=_order)
+
+    def computed(self, sequence: Sequence, computed: int, *, prefilled: bool) -> None:
+        """Note that a sequence has this many tokens in its pages.
+
+        Args:
+            prefilled: whether prefill has written the new ones.
+        """
+        if prefilled and sequence.exact == sequence.computed:
+            sequence.exact = computed
+        sequence.computed = computed
+        if sequence.holding is not None and not sequence.rewound:
+            written = min(computed, len(sequence.known))
+            self.memory.publish(sequence.holding, sequence.known, written, sequence.exact)
+
+    def check(self) -> list[str]:
+        """What is inconsistent, as sentences; empty where all is sound."""
+        problems = self.memory.check(s.holding for s in self.running if s.holding is not None)
+        slots = sorted([*self._slots, *(s.slot for s in self.running)])
+        if slots != list(range(self.limits.sequences)):
+            problems.append(f"The slots are {slots}.")
+        for sequence in self.running:
+            if sequence.holding is None or sequence.holding.room < sequence.computed:
+                problems.append(f"A sequence with {sequence.computed} tokens has too few pages.")
+        for sequence in self.waiting:
+            if sequence.holding is not None or sequence.slot != -1 or sequence.computed:
+                problems.append("A sequence that waits holds pages.")
+        if self.waiting != sorted(self.waiting, key=_order):
+            problems.append("Those that wait are out of order.")
+        return problems
+
+    def _admit(self) -> None:
+        """Give slots and pages to those that wait, in their order, as far as there are some."""
+        for sequence in list(self.waiting):
+            if not self._slots or not self._start(sequence):
+                return
+
+    def _start(self, sequence: Sequence) -> bool:
+        leader, total = sequence.leader, len(sequence.known) + 1
+        if leader is not None and not sequence.tokens and leader.holding is not None:
+            if leader.computed < sequence.prompt_len:
+                return False
+            shared = sequence.prompt_len - 1
+            holding = self.memory.fork(leader.holding, shared, total)
+        elif self._worth_waiting(sequence):
+            return False
+        else:
+            # A page for each that runs, so that the newcomer is not the first to be thrown out.
+            root = salted(self._root, sequence.request.extras)
+            spare = len(self.running)
+            holding = self.memory.acquire(root, sequence.known, total, spare=spare)
+        if holding is None:
+            if not self.running:
+                self.waiting.remove(sequence)
+                sequence.fail(_too_large(sequence, len(self.memory)))
+            return False
+        self.waiting.remove(sequence)
+        self.running.append(sequence)
+        self.started.append(sequence)
+        sequence.slot = self._slots.pop(0)
+        sequence.holding = holding
+        sequence.computed = holding.found.total
+        sequence.exact = sequence.computed
+        sequence.rewound = False
+        return True
+
+    def _worth_waiting(self, sequence: Sequence) -> bool:
+        """Whether another one is computing pages that this one could soon share."""
+        shared = max(
+            (
+                common
+                for other in self.running
+                if other.request.extras == sequence.request.extras
+                and other.computed < (common := common_length(other.known, sequence.known))
+            ),
+            default=0,
+        )
+        shared = min(shared, len(sequence.known) - 1) // PAGE_TOKENS * PAGE_TOKENS
+        if not shared:
+            return False
+        root = salted(self._root, sequence.request.extras)
+        known = len(self.memory.keys_of(root, sequence.known)) * PAGE_TOKENS
+        return shared - known >= WORTH_WAITING
+
+    def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
+        """Prompt tokens for this step, of those that came first."""
+        left = min(self.limits.rows, self.limits.tokens - len(decodes))
+        wanting = [s for s in self.running if not s.decoding and not s.ended]
+        if wanting and decodes:
+            left = self.pace.tokens(left)
+        chunks: list[Chunk] = []
+        for sequence in sorted(wanting, key=_order):
+            count = min(left, len(sequence.known) - sequence.computed)
+            if count <= 0:
+                break
+            chunks.append(Chunk(sequence, sequence.computed, count))
+            left -= count
+        return chunks
+
+    def _burst(self, decodes: list[Sequence], chunks: list[Chunk]) -> int:
+        """How many tokens to decode before the host looks at them.
+
+        Bursts grow from one token, so that the first ones appear at once. They stay at one where
+        the host has to see every token, and where others wait or are being prefilled.
+        """
+        if not decodes:
+            return 0
+        prefilling = len(self.running) > len(decodes)
+        if self.waiting or chunks or prefilling or any(s.stopped_by_host for s in decodes):
+            return 1
+        youngest = min(s.bursts for s in decodes)
+        most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
+        return max(1, min(MAX_BURST, 1 << min(youngest, MAX_BURST), most))
+
+    def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
+        """Give all that decode pages for a burst, those of the last to have come if need be."""
+        for sequence in sorted(decodes, key=_order):
+            while sequence.holding is not None:
+                tokens = sequence.computed + min(burst, sequence.remaining)
+                if self.memory.grow(sequence.holding, tokens):
+                    break
+                self.preempt(max(self.running, key=_order))
+        return [s for s in decodes if s.holding is not None]
+
+    def _release(self, sequence: Sequence, *, keep: bool) -> None:
+        """Take a sequence's slot and pages; with `keep` what they hold may serve others."""
+        holding = sequence.holding
+        if holding is not None:
+            if keep and not sequence.rewound:
+                args = (sequence.known, sequence.computed, sequence.exact)
+                self.memory.retire(holding, *args)
+            else:
+                self.memory.discard(holding)
+        self.running.remove(sequence)
+        insort(self._slots, sequence.slot)
+        sequence.restart()
+
+
+def _order(sequence: Sequence) -> tuple[int, int]:
+    return sequence.request.priority, sequence.arrival
+
+
+def _too_large(sequence: Sequence, pages: int) -> EngineError:
+    return EngineError(
+        f"{len(sequence.known):,} tokens need more than the KV pages that are left of {pages:,}.",
+        remedy="Unpin prefixes, shorten the prompt, or load the model with more memory.",
+        code="engine.memory",
+    )

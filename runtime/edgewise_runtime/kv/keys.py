@@ -1,0 +1,56 @@
+"""What a page of KV memory is called: a hash over everything that its contents depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from json import dumps
+
+import numpy as np
+
+from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.manifest import Program
+
+EXACT = {("cpu", "w4a8"), ("cpu", "w8a8")}
+"""Target and arithmetic of programs whose groups of 32 are exact integer dot products."""
+
+
+def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes:
+    """The key of a page: SHA-256 of the key before it, what else it depends on, its token ids.
+
+    Args:
+        parent: 32 bytes: the key of the page before, `root_key` for a sequence's first page.
+        tokens: ids of the page's tokens, 16 for a full page.
+        extras: hashes of what a page depends on besides, such as the images in it.
+    """
+    ids = np.array(tokens, "<u4").tobytes()
+    return sha256(parent + len(extras).to_bytes(4, "little") + extras + ids).digest()
+
+
+def root_key(bundle: Bundle, program: Program) -> bytes:
+    """The key before a sequence's first page: the model's weights and the layout of its KV."""
+    groups = [group.to_json() for group in bundle.manifest.state_groups]
+    described = [bundle.manifest.weights_id, groups, program.state_dtype]
+    return sha256(dumps(described, sort_keys=True).encode()).digest()
+
+
+def salted(root: bytes, extras: Sequence[str]) -> bytes:
+    """A root key for sequences that also depend on `extras`: an adapter, a tenant's name."""
+    return sha256(root + dumps(list(extras)).encode()).digest() if extras else root
+
+
+def producer_of(bundle: Bundle, program: Program) -> str:
+    """Which code wrote a page: its bits are those of another producer only by accident."""
+    files = bundle.manifest.files
+    paths = sorted({program.library or "", *program.shaders.values()} - {""})
+    code = sha256("".join(files[path].sha256 for path in paths).encode()).hexdigest()
+    return f"{program.target}/{program.id}/{code}"
+
+
+def decode_agrees(program: Program) -> bool:
+    """Whether decode writes the bits into KV that prefill would, so that either may stand for both.
+
+    True of exact integer arithmetic on the CPU, and of the serial GPU programs, which use the same
+    order of sums for both.
+    """
+    return (program.target, program.arithmetic) in EXACT or program.id.endswith("-serial")

@@ -1,0 +1,362 @@
+"""KV memory as sequences see it: pages that hold what they know already, and room for more.
+
+Pages of earlier sequences stay until their room is needed. A sequence that begins alike shares the
+full ones, and copies the one of which only the first tokens fit. What has to go may be kept
+elsewhere (`spill`) and comes back when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from edgewise_runtime.kv.keys import page_key
+from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, pages_for
+from edgewise_runtime.kv.prefix import Node, PrefixIndex
+from edgewise_runtime.kv.spill import PageStore
+
+_IDS = np.dtype("<u4")
+HEADER_BYTES = (1 + PAGE_TOKENS) * _IDS.itemsize
+"""Bytes before a stored page's own: how many of its tokens are exact, and its token ids."""
+
+
+class PageMover(Protocol):
+    """What can move pages about: a `LoadedProgram`."""
+
+    @property
+    def page_bytes(self) -> int: ...
+
+    def copy_page(self, source: int, target: int) -> None: ...
+
+    def read_page(self, page: int) -> bytes: ...
+
+    def write_page(self, page: int, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Tokens that need not be computed, by where they were."""
+
+    device: int = 0
+    restored: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.device + self.restored
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """The pages of one sequence, in order.
+
+    Attributes:
+        root: the key before its first page.
+        pages: where they are.
+        keys: of its first pages, those that are full and known to the index.
+        found: how many of its first tokens were there when it began.
+    """
+
+    root: bytes
+    pages: list[int] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    found: Found = Found()
+
+    @property
+    def room(self) -> int:
+        """Tokens that its pages have room for."""
+        return len(self.pages) * PAGE_TOKENS
+
+
+class PageMemory:
+    """All pages of a program, those of sequences and those kept for the next ones.
+
+    Args:
+        mover: whose pages they are.
+        pages: how many.
+        inexact: whether pages that decode has written may be shared, which is right to the bit
+            only where decode and prefill agree (`keys.decode_agrees`).
+        store: where pages go that have to leave; None for nowhere.
+        moved: hears how many pages were spilled and restored.
+    """
+
+    def __init__(
+        self,
+        mover: PageMover,
+        pages: int,
+        *,
+        inexact: bool,
+        store: PageStore | None = None,
+        moved: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._mover = mover
+        self._pool = PagePool(pages)
+        self._index = PrefixIndex()
+        self._inexact = inexact
+        self._store = store
+        self._moved = moved or (lambda spilled, restored: None)
+
+    def __len__(self) -> int:
+        return len(self._pool)
+
+    @property
+    def free(self) -> int:
+        """Pages that hold nothing."""
+        return self._pool.free
+
+    @property
+    def kept(self) -> int:
+        """Pages that no sequence holds, kept for the next ones."""
+        return sum(self._pool.owners(node.page) == 1 for node in self._index)
+
+    def acquire(
+        self, root: bytes, tokens: Sequence[int], total: int, *, spare: int = 0
+    ) -> Holding | None:
+        """Pages for `total` tokens that begin with `tokens`; None, changing nothing, without room.
+
+        The last of `tokens` is never found: something has to be computed to go on from.
+
+        Args:
+            root: the key before the first page.
+            spare: pages that must be left for others.
+        """
+        holding = Holding(root)
+        adoptable = len(tokens) - 1
+        try:
+            found = self._adopt(holding, tokens, adoptable)
+            needed = pages_for(total) - len(holding.pages)
+            taken = self._take(needed, spare)
+        except BaseException:
+            self._pool.release(holding.pages)
+            raise
+        if taken is None:
+            self._pool.release(holding.pages)
+            return None
+        holding.pages += taken
+        holding.found = found
+        self._index.touch(holding.keys)
+        return holding
+
+    def grow(self, holding: Holding, tokens: int) -> bool:
+        """Make room for this many tokens in all; False, changing nothing, where there is none."""
+        taken = self._take(pages_for(tokens) - len(holding.pages), 0)
+        if taken is None:
+            return False
+        holding.pages += taken
+        return True
+
+    def fork(self, holding: Holding, tokens: int, total: int) -> Holding | None:
+        """Pages for `total` tokens of which the first `tokens` are another sequence's own.
+
+        Full pages are shared, and the last is copied where it is not full. None without room.
+        """
+        full, rest = divmod(tokens, PAGE_TOKENS)
+        shared = holding.pages[:full]
+        self._pool.share(shared)
+        taken = self._take(pages_for(total) - full, 0)
+        if taken is None:
+            self._pool.release(shared)
+            return None
+        forked = Holding(holding.root, shared + taken, holding.keys[:full], Found(tokens))
+        try:
+            if rest:
+                self._mover.copy_page(holding.pages[full], taken[0])
+        except BaseException:
+            self._pool.release(forked.pages)
+            raise
+        return forked
+
+    def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
+        """Let others find the pages that a sequence has filled.
+
+        Args:
+            tokens: the sequence's tokens, of which `written` are in its pages.
+            exact: how many of them, from the first, prefill has written.
+        """
+        for nth in range(len(holding.keys), written // PAGE_TOKENS):
+            start = nth * PAGE_TOKENS
+            content = tuple(tokens[start : start + PAGE_TOKENS])
+            parent = holding.keys[-1] if holding.keys else holding.root
+            key = page_key(parent, content)
+            sound = min(max(exact - start, 0), PAGE_TOKENS)
+            node = self._index.get(key)
+            if node is None:
+                self._add(Node(key, parent, holding.pages[nth], content, sound))
+            elif self._inexact or sound == node.exact == PAGE_TOKENS:
+                # The same bits twice: one page is enough.
+                self._pool.share([node.page])
+                self._pool.release([holding.pages[nth]])
+                holding.pages[nth] = node.page
+            elif sound > node.exact:
+                self._pool.share([holding.pages[nth]])
+                self._pool.release([node.page])
+                node.page, node.exact = holding.pages[nth], sound
+            holding.keys.append(key)
+
+    def retire(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
+        """Take back a sequence's pages and keep what they hold; arguments as for `publish`."""
+        self.publish(holding, tokens, written, exact)
+        keys = list(holding.keys)
+        start = len(keys) * PAGE_TOKENS
+        tail = tuple(tokens[start:written])
+        if tail:
+            parent = keys[-1] if keys else holding.root
+            key = page_key(parent, tail)
+            sound = min(max(exact - start, 0), len(tail))
+            known = self._index.longest(parent, tail, inexact=self._inexact)
+            if self._index.get(key) is None and (known is None or known[1] < len(tail)):
+                self._add(Node(key, parent, holding.pages[len(keys)], tail, sound))
+            keys.append(key)
+        self._index.touch(keys)
+        self.discard(holding)
+
+    def discard(self, holding: Holding) -> None:
+        """Take back a sequence's pages; those it has not published are forgotten."""
+        pages, holding.pages, holding.keys = holding.pages, [], []
+        self._pool.release(pages)
+
+    def keys_of(self, root: bytes, tokens: Sequence[int]) -> tuple[bytes, ...]:
+        """The keys of the full pages on the device that hold the first of these tokens."""
+        keys: list[bytes] = []
+        for start in range(0, len(tokens) - PAGE_TOKENS + 1, PAGE_TOKENS):
+            key = page_key(keys[-1] if keys else root, tokens[start : start + PAGE_TOKENS])
+            if self._index.get(key) is None:
+                break
+            keys.append(key)
+        return tuple(keys)
+
+    def pin(self, keys: Iterable[bytes], by: int = 1) -> None:
+        """Keep the pages with these keys as long as they are pinned; -1 takes a pin away."""
+        for key in keys:
+            node = self._index.get(key)
+            if node is not None:
+                node.pins += by
+
+    def forget(self) -> None:
+        """Drop all that is kept for the next sequences and not pinned, here and elsewhere."""
+        while (node := self._oldest()) is not None:
+            self._drop(node)
+            if self._store is not None:
+                self._store.discard(node.key)
+
+    def flush(self) -> None:
+        """Store all full pages, so that they may outlive the program."""
+        for node in list(self._index):
+            self._spill(node)
+
+    def check(self, holdings: Iterable[Holding]) -> list[str]:
+        """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
+        expected = [0] * len(self._pool)
+        for page in [p for h in holdings for p in h.pages] + [n.page for n in self._index]:
+            expected[page] += 1
+        wrong = [
+            f"Page {page} has {self._pool.owners(page)} owners, not {count}."
+            for page, count in enumerate(expected)
+            if self._pool.owners(page) != count
+        ]
+        return self._pool.check() + self._index.check() + wrong
+
+    def _adopt(self, holding: Holding, tokens: Sequence[int], adoptable: int) -> Found:
+        """Begin a holding with pages that are known to hold the first tokens."""
+        device = restored = 0
+        parent = holding.root
+        for start in range(0, adoptable - PAGE_TOKENS + 1, PAGE_TOKENS):
+            content = tuple(tokens[start : start + PAGE_TOKENS])
+            key = page_key(parent, content)
+            node = self._index.get(key)
+            if node is not None and node.tokens == content and self._sound(node):
+                self._pool.share([node.page])
+                device += PAGE_TOKENS
+            elif node is None and (node := self._restore(key, parent, content)) is not None:
+                self._pool.share([node.page])
+                restored += PAGE_TOKENS
+            else:
+                break
+            holding.pages.append(node.page)
+            holding.keys.append(key)
+            parent = key
+        first = len(holding.pages) * PAGE_TOKENS
+        rest = tokens[first : min(first + PAGE_TOKENS, adoptable)]
+        found = self._index.longest(parent, rest, inexact=self._inexact)
+        if found is not None:
+            node, same = found
+            if self._copy(node, holding):
+                device += same
+        return Found(device, restored)
+
+    def _copy(self, node: Node, holding: Holding) -> bool:
+        """Give a holding a page of its own with what a node's page holds; False without room."""
+        self._pool.share([node.page])
+        try:
+            taken = self._take(1, 0)
+            if taken is not None:
+                holding.pages += taken
+                self._mover.copy_page(node.page, taken[0])
+        finally:
+            self._pool.release([node.page])
+        self._index.touch([node.key])
+        return taken is not None
+
+    def _take(self, count: int, spare: int) -> list[int] | None:
+        """Pages nobody else has, older ones making room; None, where that is not enough."""
+        if count <= 0:
+            return []
+        while self._pool.free < count + spare:
+            node = self._oldest()
+            if node is None:
+                return None
+            self._spill(node)
+            self._drop(node)
+        return self._pool.allocate(count)
+
+    def _oldest(self) -> Node | None:
+        """The page that was used least recently, of those that nobody needs."""
+        for node in self._index:
+            if not node.children and not node.pins and self._pool.owners(node.page) == 1:
+                return node
+        return None
+
+    def _add(self, node: Node) -> None:
+        self._pool.share([node.page])
+        self._index.add(node)
+
+    def _drop(self, node: Node) -> None:
+        self._index.remove(node)
+        self._pool.release([node.page])
+
+    def _sound(self, node: Node) -> bool:
+        return self._inexact or node.exact == PAGE_TOKENS
+
+    def _spill(self, node: Node) -> None:
+        """Store a page, if it is full, may be shared, and is not there already."""
+        if self._store is None or not node.full or not self._sound(node):
+            return
+        if node.key in self._store:
+            return
+        header = np.array([node.exact, *node.tokens], _IDS).tobytes()
+        self._store.put(node.key, header + self._mover.read_page(node.page))
+        self._moved(1, 0)
+
+    def _restore(self, key: bytes, parent: bytes, content: tuple[int, ...]) -> Node | None:
+        """Bring a page back from the store; None where it is not there, or there is no room."""
+        data = None if self._store is None else self._store.get(key)
+        if data is None or len(data) != HEADER_BYTES + self._mover.page_bytes:
+            return None
+        exact, *ids = np.frombuffer(data, _IDS, count=1 + PAGE_TOKENS).tolist()
+        node = Node(key, parent, -1, content, exact)
+        if tuple(ids) != content or exact > PAGE_TOKENS or not self._sound(node):
+            return None
+        taken = self._take(1, 0)
+        if taken is None:
+            return None
+        try:
+            self._mover.write_page(taken[0], data[HEADER_BYTES:])
+        except BaseException:
+            self._pool.release(taken)
+            raise
+        node.page = taken[0]
+        self._index.add(node)
+        self._moved(0, 1)
+        return node
