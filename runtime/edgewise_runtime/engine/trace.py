@@ -22,7 +22,7 @@ from edgewise_runtime.files import write_json
 Event = dict[str, Any]
 
 MOST_ENTRIES = 100_000
-"""About 40 MB as a file, if all are steps."""
+"""About 60 MB as a file, if all are steps."""
 
 _ENGINE = {"pid": 1, "tid": 1}
 
@@ -169,7 +169,8 @@ def _steps(steps: Sequence[StepRecord], clock: _Clock) -> Iterator[Event]:
             "kv pages": {"used": step.pages_used, "total": step.pages_total},
         }
         for name, values in counters.items():
-            yield {"ph": "C", "name": name, **_ENGINE, "ts": end, "args": values}
+            counter = {"ph": "C", "name": name, "cat": "step", **_ENGINE}
+            yield {**counter, "ts": end, "args": values}
 
 
 def _step_name(step: StepRecord) -> str:

@@ -207,7 +207,7 @@ def test_the_file_is_the_format_of_chrome(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
     for event in read["traceEvents"]:
         assert {"ph", "name", "pid", "tid"} <= event.keys()
-        assert event["ph"] == "M" or event["ts"] >= 0
+        assert event["ph"] == "M" or (event["ts"] >= 0 and event["cat"])
     names = {e["name"]: e["args"]["name"] for e in read["traceEvents"] if e["ph"] == "M"}
     assert names == {"process_name": "edgewise", "thread_name": "engine"}
 
