@@ -45,7 +45,7 @@ class _Known:
 class PageFiles:
     """The files ``<producer>/<key>.kv`` of a folder, of `limit` bytes in all.
 
-    Processes that share the folder exceed the limit by at most `1 / RESCAN` of it each. Nothing
+    Processes that share the folder exceed the limit by `1 / RESCAN` of it and a file each. Nothing
     here follows a symbolic link below the folder, and files by other names are left alone.
 
     Raises:
@@ -104,6 +104,7 @@ class PageFiles:
         if self._written * RESCAN > self.limit:
             with suppress(OSError):
                 self.scan()
+            self.make_room(0)
 
     def forget(self, name: str) -> None:
         """A file is gone."""
