@@ -1,4 +1,4 @@
-"""edgewise behind the benchmark's protocol: its generation loop, with everything it does per burst.
+"""edgewise behind the benchmark's protocol: its generation engine, with all it does per step.
 
 python ours.py BUNDLE --threads 2 [--cold]
 """
@@ -6,28 +6,24 @@ python ours.py BUNDLE --threads 2 [--cold]
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices import tvm_library
 from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.engine.engine import MAX_BURST, GenerationEngine
-from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
-from protocol import cold, serve, token_at
+from protocol import cold, serve
+from steps import Steps
 
 CAPACITY = 2304  # tokens of all sequences together
 ROOM = 256  # tokens a sequence may grow by
-WARMUP = (1, 2, 4, 8)  # the engine's bursts grow to MAX_BURST; these come before the measured ones
+WARMUP = (1, 2, 4, 8)  # the engine's bursts grow; these come before the measured ones
 
 
 class Edgewise:
-    """One program and its generation loop."""
+    """One program and its generation engine, a step at a time."""
 
     def __init__(self, path: Path, threads: int) -> None:
         bundle = Bundle.open(path)
@@ -35,41 +31,18 @@ class Edgewise:
         pages = pages_for(CAPACITY)
         program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
         self.program = program.program.id
-        self._vocab = bundle.model.vocab
-        self._engine = GenerationEngine(program, tokenizer, pages=pages, context=CAPACITY)
-        self._running: Iterator[tuple[Sequence, str]] = iter(())
-        self._batch = 0
+        self._steps = Steps(program, tokenizer, pages, CAPACITY)
 
     def prefill(self, tokens: int) -> None:
-        self._run(1, tokens)
-        self._take(1)
+        self._steps.begin(1, tokens, ROOM)
+        self._steps.advance(1)
 
     def prepare(self, batch: int, context: int) -> None:
-        self._run(batch, context - sum(WARMUP))
-        self._take((1 + len(WARMUP)) * batch)
+        self._steps.begin(batch, context - sum(WARMUP), ROOM)
+        self._steps.advance(1 + sum(WARMUP))
 
     def decode(self, steps: int) -> None:
-        self._take(steps // MAX_BURST * self._batch)
-
-    def _run(self, batch: int, prompt: int) -> None:
-        """Begins anew with sequences of ``prompt`` tokens that never end by themselves."""
-        self._running = iter(())  # ends the generator before, which gives its pages back
-        params = SamplingParams(max_tokens=ROOM, temperature=0.0, ignore_eos=True)
-        self._batch = batch
-        self._running = self._engine.run(
-            [
-                self._engine.sequence(
-                    Request(tuple(token_at(i, s, self._vocab) for i in range(prompt)), params)
-                )
-                for s in range(batch)
-            ]
-        )
-
-    def _take(self, pieces: int) -> None:
-        """Runs until ``pieces`` pieces have come: one a prompt, then one a sequence and burst."""
-        taken = sum(1 for _ in islice(self._running, pieces))
-        if taken != pieces:
-            raise SystemExit(f"the engine stopped after {taken} of {pieces} pieces")
+        self._steps.advance(steps)
 
 
 def main() -> None:

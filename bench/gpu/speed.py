@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
 from statistics import median
 from typing import Any
 
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.engine import MAX_BURST, GenerationEngine
-from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.sequence import Request
+from edgewise_runtime.engine.scheduler import MAX_BURST
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from gpu.clock import TimedGpu
 from gpu.kernels import TimedProgram, Work
-from protocol import token_at
+from steps import Steps
 
 PROMPT = 128
 """Tokens in KV when decoding is measured."""
@@ -31,8 +27,8 @@ MOST_TOKENS = 192
 BATCHES = (1, 4)
 BURSTS = (1, MAX_BURST)
 
-UNSEEN = "\0 never \0"
-"""Where a stop string is given the host looks at every token: bursts stay at one."""
+SLACK = MAX_BURST
+"""Tokens that a sequence may be ahead of the one that began last."""
 
 
 @dataclass(frozen=True)
@@ -52,52 +48,27 @@ class Loop:
     """The generation loop of one program, begun anew for every sample."""
 
     def __init__(self, program: LoadedProgram, tokenizer: Tokenizer, pages: int) -> None:
-        self._vocab = program.bundle.model.vocab
-        context = program.bundle.model.context
-        self._engine = GenerationEngine(program, tokenizer, pages=pages, context=context)
+        self._steps = Steps(program, tokenizer, pages, program.bundle.model.context)
 
     def prefill(self, tokens: int) -> float:
         """Seconds from a prompt of ``tokens`` to its first token."""
+        self._steps.begin(1, tokens, 2)
         start = time.perf_counter()
-        with self._run(1, tokens, MAX_BURST, 2) as pieces:
-            next(pieces)
-            return time.perf_counter() - start
+        self._steps.advance(1)
+        return time.perf_counter() - start
 
     def decode(self, batch: int, burst: int, tokens: int) -> float:
         """Seconds of a token for each of ``batch`` sequences, over ``tokens`` of each.
 
         Bursts begin small and grow; what is measured begins at the first of ``burst``.
         """
-        warm = [1 << i for i in range(burst.bit_length() - 1)]
-        bursts = max(1, tokens // burst)
-        with self._run(batch, PROMPT, burst, 1 + sum(warm) + bursts * burst) as pieces:
-            _take(pieces, batch * (1 + len(warm)))
-            start = time.perf_counter()
-            _take(pieces, batch * bursts)
-            return (time.perf_counter() - start) / (bursts * burst)
-
-    @contextmanager
-    def _run(self, batch: int, prompt: int, burst: int, most: int) -> Iterator[Iterator[Any]]:
-        stop = () if burst > 1 else (UNSEEN,)
-        params = SamplingParams(max_tokens=most, temperature=0.0, ignore_eos=True, stop=stop)
-        pieces = self._engine.run(
-            [
-                self._engine.sequence(
-                    Request(tuple(token_at(i, s, self._vocab) for i in range(prompt)), params)
-                )
-                for s in range(batch)
-            ]
-        )
-        try:
-            yield pieces
-        finally:
-            pieces.close()  # type: ignore[attr-defined]
-
-
-def _take(pieces: Iterator[Any], count: int) -> None:
-    taken = sum(1 for _ in islice(pieces, count))
-    if taken != count:
-        raise ValueError(f"the engine stopped after {taken} of {count} pieces")
+        # All of 1, 2, ... up to half of it, and the first token.
+        warm, measured = burst, max(1, tokens // burst) * burst
+        self._steps.begin(batch, PROMPT, warm + measured + SLACK, bursts=burst > 1)
+        self._steps.advance(warm)
+        start = time.perf_counter()
+        self._steps.advance(measured)
+        return (time.perf_counter() - start) / measured
 
 
 def runnable(features: frozenset[str], bundle: Bundle, wanted: Iterable[str] | None) -> list[str]:
