@@ -24,6 +24,11 @@ def bundles_folder() -> Path:
     return cache_folder() / "bundles"
 
 
+def prefixes_folder() -> Path:
+    """Where KV pages of prefixes are kept: ``$XDG_CACHE_HOME/edgewise/prefixes``."""
+    return cache_folder() / "prefixes"
+
+
 def is_bundle(path: Path) -> bool:
     """Whether a folder claims to be a bundle."""
     return (path / "bundle.json").is_file()

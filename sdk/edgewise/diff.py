@@ -18,11 +18,12 @@ import numpy.typing as npt
 from edgewise.devices import device_for_target
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.engine.batch import Batch, plan_for
+from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.memory import pages_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.kv.memory import Holding
 from edgewise_runtime.text import Tokenizer
 
 Floats = npt.NDArray[np.float32]
@@ -151,12 +152,12 @@ def run_program(
     with chosen.load(bundle, program_id, load_symbols=symbols, trust=trust) as program:
         request = Request(tuple(tokens), SamplingParams(max_tokens=1))
         sequence = Sequence(request, Tokenizer.from_folder(bundle.path), (), model.context)
-        sequence.pages = list(range(pages_for(count)))
+        sequence.holding = Holding(b"", list(range(pages_for(count))))
         batch = Batch(program)
-        batch.prefill(sequence, 0, count)
+        batch.prefill([Span(sequence, 0, request.prompt)])
         for operation, live in (("embed", count), ("prefill", count), ("logits", rows)):
             if operation == "logits":
-                batch.logit_rows(count - rows, rows)
+                batch.logit_rows(range(count - rows, count))
             plan = plan_for(program, operation, n=count, b=1, r=rows)
             for step in program.trace(plan):
                 label = f"{operation}/{step.label}"

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
-from weakref import WeakSet
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.cache import Progress, find_bundle
-from edgewise.devices import device_for, load_program
-from edgewise.options import SamplingOptions
-from edgewise.prompts import prompt_ids, token_ids
+from edgewise.cache import Progress
+from edgewise.generation import Generation
+from edgewise.host import Host, Settings, one, single
+from edgewise.options import RequestOptions
+from edgewise.prompts import token_ids
 from edgewise.stream import Stream
-from edgewise.turns import Turns
-from edgewise_runtime.bundle import Bundle, ModelInfo
+from edgewise_runtime.bundle import ModelInfo
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.engine.engine import GenerationEngine
-from edgewise_runtime.engine.sampling import defaults_from, sampling_params
-from edgewise_runtime.engine.sequence import Request
+from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.text import ChatTemplate, Tokenizer
-from edgewise_runtime.text.files import read_object
-from edgewise_runtime.text.template import Message, missing_template
+from edgewise_runtime.text import Tokenizer
+from edgewise_runtime.text.template import Message
 
 
 class Engine:
@@ -37,12 +35,8 @@ class Engine:
             for piece in engine.chat([{"role": "user", "content": "Hello"}], stream=True):
                 print(piece, end="", flush=True)
 
-    Any thread may call it; calls take turns, each one whole. For several prompts at once pass a
-    list, which is decoded together: every answer is the same as if it had been asked for alone.
-
-    Attributes:
-        tokenizer: `encode` and `decode` of the model's tokenizer.
-        context: the most tokens of prompt and answer together.
+    Any thread may call it, as many at a time as you like: all requests run together, and every
+    answer is the same as if it had been asked for alone. `AsyncEngine` is the same for asyncio.
     """
 
     def __init__(
@@ -54,6 +48,8 @@ class Engine:
         threads: int | None = None,
         trust: bool = False,
         context: int | None = None,
+        settings: Settings | None = None,
+        draft: str | Path | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Load a model.
@@ -68,51 +64,102 @@ class Engine:
             threads: threads for kernels on the CPU; None for one per physical core.
             trust: load native code that this user did not compile.
             context: the most tokens of a sequence, to save memory; None for all the bundle allows.
+            settings: how requests share the device, and where prefixes are kept.
+            draft: short for ``Settings(draft=...)``.
             progress: told the phase, and how much of how much of it is done.
 
         Raises:
             EdgewiseError: whatever is wrong, with a code and what to do about it.
         """
-        opened = Bundle.open(find_bundle(Path(bundle), progress=progress), progress=progress)
-        self.context = _context(opened.model, context)
-        self.tokenizer = Tokenizer.from_folder(opened.path)
-        self._bundle = opened
-        self._template = ChatTemplate.from_folder(opened.path, self.tokenizer.special_tokens)
-        self._defaults = defaults_from(read_object(opened.path / "generation_config.json"))
-        chosen = device_for(opened, device, program, threads=threads)
-        self._device = chosen.name
-        self._program, pages = load_program(
-            opened, chosen, program, context=self.context, trust=trust, progress=progress
+        self._host = Host(
+            bundle,
+            device=device,
+            program=program,
+            threads=threads,
+            trust=trust,
+            context=context,
+            settings=_with_draft(settings, draft),
+            progress=progress,
         )
-        self._core = GenerationEngine(
-            self._program, self.tokenizer, pages=pages, context=self.context
-        )
-        self._turns = Turns()
-        self._streams = WeakSet[Stream]()
+        # An engine that is dropped, or open when Python ends, ends its thread.
+        self._closing = finalize(self, self._host.close)
 
     @property
     def name(self) -> str:
         """The bundle's name."""
-        return self._bundle.name
+        return self._host.bundle.name
 
     @property
     def model(self) -> ModelInfo:
         """The model's shape and bounds."""
-        return self._bundle.model
+        return self._host.bundle.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """`encode` and `decode` of the model's tokenizer."""
+        return self._host.tokenizer
+
+    @property
+    def context(self) -> int:
+        """The most tokens of prompt and answer together."""
+        return self._host.context
 
     @property
     def program(self) -> str:
         """Id of the program that runs, such as ``cpu-w4a8-avx512vnni``."""
-        return self._program.program.id
+        return self._host.program.program.id
 
     @property
     def device(self) -> str:
         """What it runs on, for people."""
-        return self._device
+        return self._host.device
 
     def memory(self) -> dict[str, int]:
         """Bytes in use by role: ``param``, ``state``, ``input``, ``output``, ``scratch``."""
-        return self._program.memory()
+        return self._host.program.memory()
+
+    def metrics(self) -> dict[str, Any]:
+        """Counters, gauges and histograms at this moment, see `engine.metrics.FAMILIES`."""
+        return self._host.metrics.snapshot()
+
+    @contextmanager
+    def trace(self, path: str | Path) -> Iterator[Trace]:
+        """Record the engine's steps in a block, and write them for https://ui.perfetto.dev.
+
+        Raises StorageError where the file cannot be written.
+        """
+        recorded = self._host.metrics.trace = Trace()
+        try:
+            yield recorded
+        finally:
+            self._host.metrics.trace = None
+            recorded.write(Path(path))
+
+    def submit(self, prompt: str | list[int], **options: Unpack[RequestOptions]) -> Generation:
+        """Ask for the continuation of one prompt, and do not wait for it.
+
+        Args:
+            prompt: as for `generate`.
+            options: see `RequestOptions` and `SamplingOptions`; ``n`` for several choices.
+
+        Raises:
+            InputError: as `generate` does.
+            EngineError: ``engine.busy`` where too many wait, ``engine.closed``.
+        """
+        prompts, _ = self._host.prompts(prompt)
+        return Generation(self._host.loop, self._host.choices(one(prompts), options))
+
+    def submit_chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Generation:
+        """Ask for the answer to a conversation, and do not wait for it; as `chat` and `submit`."""
+        choices = self._host.chat_choices(messages, tools, variables, options)
+        return Generation(self._host.loop, choices)
 
     @overload
     def generate(
@@ -120,7 +167,7 @@ class Engine:
         prompt: str | list[int],
         *,
         stream: Literal[False] = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> Completion: ...
 
     @overload
@@ -129,7 +176,7 @@ class Engine:
         prompt: str | list[int],
         *,
         stream: Literal[True],
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> Stream: ...
 
     @overload
@@ -138,7 +185,7 @@ class Engine:
         prompt: list[str] | list[list[int]],
         *,
         stream: Literal[False] = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> list[Completion]: ...
 
     def generate(
@@ -146,21 +193,35 @@ class Engine:
         prompt: str | list[int] | list[str] | list[list[int]],
         *,
         stream: bool = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> Completion | Stream | list[Completion]:
         """Continue a prompt.
 
         Args:
             prompt: text, which gets the tokenizer's special tokens (a beginning token, say);
-                or token ids as they are; or a list of either.
+                or token ids as they are; or a list of either, which run together.
             stream: return an iterator of text instead; for one prompt.
-            sampling: see `SamplingOptions`.
+            options: see `RequestOptions` and `SamplingOptions`.
 
         Raises:
             InputError: a prompt that is empty or too long, a parameter out of range.
+            EngineError: ``engine.busy``, ``engine.context``, ``engine.closed``.
         """
-        prompts, single = prompt_ids(prompt, self.tokenizer)
-        return self._start(prompts, stream=stream, single=single, sampling=sampling)
+        prompts, alone = self._host.prompts(prompt)
+        if stream:
+            choices = single(self._host.choices(one(prompts), options))
+            return Stream(Generation(self._host.loop, choices))
+        asked = [single(self._host.choices(item, options)) for item in prompts]
+        completions = self._together(asked)
+        return completions[0] if alone else completions
+
+    def choices(
+        self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
+    ) -> list[Completion]:
+        """Continue a prompt in n ways; they share its KV pages. Raises as `generate` does."""
+        prompts, _ = self._host.prompts(prompt)
+        asked = self._host.choices(one(prompts), {**options, "n": n})
+        return Generation(self._host.loop, asked).results()
 
     @overload
     def chat(
@@ -170,7 +231,7 @@ class Engine:
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: Literal[False] = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> Completion: ...
 
     @overload
@@ -181,7 +242,7 @@ class Engine:
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: Literal[True],
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[RequestOptions],
     ) -> Stream: ...
 
     def chat(
@@ -191,8 +252,8 @@ class Engine:
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: bool = False,
-        **sampling: Unpack[SamplingOptions],
-    ) -> Completion | Stream | list[Completion]:
+        **options: Unpack[RequestOptions],
+    ) -> Completion | Stream:
         """Answer a conversation, by the model's own chat template.
 
         Args:
@@ -200,15 +261,16 @@ class Engine:
             tools: JSON schemas of functions, for templates that show them.
             variables: what else the template reads, such as ``{"enable_thinking": False}``.
             stream: return an iterator of text instead.
-            sampling: see `SamplingOptions`.
+            options: see `RequestOptions` and `SamplingOptions`.
 
         Raises:
             InputError: messages the template refuses, a conversation that is too long, a
                 parameter out of range, a model without a chat template.
+            EngineError: as `generate` does.
         """
-        text = self.render(messages, tools=tools, variables=variables)
-        prompt = tuple(self.tokenizer.encode(text, add_special_tokens=False))
-        return self._start([prompt], stream=stream, single=True, sampling=sampling)
+        choices = single(self._host.chat_choices(messages, tools, variables, options))
+        generation = Generation(self._host.loop, choices)
+        return Stream(generation) if stream else generation.result()
 
     def render(
         self,
@@ -218,25 +280,44 @@ class Engine:
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the prompt text that `chat` makes of a conversation."""
-        if self._template is None:
-            raise missing_template(self.name)
-        return self._template.render(messages, tools=tools, **(variables or {}))
+        return self._host.render(messages, tools=tools, variables=variables)
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return the logits after each token: float32 [len(tokens), vocab].
 
         Raises:
             InputError: no tokens, too many, or what is no id of the vocabulary.
+            EngineError: ``engine.memory`` where running requests hold the KV pages.
         """
-        with self._turns.take():
-            return self._core.score(token_ids(tokens))
+        ids = token_ids(tokens)
+        return self._host.loop.call(lambda: self._host.loop.engine.score(ids))
+
+    def pin(self, prompt: str | list[int]) -> int:
+        """Compute a prefix and keep its KV pages on the device until `unpin`.
+
+        Returns:
+            How many tokens of it are kept: whole pages of 16.
+
+        Raises:
+            InputError: as `generate` does.
+        """
+        ids, engine = one(self._host.prompts(prompt)[0]), self._host.loop.engine
+        Generation(self._host.loop, [engine.pin(ids)]).result()
+        return self._host.loop.call(lambda: engine.pinned(ids))
+
+    def unpin(self, prompt: str | list[int]) -> None:
+        """Let a pinned prefix go when its room is needed."""
+        ids = one(self._host.prompts(prompt)[0])
+        self._host.loop.call(lambda: self._host.loop.engine.unpin(ids))
+
+    def forget(self) -> None:
+        """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
+        self._host.loop.call(self._host.loop.engine.forget)
 
     def close(self) -> None:
-        """Cancel an open stream and release the memory. Closing twice is fine."""
-        for stream in list(self._streams):
-            stream.close()
-        with self._turns.take():
-            self._program.close()
+        """Cancel what is running and release the memory. Closing twice is fine."""
+        self._closing.detach()
+        self._host.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -252,47 +333,23 @@ class Engine:
     def __repr__(self) -> str:
         return f"<Engine {self.name} {self.program} context={self.context}>"
 
-    def _start(
-        self,
-        prompts: list[tuple[int, ...]],
-        *,
-        stream: bool,
-        single: bool,
-        sampling: Mapping[str, Any],
-    ) -> Completion | Stream | list[Completion]:
-        params = sampling_params(self._defaults, **sampling)
-        sequences = [self._core.sequence(Request(prompt, params)) for prompt in prompts]
-        if not stream:
-            with self._turns.take():
-                for _ in self._core.run(sequences):
-                    pass
-            completions = [sequence.completion() for sequence in sequences]
-            return completions[0] if single else completions
-        if not single:
-            raise InputError(
-                f"A stream has one prompt, not a list of {len(prompts)}.",
-                remedy="Call generate once for each, or leave out stream.",
-                code="input.stream",
-            )
-        started = Stream(sequences[0], self._pieces(sequences[0]))
-        self._streams.add(started)
-        return started
-
-    def _pieces(self, sequence: Any) -> Generator[str]:
-        with self._turns.take():
-            for _, text in self._core.run([sequence]):
-                if text:
-                    yield text
-                    self._turns.adopt()
+    def _together(self, asked: list[list[Any]]) -> list[Completion]:
+        """Run requests side by side; where one fails, or Ctrl-C is pressed, all end."""
+        running: list[Generation] = []
+        try:
+            for choices in asked:
+                running.append(Generation(self._host.loop, choices))
+            return [generation.result() for generation in running]
+        except BaseException:
+            for generation in running:
+                generation.cancel()
+            raise
 
 
-def _context(model: ModelInfo, asked: int | None) -> int:
-    if asked is None:
-        return model.context
-    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 < asked <= model.context:
-        raise InputError(
-            f"context is {asked!r}; this bundle allows 2 to {model.context}.",
-            remedy="Compile the model with a larger --context for more.",
-            code="input.context",
-        )
-    return asked
+def _with_draft(settings: Settings | None, draft: str | Path | None) -> Settings:
+    settings = settings or Settings()
+    if draft is None:
+        return settings
+    if settings.draft is not None:
+        raise InputError("draft is given twice.", code="input.option")
+    return Settings(**{**vars(settings), "draft": draft})

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from types import TracebackType
 
+from edgewise.generation import Generation
 from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.errors import InputError
 
 
 class Stream(Iterator[str]):
     """Iterates over pieces of text; none is empty, and none ends inside a character.
 
-    Its engine is busy until the stream has ended, been closed or been dropped. Use it in a
-    ``with`` block, or close it, to cancel a generation before its end; any thread may close it.
+    It is being generated whether it is read or not. Use it in a ``with`` block, or close it, to
+    cancel a generation before its end; any thread may close it. Dropping it cancels it, too.
     """
 
-    def __init__(self, sequence: Sequence, pieces: Generator[str]) -> None:
-        self._sequence = sequence
-        self._pieces = pieces
-        self._ended = False
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
 
     def __next__(self) -> str:
-        try:
-            return next(self._pieces)
-        except BaseException:
-            self._ended = True
-            raise
+        for piece in self._generation:
+            if piece.text:
+                return piece.text
+        raise StopIteration
 
     def close(self) -> None:
         """Stop generating. What has come so far is the completion; closing twice is fine."""
-        self._sequence.cancel()
-        # While another thread is inside the generator it cannot be closed: that thread ends it
-        # after the tokens in the making, because the sequence is cancelled.
-        with suppress(ValueError):
-            self._pieces.close()
-        self._ended = True
+        self._generation.close()
 
     @property
     def completion(self) -> Completion:
@@ -45,13 +35,7 @@ class Stream(Iterator[str]):
 
         Raises InputError ``input.stream`` before that.
         """
-        if not self._ended:
-            raise InputError(
-                "The completion is not known before the stream has ended.",
-                remedy="Read the stream to its end, or close it.",
-                code="input.stream",
-            )
-        return self._sequence.completion()
+        return self._generation.completions()[0]
 
     def __enter__(self) -> Stream:
         return self

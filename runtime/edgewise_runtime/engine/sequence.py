@@ -49,11 +49,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a step added to a sequence: text that is certain, perhaps none, and its tokens."""
+    """What a step added to a sequence.
+
+    Attributes:
+        text: what is certain now, perhaps nothing: no part of a character or of a stop string.
+        token_ids: the tokens that came, whose text may still be to come.
+        logprobs: of each token, where they were asked for.
+        index: which choice of its request it belongs to.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
+    index: int = 0
 
 
 class Sequence:
@@ -183,7 +191,7 @@ class Sequence:
         said = tuple(logprobs)[: len(taken)]
         self.logprobs += said
         self._pieces.append(text)
-        piece = Piece(text, tuple(taken), said)
+        piece = Piece(text, tuple(taken), said, self.index)
         self.on_piece(piece)
         return piece
 
@@ -195,7 +203,7 @@ class Sequence:
             text = self._flush()
             if text:
                 self._pieces.append(text)
-                self.on_piece(Piece(text, ()))
+                self.on_piece(Piece(text, (), index=self.index))
 
     def fail(self, error: EdgewiseError) -> None:
         """End an unfinished sequence with an error."""
