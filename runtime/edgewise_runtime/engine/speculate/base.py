@@ -16,7 +16,8 @@ class DraftView:
     Attributes:
         key: identifies the sequence until `Drafter.forget`; never used again after that.
         tokens: ids of the prompt, then of what has been generated. Under one key it only grows,
-            so it may be a list that the engine goes on appending to.
+            so it may be a list that the engine goes on appending to; `Drafter.forget` comes
+            before any other change.
         prompt_len: how many of them are the prompt.
         params: how its tokens are drawn.
         seed: of its random numbers, 64 bits.

@@ -72,9 +72,10 @@ class _Index:
     def update(self, tokens: Sequence[int]) -> None:
         """Take in the tokens that are new since the last time."""
         end = len(tokens)
-        if end - self._seen > self._window:
+        if not 0 <= end - self._seen <= self._window:
+            # A leap past everything that is kept; or another text, though it should not be one.
             self._followed.clear()
-            self._seen = end - self._window
+            self._seen = max(0, end - self._window)
         for gram, at in self._grams(tokens, self._seen, end):
             self._followed[gram] = at
         for gram, at in self._grams(tokens, self._seen - self._window, end - self._window):

@@ -39,18 +39,25 @@ WAYS: list[dict[str, Any]] = [
     {"temperature": 1.2, "presence_penalty": 1.5, "logit_bias": {7: 6.0, 11: -100.0}},
 ]
 """Ways to draw a token: every rule there is."""
+STRICT: list[dict[str, Any]] = [
+    {"temperature": 0, "presence_penalty": 100.0},
+    {"temperature": 0, "repetition_penalty": 100.0},
+]
+"""Ways that never draw a token twice."""
 
 
 class Recorder:
-    """A loaded program that also remembers the rows of every step written."""
+    """A loaded program that also remembers every step: its rows and the reach of its KV."""
 
     def __init__(self, program: LoadedProgram) -> None:
         self._program = program
         self.rows: list[int] = []
+        self.reaches: list[int] = []
 
     def write(self, buffer: str, array: Any, offset_elems: int = 0) -> None:
         if buffer == "step":
             self.rows.append(int(array[0]))
+            self.reaches.append(int(array[3]))
         self._program.write(buffer, array, offset_elems)
 
     def __getattr__(self, name: str) -> Any:
@@ -149,6 +156,7 @@ def test_accepted_tokens_are_not_computed_again(engine: Engine, make: Make) -> N
     program.rows.clear()
     drafter.propose(view(text[:206], temperature=0), 4)
     assert program.rows == [1]
+    assert program.reaches == [128, 199, 203, 204, 208, 209]
 
 
 def test_only_the_tokens_decided_otherwise_are_rolled_back(make: Make) -> None:
@@ -183,11 +191,12 @@ def test_a_burst_is_the_longest_draft(make: Make) -> None:
 
 
 def test_drafting_together_is_drafting_alone(make: Make) -> None:
-    """Twelve sequences: more than the program's batch."""
+    """Twelve sequences: more than the program's batch. Penalties have much to look at."""
     drafter, _ = make(pages=80)
+    params = [sampling_params(ignore_eos=True, **way) for way in (*WAYS, *STRICT)]
     wanted = [
-        (view([first, *PROMPT[: 5 + first]], key=first, **WAYS[first % len(WAYS)]), first % 5)
-        for first in range(12)
+        (DraftView(key, [*range(key, 40, 2)], 5, params[key % len(params)], SEED), key % 7)
+        for key in range(12)
     ]
     together = drafter.propose_all(wanted)
     assert [len(draft) for draft in together] == [k for _, k in wanted]
@@ -217,15 +226,16 @@ def test_without_pages_there_is_no_draft_until_there_are(make: Make) -> None:
 
 
 def test_pages_of_a_sequence_long_idle_go_to_others(make: Make) -> None:
-    drafter, program = make(pages=3)
-    first = drafter.propose(view(PROMPT, key=1, temperature=0), 4)
-    tries = [drafter.propose(view(PROMPT, key=2, temperature=0), 4) for _ in range(PATIENCE + 2)]
-    assert tries[: PATIENCE - 1] == [()] * (PATIENCE - 1)
-    assert tries[-1] == first
-    for _ in range(PATIENCE + 2):
-        again = drafter.propose(view(PROMPT, key=1, temperature=0), 4)
+    """What was in them is computed again when its turn comes."""
+    drafter, _ = make(pages=3)
+    one, other = view(PROMPT, key=1, temperature=0), view(PROMPT[::-1], key=2, temperature=0)
+    first = drafter.propose(one, 4)
+    tries = [drafter.propose(other, 4) for _ in range(PATIENCE + 1)]
+    assert tries[:PATIENCE] == [()] * PATIENCE
+    assert tries[PATIENCE] == make()[0].propose(other, 4)
+    for _ in range(PATIENCE + 1):
+        again = drafter.propose(one, 4)
     assert again == first
-    assert max(program.rows) == len(PROMPT) - 1
 
 
 def test_closing_closes_the_program(make: Make) -> None:
@@ -245,7 +255,7 @@ def test_a_pool_without_pages_is_refused(target: Bundle, make: Make) -> None:
     assert refused.value.code == "input.pages"
 
 
-class Drafting(RuleBasedStateMachine):
+class Drafted(RuleBasedStateMachine):
     """Sequences that accept some of a draft and decide the rest otherwise, in any order, beside a
     drafter that begins anew each time. A tight pool may leave a sequence without a draft."""
 
@@ -299,7 +309,7 @@ class Drafting(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("pages", [PAGES, 9])
 def test_what_was_rolled_back_leaves_no_trace(make: Make, smaller: Bundle, pages: int) -> None:
-    class Here(Drafting):
+    class Here(Drafted):
         drafter, _ = make(smaller, pages)
         fresh, _ = make(smaller)
 

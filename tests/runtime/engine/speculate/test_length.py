@@ -63,6 +63,23 @@ def test_an_attempt_that_is_right_brings_drafts_back() -> None:
     assert seen[-1] == 7
 
 
+def test_pauses_begin_short_again_after_a_success() -> None:
+    chosen = AdaptiveLength()
+    lengths(chosen, right=0, steps=300)
+    lengths(chosen, right=7, steps=100)
+    seen = lengths(chosen, right=0, steps=60)
+    off = seen.index(0)
+    assert seen[off : off + 5] == [0, 0, 0, 0, 1]
+
+
+def test_tokens_after_the_first_wrong_one_say_nothing() -> None:
+    """Of two right ones and a wrong one two thirds are right, however long the draft."""
+    chosen = AdaptiveLength()
+    for proposed in range(3, 100):
+        chosen.observe(proposed, 2)
+    assert chosen.acceptance == pytest.approx(2 / 3, rel=1e-3)
+
+
 def test_a_step_without_a_guess_changes_nothing() -> None:
     chosen = AdaptiveLength()
     before = (chosen.next(), chosen.acceptance)

@@ -90,6 +90,13 @@ def test_a_forgotten_key_begins_anew(drop: Callable[[PromptLookup], Any]) -> Non
     assert lookup.propose(view([7, 8, 1, 7]), 1) == (8,)
 
 
+def test_a_text_that_got_shorter_is_taken_for_another() -> None:
+    lookup = PromptLookup()
+    lookup.propose(view([1, 2, 3, 4, 5, 6, 1, 2]), 1)
+    assert lookup.propose(view([6, 7, 1]), 1) == ()
+    assert lookup.propose(view([6, 7, 1, 6]), 1) == (7,)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"ngram_min": 0}, {"ngram_min": 5}, {"ngram_max": 0}, {"window": 0}],
