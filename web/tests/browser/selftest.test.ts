@@ -64,6 +64,8 @@ describe.each(CASES)(
       const kernels = floats.flatMap((program) => program.kernels);
       const referenced = kernels.filter(({ against }) => against === "reference");
       expect(referenced.length).toBeGreaterThan(0.7 * kernels.length);
+      const names = referenced.map(({ kernel }) => kernel.split("_", 1)[0]);
+      expect(names).toEqual(expect.arrayContaining(["draw", "record", "logprobs"]));
     });
 
     it("times every kernel", () => {
