@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 from statistics import mean, median, quantiles
 
@@ -40,6 +40,11 @@ class Stream:
     @property
     def tokens(self) -> int:
         return sum(arrival.tokens for arrival in self.arrivals)
+
+    def reached(self, tokens: int) -> float:
+        """When the first `tokens` tokens had come."""
+        counts = accumulate(arrival.tokens for arrival in self.arrivals)
+        return next(a.at for a, n in zip(self.arrivals, counts, strict=True) if n >= tokens)
 
 
 def whole(streams: Sequence[Stream]) -> Answer:

@@ -34,6 +34,11 @@ def test_decoding_counts_from_when_the_last_client_has_its_first_token() -> None
     assert figures["itl_s"] == 1.0
 
 
+def test_a_stream_has_reached_a_number_of_tokens_with_the_piece_that_holds_the_last() -> None:
+    burst = stream(0.0, (1.0, 1), (2.0, 4), (3.0, 1))
+    assert [burst.reached(n) for n in (1, 2, 5, 6)] == [1.0, 2.0, 2.0, 3.0]
+
+
 def test_the_tokens_of_a_burst_share_the_time_since_the_one_before() -> None:
     burst = stream(0.0, (1.0, 1), (2.0, 4), (3.0, 1))
     assert gaps([burst], 0.0, 9.0) == [0.25] * 4 + [1.0]
