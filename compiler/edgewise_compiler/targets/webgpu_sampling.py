@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from edgewise_compiler.kernels.sampling.gpu_logprobs import gpu_logprobs, gpu_tops, tops_shape
+from edgewise_compiler.kernels.sampling.gpu_logprobs import gpu_logprobs
 from edgewise_compiler.kernels.sampling.gpu_sample import gpu_sample_scratch, gpu_sampling
+from edgewise_compiler.kernels.sampling.gpu_tops import gpu_tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
 from edgewise_compiler.targets.lowering import LOGPROBS, Lowering, mul, read, to
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.sampling.gpu_logprobs import gpu_logprobs, gpu_tops, tops_shape
+from edgewise_compiler.kernels.sampling.gpu_logprobs import gpu_logprobs
+from edgewise_compiler.kernels.sampling.gpu_tops import gpu_tops, tops_shape
 from edgewise_compiler.kernels.sampling.logprobs import COLUMNS, TOP
 from tests import gpu
 from tests.compiler.kernels.conftest import Array
