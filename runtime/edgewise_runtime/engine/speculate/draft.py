@@ -152,6 +152,8 @@ class _Kept:
 
     def valid(self, tokens: Sequence[int]) -> int:
         """How many tokens need not be computed again: never the last, whose row draws."""
+        if len(tokens) < self.committed:
+            return 0  # another text, though it should not be one
         same = 0
         followed = tokens[self.committed : self.committed + len(self.drafted)]
         while same < len(followed) and followed[same] == self.drafted[same]:

@@ -168,6 +168,13 @@ def test_only_the_tokens_decided_otherwise_are_rolled_back(make: Make) -> None:
     assert program.rows == [3, 1]
 
 
+def test_a_text_that_got_shorter_is_taken_for_another(make: Make) -> None:
+    drafter, _ = make()
+    drafter.propose(view(PROMPT, temperature=0), 6)
+    shorter = view(PROMPT[:2:-1], temperature=0)
+    assert drafter.propose(shorter, 6) == make()[0].propose(shorter, 6)
+
+
 @pytest.mark.parametrize("k", [0, -3])
 def test_a_draft_of_no_tokens_runs_nothing(make: Make, k: int) -> None:
     drafter, program = make()
