@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import OrderedDict
 from pathlib import Path
@@ -14,7 +15,8 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.page_disk import HEADER
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
 
-PAGE = 64
+PAGE = 512
+FILE = HEADER.size + PAGE
 KEYS = st.integers(0, 11)
 VALUES = st.integers(0, 2)
 
@@ -88,7 +90,7 @@ class TieredMachine(RuleBasedStateMachine):
         self.store = self.open()
 
     def open(self) -> Tiered:
-        limit = self.DISK * (PAGE + HEADER.size)
+        limit = self.DISK * FILE
         disk = DiskStore(Path(self.place.name) / "pages", limit, "me", PAGE)
         return Tiered(MemoryStore(self.MEMORY * PAGE), disk)
 
@@ -156,7 +158,7 @@ TestTieredSmallDisk = SmallDiskMachine.TestCase
 
 
 def tiered(folder: Path, memory: int, disk: int) -> Tiered:
-    limit = disk * (PAGE + HEADER.size)
+    limit = disk * FILE
     return Tiered(MemoryStore(memory * PAGE), DiskStore(folder / "pages", limit, "me", PAGE))
 
 
@@ -169,7 +171,7 @@ def test_pages_fall_from_memory_to_disk_and_come_back(tmp_path: Path) -> None:
     assert (key(1) in store.memory, key(1) in store.disk) == (False, True)
     assert store.get(key(1)) == page(1)
     assert (key(1) in store.memory, key(2) in store.disk) == (True, True)
-    assert store.limit == PAGE + 2 * (PAGE + HEADER.size)
+    assert store.limit == PAGE + 2 * FILE
     assert store.bytes_used == store.limit
 
 
@@ -208,6 +210,25 @@ def test_prefixes_survive_a_restart(tmp_path: Path) -> None:
     store.close()
     again = tiered(tmp_path, 8, 8)
     assert [again.get(key(number)) for number in range(6)] == [*map(page, range(5)), None]
+
+
+def test_closing_writes_no_more_than_the_disk_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    replace = os.replace
+
+    def counting(source: Path, target: Path) -> None:
+        written.append(target.stem)
+        replace(source, target)
+
+    store = tiered(tmp_path, 8, 2)
+    for number in range(8):
+        store.put(key(number), page(number))
+    monkeypatch.setattr(os, "replace", counting)
+    store.close()
+    # As many as fit without their headers.
+    assert written == [key(number).hex() for number in range(8 - 2 * FILE // PAGE, 8)]
 
 
 def test_a_closed_store_has_no_pages_and_keeps_none(tmp_path: Path) -> None:
