@@ -100,6 +100,13 @@ def test_programs_with_codes_and_with_floats_share_a_bundle(
     assert group.scales == ()
 
 
+def test_every_program_can_have_pages_of_codes(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), max_batch=2, kv="int8")
+    assert programs(out)[:-1] == [f"{name}-kv8" for name in WEBGPU]
+    assert {p.state_dtype for p in Bundle.open(out).manifest.programs} == {"int8"}
+
+
 def test_unknown_pages_are_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
     with pytest.raises(EdgewiseError, match="fp8") as caught:
         compile_model(checkpoints(CASE), tmp_path / "bundle", kv="fp8")

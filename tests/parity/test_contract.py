@@ -53,6 +53,8 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("q8", "webgpu-f16-subgroups", SOME_CUTS),
     Which("f16", "webgpu-f16", SOME_CUTS),
     Which("q4", "webgpu-a8-subgroups", SOME_CUTS),
+    Which("q4", "webgpu-f16-subgroups", SOME_CUTS, "int8"),
+    Which("q4", "webgpu-f32-serial", SOME_CUTS, "int8"),
 ]
 
 
@@ -163,6 +165,7 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
         *((quant, path, "auto") for quant in INTEGER for path in PATHS),
         *(("q4", path, "int8") for path in PATHS),
         ("q4", "webgpu-f32-serial", "auto"),
+        ("q4", "webgpu-f32-serial", "int8"),
     ],
 )
 def test_decode_gives_the_logits_that_prefill_gives(

@@ -13,19 +13,23 @@ COMPILERS = {"tint": tint, "naga": naga}
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
 Compiler = Callable[[list[Source]], dict[str, list[str]]]
 
-# Between them: both families, biases, norms of heads, odd head sizes, every scheme.
+# Between them: both families, biases, norms of heads, odd head sizes, every scheme, all pages.
 BUNDLES = [
-    ("llama-gqa4-bias-llama3", "q4"),
-    ("llama-d80-yarn", "q8"),
-    ("qwen3-gqa4-d96-bias", "f16"),
-    ("qwen3-gqa2-tied", "f32"),
-    ("qwen3-gqa2-tied", "q4"),
+    ("llama-gqa4-bias-llama3", "q4", "auto"),
+    ("llama-d80-yarn", "q8", "auto"),
+    ("qwen3-gqa4-d96-bias", "f16", "auto"),
+    ("qwen3-gqa2-tied", "f32", "auto"),
+    ("qwen3-gqa2-tied", "q4", "auto"),
+    ("llama-d80-yarn", "q8", "int8"),
+    ("qwen3-gqa2-tied", "q4", "int8"),
 ]
 
 
 @pytest.fixture(scope="session")
 def shaders(bundles: BundleFactory) -> list[Source]:
-    return shaders_of(bundles(case, quant, targets=("webgpu",)) for case, quant in BUNDLES)
+    return shaders_of(
+        bundles(case, quant, targets=("webgpu",), kv=kv) for case, quant, kv in BUNDLES
+    )
 
 
 @each_compiler

@@ -17,6 +17,7 @@ from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, p
 from edgewise_compiler.targets.cpu import ARITHMETICS, CpuLowering, plans
 from edgewise_compiler.targets.cpu_codegen import build_library
 from edgewise_compiler.targets.cpu_isa import Isa
+from edgewise_compiler.targets.lowering import KV8_SUFFIX
 from edgewise_runtime import trust
 from edgewise_runtime.bundle import Entry, Needs, Program
 from edgewise_runtime.errors import CompileError
@@ -55,7 +56,8 @@ def make_cpu(job: Job) -> Made:
 
 
 def _program_id(low: CpuLowering) -> str:
-    return f"cpu-{low.arithmetic.name}-{low.isa}{low.kv_suffix}"
+    suffix = KV8_SUFFIX if low.kv_dtype == "int8" else ""
+    return f"cpu-{low.arithmetic.name}-{low.isa}{suffix}"
 
 
 def build_program(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:

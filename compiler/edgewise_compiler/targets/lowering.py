@@ -18,6 +18,7 @@ RING = 64  # tokens a burst can leave in the ring, at most
 STOP_TOKENS = 16
 MAX_BIASES = 320
 LOGPROBS = 21  # tokens whose log-probability is told: the sampled one and the 20 likeliest
+KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
 GROUP = 32  # columns of a weight that share one scale
 
 
@@ -99,11 +100,6 @@ class Lowering:
             return (self.kv(layer),)
         shape = ("pages", self.config.kv_heads, PAGE)
         return self.kv(layer), Tensor(f"kv_scale.{layer}", "state", "uint32", shape)
-
-    @property
-    def kv_suffix(self) -> str:
-        """What the ids of programs with int8 pages end in."""
-        return "-kv8" if self.kv_dtype == "int8" else ""
 
     def row_bound(self, value: Value) -> int:
         """The most rows ``value`` can have."""

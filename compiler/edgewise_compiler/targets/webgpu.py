@@ -25,6 +25,7 @@ from edgewise_compiler.kernels.matmul.gpu_serial import gpu_serial
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.lowering import (
     GROUP,
+    KV8_SUFFIX,
     Lowering,
     add,
     attention_cost,
@@ -48,7 +49,8 @@ class Variant:
 
     ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
     that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
-    linear or of attention waits for another, for adapters to which barriers are dear.
+    linear or of attention waits for another, for adapters to which barriers are dear; ``codes``
+    that pages hold int8 codes instead.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Variant:
     subgroups: bool
     int8: bool = False
     serial: bool = False
+    codes: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -76,6 +79,8 @@ class Variant:
     @property
     def kv_dtype(self) -> str:
         """What pages hold."""
+        if self.codes:
+            return "int8"
         return "float16" if self.half else "float32"
 
 
@@ -95,9 +100,12 @@ INT8_VARIANTS = (
 """Programs for integer weights that round a prompt's activations to int8; only on request."""
 
 
-def variants_for(scheme: str) -> tuple[Variant, ...]:
-    """The programs made for a weight scheme."""
-    return VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
+def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
+    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
+    variants = VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
+    if kv == "auto":
+        return variants
+    return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
 
 
 @dataclass(frozen=True)
@@ -278,18 +286,18 @@ def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:
     launch = gpu_rope_append(
         *low.heads_shape,
         low.bounds.context,
-        variant.kv_dtype,
+        low.kv_dtype,
         cfg.rms_eps,
         qk_norm=bool(node.params),
         subgroups=variant.subgroups,
     )
-    names = ("positions", "row_seq", "table")
+    names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
     norms = (low.params[f"layers.{node.attrs['layer']}.qk_norm.weight"],) if node.params else ()
     arguments = (
         *to("readwrite", qkv),
         *read(low.params["rope"], *(low.step_tensor(name) for name in names), *norms),
         # Written only, but for the launches of other rows it is state.
-        *to("readwrite", low.kv(node.attrs["layer"])),
+        *to("readwrite", *low.kv_buffers(node.attrs["layer"])),
         *read(low.step_tensor("step")),
     )
     width = node.inputs[0].width
@@ -298,15 +306,15 @@ def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:
 
 def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
     cfg, bounds, variant = low.config, low.bounds, low.variant
-    shape = (*low.heads_shape, bounds.context, variant.kv_dtype, cfg.sm_scale)
+    shape = (*low.heads_shape, bounds.context, low.kv_dtype, cfg.sm_scale)
     qkv, out = low.value(node.inputs[0]), low.value(node.output)
     table, step = low.step_tensor("table"), low.step_tensor("step")
-    kv = low.kv(node.attrs["layer"])
+    kv = low.kv_buffers(node.attrs["layer"])
     moved, flops = attention_cost(low, decode=not many_rows)
     if variant.serial:
         launch = gpu_attention_serial(*shape)
         arguments = (
-            *read(qkv, kv, table, low.step_tensor("row_seq")),
+            *read(qkv, *kv, table, low.step_tensor("row_seq")),
             *to("write", out),
             *read(step),
         )
@@ -314,13 +322,13 @@ def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Cal
         return
     if many_rows:
         launch = gpu_attention_prefill(*shape, subgroups=variant.subgroups)
-        arguments = (*read(qkv, kv, table), *to("write", out), *read(step))
+        arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
     elements = part_elements(bounds.batch, cfg.heads, bounds.context, cfg.head_dim)
     part = Tensor(f"{node.output.id}.part", "scratch", "float32", (elements,))
     launch = gpu_attention_decode(*shape, subgroups=variant.subgroups)
-    arguments = (*read(qkv, kv, table), *to("write", part), *read(step))
+    arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
     yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
     launch = gpu_attention_merge(*shape, subgroups=variant.subgroups)
     arguments = (*read(part, table), *to("write", out), *read(step))

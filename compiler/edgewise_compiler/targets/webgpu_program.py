@@ -54,7 +54,7 @@ def make_webgpu(job: Job) -> Made:
     }
     shaders: dict[str, Shader] = {}
     programs = []
-    variants = variants_for(options.scheme.name)
+    variants = variants_for(options.scheme.name, options.kv)
     for done, variant in enumerate(variants):
         job.tell("Compiling for WebGPU", done, len(variants))
         low = GpuLowering(

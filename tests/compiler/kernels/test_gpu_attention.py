@@ -48,13 +48,18 @@ ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
     (GROUPED, "float16"),
     (GROUPED, "float32"),
+    (GROUPED, "int8"),
     (ODD, "float16"),
     (ODD, "float32"),
+    (ODD, "int8"),
     (Heads(2, 2, 32), "float16"),
     (Heads(7, 1, 128), "float16"),
+    (Heads(7, 1, 128), "int8"),
     (Heads(16, 1, 16), "float16"),
+    (Heads(16, 1, 16), "int8"),
     (Heads(4, 2, 96), "float32"),
     (Heads(9, 1, 256), "float32"),
+    (Heads(9, 1, 256), "int8"),
 ]
 HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages before a row
 
@@ -174,8 +179,9 @@ def test_random_ragged_batches_match_the_reference(seed: int) -> None:
         pytest.param([149, 1], id="all but one"),
     ],
 )
-def test_chunked_equals_whole(lengths: list[int]) -> None:
-    sequence = story(ODD, 150)
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+def test_chunked_equals_whole(lengths: list[int], kv_dtype: str) -> None:
+    sequence = story(ODD, 150, kv_dtype)
     (rows,) = prefill([whole(sequence)])
     starts = np.cumsum([0, *lengths])
     parts = [Part(sequence, int(start), n) for start, n in zip(starts, lengths, strict=False)]
@@ -184,18 +190,18 @@ def test_chunked_equals_whole(lengths: list[int]) -> None:
     same_bits(np.concatenate(chunks), rows)
 
 
-@pytest.mark.parametrize("heads", [GROUPED, ODD], ids=str)
-def test_prefill_in_a_batch_equals_alone(heads: Heads) -> None:
+@pytest.mark.parametrize(("heads", "kv_dtype"), [*SHAPES[:1], *SHAPES[2:4], SHAPES[5]], ids=str)
+def test_prefill_in_a_batch_equals_alone(heads: Heads, kv_dtype: str) -> None:
     shapes = [(0, 37), (61, 5), (120, 70), (16, 16)]
-    parts = [Part(story(heads, h + n), h, n) for h, n in shapes]
+    parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
     together = prefill(parts, seed=1)
     for part, rows in zip(parts, together, strict=True):
         same_bits(rows, prefill([part], seed=2)[0])
 
 
-@pytest.mark.parametrize("heads", [GROUPED, ODD], ids=str)
-def test_decode_in_a_batch_equals_alone_whatever_the_grid(heads: Heads) -> None:
-    parts = [Part(story(heads, h + 1), h, 1) for h in (335, 63, 0, 300)]
+@pytest.mark.parametrize(("heads", "kv_dtype"), [*SHAPES[:1], *SHAPES[2:4], SHAPES[5]], ids=str)
+def test_decode_in_a_batch_equals_alone_whatever_the_grid(heads: Heads, kv_dtype: str) -> None:
+    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in (335, 63, 0, 300)]
     together = decode(parts, seed=1)
     for part, rows in zip(parts, together, strict=True):
         same_bits(rows, decode([part], seed=2)[0])
@@ -235,9 +241,12 @@ def test_the_first_token_attends_to_itself_alone(kernel: Kernel) -> None:
     np.testing.assert_allclose(output, values, rtol=4e-7)
 
 
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(poison: float) -> None:
-    part = Part(story(GROUPED, 120), 3, 110)
+def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
+    poison: float, kv_dtype: str
+) -> None:
+    part = Part(story(GROUPED, 120, kv_dtype), 3, 110)
     (clean,) = prefill([part])
     (poisoned,) = prefill([without_later_tokens(part, poison)])
     same_bits(poisoned[0], clean[0])

@@ -32,6 +32,8 @@ from tests.gpu import run
 SHAPES = [
     (GROUPED, "float32"),
     (GROUPED, "float16"),
+    (GROUPED, "int8"),
+    (Heads(3, 1, 80), "int8"),
     (Heads(3, 1, 80), "float32"),
     (Heads(7, 1, 128), "float32"),
     (Heads(9, 1, 256), "float32"),
@@ -40,12 +42,12 @@ SHAPES = [
 
 def attend(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
     """Attention of every part's rows; all memory that may not be read is NaN."""
-    (qkv, kv, table), step, out = buffers_of(parts, seed, CONTEXT, None)
+    inputs, step, out = buffers_of(parts, seed, CONTEXT, None)
     row_seq = np.zeros(BOUNDS.rows, np.int32)
     owners = np.repeat(np.arange(len(parts), dtype=np.int32), [part.rows for part in parts])
     row_seq[: len(owners)] = owners
     kernel = gpu_attention_serial(*shape_of(parts[0]))
-    *_, out, _ = run(kernel, [qkv, kv, table, row_seq, out, step], n=len(owners))
+    *_, out, _ = run(kernel, [*inputs, row_seq, out, step], n=len(owners))
     return split_rows(out, parts)
 
 
@@ -60,11 +62,12 @@ def test_single_rows_and_chunks_match_the_reference(heads: Heads, kv_dtype: str)
             np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company() -> None:
-    sequence = story(GROUPED, 70, "float32")
+@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company(kv_dtype: str) -> None:
+    sequence = story(GROUPED, 70, kv_dtype)
     (expected,) = attend([whole(sequence)])
     for history in (0, 15, 16, 40, 69):
-        other = Part(story(GROUPED, 33, "float32", seed=1), 32, 1)
+        other = Part(story(GROUPED, 33, kv_dtype, seed=1), 32, 1)
         alone = Part(sequence, history, 1)
         same_bits(attend([other, alone], seed=history)[1][0], expected[history])
         same_bits(attend([without_later_tokens(alone, np.nan)])[0][0], expected[history])

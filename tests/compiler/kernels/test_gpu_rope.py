@@ -70,7 +70,8 @@ class GpuAppended(Appended):
         weights = np.random.default_rng(5).uniform(0.5, 1.5, (2, heads.dim)).astype("float32")
         self.norms = list(weights) if norm else []
         self.batch.step[0] = self.rows if live is None else live
-        inputs = [self.qkv, self.rope, self.batch.positions, self.batch.row_seq, self.batch.table]
+        positions = [] if kv_dtype == "int8" else [self.batch.positions]
+        inputs = [self.qkv, self.rope, *positions, self.batch.row_seq, self.batch.table]
         run = gpu.run if width is None else partial(emulated.run, width=width)
         after = run(
             kernel(heads, kv_dtype, norm=norm, subgroups=subgroups),
@@ -122,14 +123,59 @@ def test_half_precision_pages_hold_the_nearest_float16() -> None:
 
 
 @pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
-def test_a_row_alone_gives_the_bits_it_has_in_a_batch(subgroups: bool) -> None:
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
+@pytest.mark.parametrize("heads", GPU_SHAPES, ids=str)
+def test_codes_are_near_the_exact_numbers(heads: Heads, norm: bool, subgroups: bool) -> None:
+    check_codes(heads, norm=norm, subgroups=subgroups)
+
+
+@pytest.mark.parametrize("width", emulated.WIDTHS)
+def test_codes_do_not_depend_on_the_width_of_subgroups(width: int) -> None:
+    check_codes(Heads(3, 1, 80), norm=False, subgroups=True, width=width)
+
+
+def check_codes(
+    heads: Heads, *, norm: bool, subgroups: bool = False, width: int | None = None
+) -> None:
+    """Numbers are off by half a code, under a scale that a device rounds as it likes."""
+    exact = GpuAppended(RAGGED, heads, "float32", norm=norm, subgroups=subgroups, width=width)
+    coded = GpuAppended(RAGGED, heads, "int8", norm=norm, subgroups=subgroups, width=width)
+    same_bits(coded.after, exact.after)
+    untouched = poisoned_pool(len(coded.kv[0]), heads, "int8")
+    for sequence, ids in zip(RAGGED, coded.page_ids, strict=True):
+        end = sequence.history + sequence.rows
+        wanted = read_tokens(exact.kv, ids, end, heads.dim)
+        found = read_tokens(coded.kv, ids, end, heads.dim)
+        for a, b in zip(wanted, found, strict=True):
+            a, b = a[sequence.history :], b[sequence.history :]
+            scale = np.abs(a).max(-1, keepdims=True) / 127
+            assert (np.abs(a - b) <= scale * (0.5 + 127 * 2.0**-10)).all()
+        for position in range(sequence.history, end):
+            untouched[1][ids[position // 16], :, position % 16] = 0
+    kept = untouched[1] != 0
+    same_bits(coded.kv[1][kept], untouched[1][kept])
+
+
+def test_codes_under_a_scale_of_zero_are_zero() -> None:
     heads = SHAPES[0]
-    many = GpuAppended(RAGGED, heads, "float16", norm=True, subgroups=subgroups)
+    qkv = random_rows(heads)
+    qkv[:, heads.query * heads.dim :] = 0.0
+    done = GpuAppended([Rows(0, 3)], heads, "int8", norm=False, qkv=qkv)
+    keys, values = read_tokens(done.kv, done.page_ids[0], 3, heads.dim)
+    assert not keys.any()
+    assert not values.any()
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+@pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
+def test_a_row_alone_gives_the_bits_it_has_in_a_batch(subgroups: bool, kv_dtype: str) -> None:
+    heads = SHAPES[0]
+    many = GpuAppended(RAGGED, heads, kv_dtype, norm=True, subgroups=subgroups)
     for row in (0, 16, 17, 38, 39):
         position, sequence = int(many.batch.positions[row]), int(many.batch.row_seq[row])
         first = np.roll(many.qkv, -row, axis=0)
         alone = GpuAppended(
-            [Rows(position, 1)], heads, "float16", norm=True, subgroups=subgroups, qkv=first
+            [Rows(position, 1)], heads, kv_dtype, norm=True, subgroups=subgroups, qkv=first
         )
         same_bits(alone.q[0], many.q[row])
         ours = read_tokens(alone.kv, alone.page_ids[0], position + 1, heads.dim)

@@ -39,7 +39,8 @@ def made() -> Callable[[str, str], Plans]:
     @cache
     def build(quant: str, name: str) -> Plans:
         scheme = find_scheme(quant)
-        variant = next(v for v in variants_for(quant) if v.name == name)
+        everything = (*variants_for(quant), *variants_for(quant, "int8"))
+        variant = next(v for v in everything if v.name == name)
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
         params = family.params(cfg)
@@ -99,6 +100,18 @@ def test_a_decode_step_moves_little_more_than_the_weights(
     symbols = {"n": 1, "b": 1, "r": 1, "t": 1, "kv": 0}
     cost = plan_cost(made(quant, "webgpu-f16")["decode_few"], symbols)
     assert weights * 0.95 < cost.bytes < weights * 1.1
+
+
+def test_codes_halve_what_attention_reads_of_float16(made: Callable[[str, str], Plans]) -> None:
+    def kv_bytes(name: str) -> int:
+        plan, at = made("q4", name)["decode_few"], {"n": 1, "b": 1, "r": 1, "t": 1}
+        some, none = (plan_cost(plan, at | {"kv": kv}).bytes for kv in (1000, 0))
+        return some - none
+
+    half, codes = kv_bytes("webgpu-f16"), kv_bytes("webgpu-f16-kv8")
+    # Keys and values of two heads of 64, and of int8 a word of scales for each head.
+    assert half == 1000 * LAYERS * 2 * 2 * 64 * 2
+    assert codes == half // 2 + 1000 * LAYERS * 2 * 4
 
 
 def test_grids_follow_rows_sequences_and_history(made: Callable[[str, str], Plans]) -> None:

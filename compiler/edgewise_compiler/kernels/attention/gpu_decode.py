@@ -38,13 +38,17 @@ from edgewise_compiler.kernels.attention.gpu_common import (
     QUADS,
     SEGMENT_QUADS,
     deal,
+    key_codes,
     kv_vectors,
     largest_divisor,
     masked,
+    nth_lane,
     page_of,
     pages_of,
     power_of_two_up_to,
+    scales_of,
     widened,
+    word_codes,
 )
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu import (
@@ -106,15 +110,16 @@ def gpu_attention_decode(
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
-    [pages, 2, HK, 16*D], which holds the row's own token already; table int32 [B, 8+MP]; part
-    float32 [B, HQ, ceil(C/64), D+4], written: o, m, l and padding; step int32 [8], whose field 1 is
-    the number of sequences. Segments that a sequence does not reach and stopped sequences are left
-    alone. Grid: segments of ``t`` tokens in x, sequences times KV heads in y.
+    [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [B, HQ, ceil(C/64), D+4], written: o, m, l
+    and padding; step int32 [8], whose field 1 is the number of sequences. Segments that a sequence
+    does not reach and stopped sequences are left alone. Grid: segments of ``t`` tokens in x,
+    sequences times KV heads in y.
 
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 or float32.
+        kv_dtype: int8, float16 or float32.
         sm_scale: factor on q.k.
         subgroups: makes no difference; the kernel is the same for both.
 
@@ -124,23 +129,23 @@ def gpu_attention_decode(
     group = check_heads(HQ, HK, D, kv_dtype)
     threads, most = _heads_at_once(group, D)
     vectors = D // 4
-    # Scores: a thread has four tokens of one page and every `slices`-th d.
+    # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
-    per_slice = D // slices
+    packed = 4 if kv_dtype == "int8" else 1  # d of a vector
+    per_slice, runs_left = divmod(D // packed, slices)
     # Values: a thread has four d and every `strides`-th token of a page.
     strides = min(PAGE, power_of_two_up_to(threads // vectors))
     per_stride = PAGE // strides
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(HK, D, kv_dtype),
         Arg("table", "int32", (B, HEADER + MP)),
         _part(B, HQ, C, D),
         STEP,
     ]
 
-    def body(
-        thread: Thread, qkv: Buffer, kv: Buffer, table: Buffer, part: Buffer, step: Buffer
-    ) -> None:
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, part, step = rest
         t, segment = thread.t, thread.x
         s, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
         queries = shared((most * D,))
@@ -150,6 +155,7 @@ def gpu_attention_decode(
         acc = local((most,), "float32x4")
         rounds = -(-most * SEGMENT_QUADS // threads)
         scores = local((rounds,), "float32x4")
+        scales = local((rounds,), "uint32x4") if kv_scale else None
 
         def some_heads(first: Expr, heads: int, keys: Expr, pages: Expr) -> None:
             head = bind(h * group + first)
@@ -167,23 +173,41 @@ def gpu_attention_decode(
             page = page_of(table, s, segment, nth, pages)
             for g in range(heads):
                 store(acc, 0.0, g)
-            unrolled = largest_divisor(per_slice, _LOADS)
-            with T.serial(0, per_slice // unrolled) as i:
-                ds = [bind(z + (i * unrolled + j) * slices) for j in range(unrolled)]
-                keys_at = [bind(widened(kv[page, 0, h, d * QUADS + quad])) for d in ds]
-                for d, key in zip(ds, keys_at, strict=True):
-                    for g in range(heads):
-                        store(acc, fma(vec4(queries[g * D + d]), key, acc[g]), g)
+
+            def add(runs: list[Expr]) -> None:
+                """Runs of ``packed`` d, one vector of the page each."""
+                loaded = [bind(kv[page, 0, h, run * QUADS + quad]) for run in runs]
+                for run, vector in zip(runs, loaded, strict=True):
+                    columns = key_codes(vector) if kv_scale else [bind(widened(vector))]
+                    for j, key in enumerate(columns):
+                        for g in range(heads):
+                            q = queries[g * D + run * packed + j]
+                            store(acc, fma(vec4(q), key, acc[g]), g)
+
+            if per_slice:
+                unrolled = largest_divisor(per_slice, _LOADS)
+                with T.serial(0, per_slice // unrolled) as i:
+                    add([bind(z + (i * unrolled + j) * slices) for j in range(unrolled)])
+            if runs_left:
+                with when(z < runs_left):
+                    add([bind(z + per_slice * slices)])
             for g in range(heads):
                 at = (z * heads + g) * SEGMENT_QUADS + nth * QUADS + quad
                 store(sums, acc[g], at)
             barrier()
+
+            def page_at(item: Expr) -> Expr:
+                nth = T.floordiv(T.floormod(item, SEGMENT_QUADS), QUADS)
+                return page_of(table, s, segment, nth, pages)
 
             def score(item: Expr, i: int) -> None:
                 store(scores, sums[item], i)
                 with T.serial(1, slices) as j:
                     store(scores, scores[i] + sums[j * heads * SEGMENT_QUADS + item], i)
                 first = T.floormod(item, SEGMENT_QUADS) * 4
+                if scales is not None:
+                    store(scales, kv_scale[0][page_at(item), h, T.floormod(item, QUADS)], i)
+                    store(scores, scores[i] * scales_of(scales[i])[0], i)
                 store(scores, masked(scores[i], first, keys, LOWEST), i)
                 quads = [lane(scores[i], j) for j in range(4)]
                 store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
@@ -203,8 +227,11 @@ def gpu_attention_decode(
                 m = largest(T.floordiv(item, SEGMENT_QUADS))
                 first = bind(T.floormod(item, SEGMENT_QUADS) * 4)
                 p = bind(masked(exp2(scores[i] - vec4(m)), first, keys, 0.0))
+                weight = p
+                if scales is not None:
+                    weight = bind(masked(p * scales_of(scales[i])[1], first, keys, 0.0))
                 for j in range(4):
-                    store(weights, lane(p, j), item * 4 + j)
+                    store(weights, lane(weight, j), item * 4 + j)
                 store(quad_sum, lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3), item)
 
             deal(thread, heads * SEGMENT_QUADS, weigh)
@@ -220,11 +247,15 @@ def gpu_attention_decode(
                     page = page_of(table, s, segment, nth_page, pages)
                     first = bind(T.floormod(i * at_once, per_stride))
                     tokens = [bind(stride + (first + j) * strides) for j in range(at_once)]
-                    loaded = [bind(kv[page, 1, h, token * vectors + c]) for token in tokens]
+                    loaded = [
+                        bind(kv[page, 1, h, token * (vectors // packed) + T.floordiv(c, packed)])
+                        for token in tokens
+                    ]
                     for token, vector in zip(tokens, loaded, strict=True):
                         j = bind(nth_page * PAGE + token)
+                        value = word_codes(nth_lane(vector, c)) if kv_scale else widened(vector)
                         # A token without a weight may hold anything, and 0*NaN is NaN.
-                        value = bind(T.Select(j < keys, widened(vector), vec4(number(0.0))))
+                        value = bind(T.Select(j < keys, value, vec4(number(0.0))))
                         for g in range(heads):
                             store(acc, fma(vec4(weights[g * SEGMENT + j]), value, acc[g]), g)
                 for g in range(heads):

@@ -36,12 +36,15 @@ from edgewise_compiler.kernels.attention.gpu_common import (
     QUADS,
     SEGMENT_QUADS,
     deal,
+    key_codes,
     kv_vectors,
     largest_divisor,
     masked,
     page_of,
     pages_of,
     power_of_two_up_to,
+    scales_of,
+    value_codes,
     widened,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, live_rows
@@ -87,14 +90,15 @@ def gpu_attention_prefill(
     """Attention of every row of a ragged batch over the tokens of its sequence up to itself.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
-    [pages, 2, HK, 16*D], which holds the rows' own tokens already; table int32 [B, 8+MP]; out
-    float32 [N, HQ*D], written; step int32 [8], whose field 1 is the number of sequences. Rows of a
-    stopped sequence are left alone. Grid: tiles of 32 rows in x, query heads in y.
+    [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose
+    field 1 is the number of sequences. Rows of a stopped sequence are left alone. Grid: tiles of 32
+    rows in x, query heads in y.
 
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 or float32.
+        kv_dtype: int8, float16 or float32.
         sm_scale: factor on q.k.
         subgroups: makes no difference; the kernel is the same for both.
 
@@ -106,18 +110,18 @@ def gpu_attention_prefill(
     # What is staged at once: so many d of a segment's keys, so many tokens of its values.
     ds = largest_divisor(D, _SPACE // SEGMENT_QUADS, multiple=8)
     tokens = power_of_two_up_to(min(SEGMENT, (_SPACE - _WEIGHTS) // vectors))
+    packed = 4 if kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
     columns = -(-vectors // SEGMENT_QUADS)  # vectors of a row's output that a thread sums
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
-        kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(HK, D, kv_dtype),
         Arg("table", "int32", (B, HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
 
-    def body(
-        thread: Thread, qkv: Buffer, kv: Buffer, table: Buffer, out: Buffer, step: Buffer
-    ) -> None:
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, out, step = rest
         t, head = thread.t, thread.y
         h = bind(T.floordiv(head, group))
         block, column = bind(T.floordiv(t, SEGMENT_QUADS)), bind(T.floormod(t, SEGMENT_QUADS))
@@ -160,15 +164,19 @@ def gpu_attention_prefill(
                 keys = [bind(first_position + i + 1 - base) for i in nth]
 
                 def stage_keys(chunk: Expr) -> None:
-                    def copy(item: Expr, _: int) -> None:
-                        nth_page = bind(T.floordiv(item, ds * QUADS))
-                        at = bind(T.floormod(item, ds * QUADS))
-                        page = page_of(table, s, segment, nth_page, pages)
-                        vector = widened(kv[page, 0, h, chunk * (ds * QUADS) + at])
-                        d, quad = T.floordiv(at, QUADS), T.floormod(at, QUADS)
-                        store(space, vector, d * SEGMENT_QUADS + nth_page * QUADS + quad)
+                    runs = ds // packed
 
-                    deal(thread, ds * SEGMENT_QUADS, copy)
+                    def copy(item: Expr, _: int) -> None:
+                        nth_page = bind(T.floordiv(item, runs * QUADS))
+                        at = bind(T.floormod(item, runs * QUADS))
+                        page = page_of(table, s, segment, nth_page, pages)
+                        vector = bind(kv[page, 0, h, chunk * (runs * QUADS) + at])
+                        first = bind(T.floordiv(at, QUADS) * (packed * SEGMENT_QUADS))
+                        place = first + nth_page * QUADS + T.floormod(at, QUADS)
+                        for j, column in enumerate(key_codes(vector) if kv_scale else [vector]):
+                            store(space, widened(column), place + j * SEGMENT_QUADS)
+
+                    deal(thread, runs * SEGMENT_QUADS, copy)
 
                 def dot(chunk: Expr) -> None:
                     with T.serial(0, ds // 4) as i:
@@ -181,8 +189,16 @@ def gpu_attention_prefill(
                 def softmax() -> None:
                     best = local((1,), "float32x4")
                     most = []
+                    of_keys = of_values = None
+                    if kv_scale:
+                        nth_page = T.floordiv(column, QUADS)
+                        page = page_of(table, s, segment, nth_page, pages)
+                        words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
+                        of_keys, of_values = scales_of(words)
                     for r in range(_ROWS):
                         scaled = scores[r] * number(log2_scale(sm_scale), "float32x4")
+                        if of_keys is not None:
+                            scaled = scaled * of_keys
                         store(scores, masked(scaled, column * 4, keys[r], LOWEST), r)
                         x = [lane(scores[r], j) for j in range(4)]
                         most.append(T.max(T.max(x[0], x[1]), T.max(x[2], x[3])))
@@ -198,7 +214,11 @@ def gpu_attention_prefill(
                     for r in range(_ROWS):
                         p = exp2(scores[r] - vec4(lane(best[0], r)))
                         p = bind(masked(p, column * 4, keys[r], 0.0))
-                        store(space, p, _WEIGHTS + (block * _ROWS + r) * SEGMENT_QUADS + column)
+                        weight = p
+                        if of_values is not None:
+                            weight = masked(p * of_values, column * 4, keys[r], 0.0)
+                        place = _WEIGHTS + (block * _ROWS + r) * SEGMENT_QUADS + column
+                        store(space, weight, place)
                         total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
                         old = lane(state[1], r)
                         new = fma(old, lane(scale, r), total)
@@ -210,13 +230,17 @@ def gpu_attention_prefill(
                     store(state, vec4(*sums), 1)
 
                 def stage_values(chunk: Expr) -> None:
-                    def copy(item: Expr, _: int) -> None:
-                        token = bind(chunk * tokens + T.floordiv(item, vectors))
-                        at = T.floormod(token, PAGE) * vectors + T.floormod(item, vectors)
-                        page = page_of(table, s, segment, T.floordiv(token, PAGE), pages)
-                        store(space, widened(kv[page, 1, h, at]), item)
+                    runs = vectors // packed
 
-                    deal(thread, tokens * vectors, copy)
+                    def copy(item: Expr, _: int) -> None:
+                        token = bind(chunk * tokens + T.floordiv(item, runs))
+                        at = T.floormod(token, PAGE) * runs + T.floormod(item, runs)
+                        page = page_of(table, s, segment, T.floordiv(token, PAGE), pages)
+                        vector = bind(kv[page, 1, h, at])
+                        for j, part in enumerate(value_codes(vector) if kv_scale else [vector]):
+                            store(space, widened(part), item * packed + j)
+
+                    deal(thread, tokens * runs, copy)
 
                 def mix(chunk: Expr) -> None:
                     def quad(i: Expr, *, every_row: bool) -> None:

@@ -29,9 +29,12 @@ from edgewise_compiler.kernels.attention.common import (
 from edgewise_compiler.kernels.attention.gpu_common import (
     LOWEST,
     QUADS,
+    key_codes,
     kv_vectors,
     masked,
     pages_of,
+    scales_of,
+    value_codes,
     widened,
 )
 from edgewise_compiler.kernels.function import STEP, Arg
@@ -68,14 +71,15 @@ def gpu_attention_serial(
     """Attention of every live row to its sequence's tokens up to its own.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
-    [pages, 2, HK, 16*D], which holds the rows' own tokens already; table int32 [B, 8+MP]; row_seq
-    int32 [N]; out float32 [N, HQ*D], written for rows of sequences that have not stopped; step
-    int32 [8], whose field 0 is the number of rows. Grid: 32 of the rows' query heads at a time.
+    [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; row_seq int32 [N]; out float32 [N, HQ*D], written for
+    rows of sequences that have not stopped; step int32 [8], whose field 0 is the number of rows.
+    Grid: 32 of the rows' query heads at a time.
 
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: float16 or float32.
+        kv_dtype: int8, float16 or float32.
         sm_scale: factor on q.k.
 
     Raises:
@@ -85,22 +89,15 @@ def gpu_attention_serial(
     vectors = D // 4
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(HK, D, kv_dtype),
         Arg("table", "int32", (B, HEADER + MP)),
         Arg("row_seq", "int32", (N,)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
 
-    def body(
-        thread: Thread,
-        qkv: Buffer,
-        kv: Buffer,
-        table: Buffer,
-        row_seq: Buffer,
-        out: Buffer,
-        step: Buffer,
-    ) -> None:
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, row_seq, out, step = rest
         place = bind(thread.x * THREADS + thread.t)
         row, head = bind(T.floordiv(place, HQ)), bind(T.floormod(place, HQ))
         h = bind(T.floordiv(head, group))
@@ -112,11 +109,20 @@ def gpu_attention_serial(
         def one_page(page: Expr, keys: Expr) -> None:
             for u in range(QUADS):
                 store(scores, 0.0, u)
-            with T.serial(0, D) as d:
-                q = bind(qkv[row, head, d] * number(log2_scale(sm_scale)))
+            at_once = 4 if kv_scale else 1
+            with T.serial(0, D // at_once) as i:
+                qs = [
+                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(sm_scale)))
+                    for j in range(at_once)
+                ]
                 for u in range(QUADS):
-                    key = bind(widened(kv[page, 0, h, d * QUADS + u]))
-                    store(scores, fma(vec4(q), key, scores[u]), u)
+                    loaded = bind(kv[page, 0, h, i * QUADS + u])
+                    columns = key_codes(loaded) if kv_scale else [bind(widened(loaded))]
+                    for q, key in zip(qs, columns, strict=True):
+                        store(scores, fma(vec4(q), key, scores[u]), u)
+            scales = [scales_of(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
+            for u, (of_keys, _) in enumerate(scales):
+                store(scores, scores[u] * of_keys, u)
             largest = bind(best[0])
             for u in range(QUADS):
                 store(scores, masked(scores[u], T.int32(u * 4), keys, LOWEST), u)
@@ -127,17 +133,21 @@ def gpu_attention_serial(
             store(total, total[0] * rest, 0)
             for u in range(QUADS):
                 p = bind(masked(exp2(scores[u] - vec4(largest)), T.int32(u * 4), keys, 0.0))
+                weight = bind(p * scales[u][1]) if kv_scale else p
                 for j in range(4):
-                    store(weights, lane(p, j), u * 4 + j)
+                    store(weights, lane(weight, j), u * 4 + j)
                     store(total, total[0] + lane(p, j), 0)
             for c in range(vectors):
                 store(outputs, outputs[c] * vec4(rest), c)
             # Tokens after the row's own may hold anything: they are not read.
             with T.serial(0, T.min(keys, PAGE)) as token:
                 p = bind(vec4(weights[token]))
-                for c in range(vectors):
-                    value = bind(widened(kv[page, 1, h, token * vectors + c]))
-                    store(outputs, fma(p, value, outputs[c]), c)
+                at_once = 4 if kv_scale else 1
+                for c in range(vectors // at_once):
+                    loaded = bind(kv[page, 1, h, token * (vectors // at_once) + c])
+                    values = value_codes(loaded) if kv_scale else [bind(widened(loaded))]
+                    for j, value in enumerate(values, c * at_once):
+                        store(outputs, fma(p, value, outputs[j]), j)
 
         with when(row < T.min(step[0], N)):
             s = bind(row_seq[row])
