@@ -238,8 +238,8 @@ class PageMemory:
         """Drop all that is kept for the next sequences and not pinned, here and elsewhere."""
         while (node := self._oldest()) is not None:
             self._drop(node)
-            if self._store is not None:
-                self._store.discard(node.key)
+        if self._store is not None:
+            self._store.clear()
 
     def flush(self) -> None:
         """Store all full pages, so that they may outlive the program."""
@@ -333,7 +333,7 @@ class PageMemory:
         """Store a page, if it is full, may be shared, and is not there already."""
         if self._store is None or not node.full or not self._sound(node):
             return
-        if node.key in self._store:
+        if self._store.touch(node.key):
             return
         header = np.array([node.exact, *node.tokens], _IDS).tobytes()
         self._store.put(node.key, header + self._mover.read_page(node.page))

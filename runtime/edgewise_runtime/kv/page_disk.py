@@ -147,6 +147,11 @@ class DiskStore:
         if not self._closed:
             self._files.remove(name)
 
+    def clear(self) -> None:
+        """Remove all pages of this producer, those that other processes wrote as well."""
+        if not self._closed:
+            self._files.remove_all(self._home)
+
     def close(self) -> None:
         """Be done: the pages stay on the disk for the next store; this one has none any more."""
         self._closed = True

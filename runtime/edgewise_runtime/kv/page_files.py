@@ -118,6 +118,13 @@ class PageFiles:
         with suppress(OSError):
             (self.folder / name).unlink()
 
+    def remove_all(self, home: str) -> None:
+        """Remove the files of one producer."""
+        with suppress(OSError):
+            self.scan()
+        for name in [name for name in self._known if name.startswith(f"{home}/")]:
+            self.remove(name)
+
     def make_room(self, size: int) -> None:
         """Remove the least recently used files until `size` more bytes fit."""
         count = MAX_FILES - (size > 0)

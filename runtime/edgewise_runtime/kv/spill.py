@@ -37,8 +37,16 @@ class PageStore(Protocol):
         """Whether a page seems to be there; `get` may still find it gone."""
         ...
 
+    def touch(self, key: bytes) -> bool:
+        """Make a page the most recently used without reading it; False where it is not there."""
+        ...
+
     def discard(self, key: bytes) -> None:
         """Forget a page, if it is there."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all pages."""
         ...
 
     @property
@@ -101,10 +109,17 @@ class MemoryStore:
     def __contains__(self, key: bytes) -> bool:
         return check_key(key) in self._pages
 
+    def touch(self, key: bytes) -> bool:
+        return self.get(key) is not None
+
     def discard(self, key: bytes) -> None:
         page = self._pages.pop(check_key(key), None)
         if page is not None:
             self._used -= len(page)
+
+    def clear(self) -> None:
+        self._pages.clear()
+        self._used = 0
 
     def pages(self) -> list[tuple[bytes, bytes]]:
         """All keys and bytes, least recently used first."""
@@ -112,8 +127,7 @@ class MemoryStore:
 
     def close(self) -> None:
         self._closed = True
-        self._pages.clear()
-        self._used = 0
+        self.clear()
 
 
 class Tiered:
@@ -156,10 +170,18 @@ class Tiered:
     def __contains__(self, key: bytes) -> bool:
         return key in self.memory or key in self.disk
 
+    def touch(self, key: bytes) -> bool:
+        return self.memory.touch(key) or self.disk.touch(key)
+
     def discard(self, key: bytes) -> None:
         self._on_disk.discard(key)
         self.memory.discard(key)
         self.disk.discard(key)
+
+    def clear(self) -> None:
+        self._on_disk.clear()
+        self.memory.clear()
+        self.disk.clear()
 
     def close(self) -> None:
         room = self.disk.limit

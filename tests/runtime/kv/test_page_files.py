@@ -83,6 +83,15 @@ def test_what_others_write_counts_after_a_while(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.kv"))) * FILE <= two.limit * (RESCAN + 1) / RESCAN
 
 
+def test_clearing_removes_what_others_wrote_for_the_same_producer_only(tmp_path: Path) -> None:
+    one, two, other = open_store(tmp_path), open_store(tmp_path), open_store(tmp_path, 100, "you")
+    for store in (one, other):
+        fill(store, range(5))
+    two.clear()
+    assert (kept(one, range(5)), kept(other, range(5))) == ([], [0, 1, 2, 3, 4])
+    assert two.bytes_used == 5 * FILE
+
+
 HAMMER = """
 import random, sys
 from pathlib import Path

@@ -59,6 +59,12 @@ class MemoryMachine(RuleBasedStateMachine):
             self.model.move_to_end(key(number))
 
     @rule(number=KEYS)
+    def touch(self, number: int) -> None:
+        assert self.store.touch(key(number)) == (key(number) in self.model)
+        if key(number) in self.model:
+            self.model.move_to_end(key(number))
+
+    @rule(number=KEYS)
     def discard(self, number: int) -> None:
         self.store.discard(key(number))
         self.model.pop(key(number), None)
@@ -107,6 +113,12 @@ class TieredMachine(RuleBasedStateMachine):
         assert found in (None, self.values.get(number))
         if found is not None:
             self.use(number, found)
+
+    @rule(number=KEYS)
+    def touch(self, number: int) -> None:
+        if key(number) in self.store.memory:
+            assert self.store.touch(key(number))
+            self.use(number, self.values[number])
 
     @rule(number=KEYS)
     def discard(self, number: int) -> None:
@@ -162,6 +174,20 @@ def tiered(folder: Path, memory: int, disk: int) -> Tiered:
     return Tiered(MemoryStore(memory * PAGE), DiskStore(folder / "pages", limit, "me", PAGE))
 
 
+def test_a_cleared_store_has_no_pages_and_takes_new_ones(tmp_path: Path) -> None:
+    disk = DiskStore(tmp_path / "alone", 1 << 20, "me", PAGE)
+    for store in (MemoryStore(1 << 20), disk, tiered(tmp_path, 2, 2)):
+        for number in range(4):
+            store.put(key(number), page(number))
+        store.clear()
+        assert store.bytes_used == 0
+        assert [number for number in range(4) if key(number) in store] == []
+        assert store.get(key(3)) is None
+        store.put(key(5), page(5))
+        assert store.get(key(5)) == page(5)
+    assert len(list(tmp_path.rglob("*.kv"))) == 1
+
+
 def test_pages_fall_from_memory_to_disk_and_come_back(tmp_path: Path) -> None:
     store: PageStore = tiered(tmp_path, 1, 2)
     assert isinstance(store, Tiered)
@@ -173,6 +199,15 @@ def test_pages_fall_from_memory_to_disk_and_come_back(tmp_path: Path) -> None:
     assert (key(1) in store.memory, key(2) in store.disk) == (True, True)
     assert store.limit == PAGE + 2 * FILE
     assert store.bytes_used == store.limit
+
+
+def test_a_page_on_disk_that_is_touched_is_not_the_next_to_go(tmp_path: Path) -> None:
+    store = tiered(tmp_path, 1, 2)
+    for number in range(3):
+        store.put(key(number), page(number))
+    assert [store.touch(key(number)) for number in (2, 0, 5)] == [True, True, False]
+    store.put(key(3), page(3))
+    assert [key(number) in store for number in range(4)] == [True, False, True, True]
 
 
 def test_a_page_that_came_from_the_disk_is_not_written_again(tmp_path: Path) -> None:
