@@ -6,9 +6,10 @@ python ours_clients.py BUNDLE --threads 2
 from __future__ import annotations
 
 import argparse
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -115,10 +116,20 @@ def _ttft(client: Client) -> float:
 
 
 def _held(trace: Trace) -> list[Held]:
-    """What every step of a trace left in the KV memory."""
-    steps = [event["args"] for event in trace.to_json()["traceEvents"] if event["ph"] == "X"]
+    """What was in the KV memory at the end of every step of a trace, and for how many sequences."""
+    events = trace.to_json()["traceEvents"]
+    running = {"prefill", "decode"}
+    edges = [e for e in events if e["ph"] in "be" and e["name"] in running]
+    times = [edge["ts"] for edge in edges]
+    counts = [0, *accumulate(1 if edge["ph"] == "b" else -1 for edge in edges)]
     return [
-        Held(step["kv_tokens"], step["pages_used"] * PAGE_TOKENS, step["batch"]) for step in steps
+        Held(
+            live=step["args"]["kv_tokens"],
+            allocated=step["args"]["pages_used"] * PAGE_TOKENS,
+            sequences=counts[bisect_right(times, step["ts"] + step["dur"])],
+        )
+        for step in events
+        if step["ph"] == "X"
     ]
 
 
