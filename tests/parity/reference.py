@@ -58,17 +58,22 @@ def logits(
     token_ids: Sequence[int] | NDArray[np.integer],
     *,
     a8: bool = False,
-    f16_kv: bool = False,
+    kv: str = "exact",
 ) -> Doubles:
     """Teacher-forced logits, float64 ``[n, vocab]``; row i has seen tokens 0..i.
 
     Args:
         a8: quantize the input of every linear to int8 in groups of 32, as w4a8 and w8a8 do.
-        f16_kv: round keys and values to float16, as they lie in the pages of those programs.
+        kv: round keys and values to ``float16``, as they lie in the pages of those programs, or to
+            ``int8`` with a float16 scale for each head of a token; ``exact`` keeps them.
     """
     w = {name: values.astype(np.float64) for name, values in weights.items()}
     activations = _int8_groups if a8 else lambda x: x
-    pages = (lambda x: x.astype(np.float16).astype(np.float64)) if f16_kv else lambda x: x
+    pages = {
+        "exact": lambda x: x,
+        "float16": lambda x: x.astype(np.float16).astype(np.float64),
+        "int8": _int8_heads,
+    }[kv]
 
     def linear(x: Doubles, module: str) -> Doubles:
         y = activations(x) @ w[f"{module}.weight"].T
@@ -119,6 +124,13 @@ def _int8_groups(x: Doubles) -> Doubles:
     inverse = np.divide(np.float32(127), peak, out=np.zeros_like(peak), where=peak > 0)
     integers = np.rint(groups * inverse).astype(np.float64)
     return (integers * (peak / np.float32(127))).reshape(n, -1)[:, :k]
+
+
+def _int8_heads(x: Doubles) -> Doubles:
+    """What int8 codes of heads ``[n, heads, dim]`` stand for."""
+    scale = (np.abs(x).max(axis=2, keepdims=True) / 127).astype(np.float16).astype(np.float64)
+    codes = np.rint(np.divide(x, scale, out=np.zeros_like(x), where=scale > 0))
+    return np.clip(codes, -127, 127) * scale
 
 
 def greedy(cfg: ModelConfig, weights: Weights, prompt: Sequence[int], count: int) -> list[int]:

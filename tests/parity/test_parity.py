@@ -30,6 +30,14 @@ and with them more roundings: two correct programs then differ by as much as eit
 model that rounds nothing. So programs are held to the size of that noise, not to its digits."""
 
 
+CODE_NOISE = 0.02
+"""The same for what int8 keys and values add where nothing else is rounded, to within half a code,
+1/254 of a head's largest number; the reference lies at 0.009 to 0.018 (float16: at 0.0003 to
+0.0007)."""
+
+CODED_CASES = ["llama-gqa2-tied-linear", "llama-d80-yarn", "qwen3-gqa2-tied"]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
@@ -69,13 +77,31 @@ def test_integer_logits_are_those_of_the_dequantized_reference(
     tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
     exact = reference.logits(cfg, weights, tokens)
-    rounded = reference.logits(cfg, weights, tokens, a8=True, f16_kv=True)
+    rounded = reference.logits(cfg, weights, tokens, a8=True, kv="float16")
     with Engine(bundles(case, quant)) as engine:
         logits = engine.score(tokens)
     spread = exact.std()
     assert np.abs(logits[0] - rounded[0]).max() / spread < FIRST_ROW_TOLERANCE
     noise = rms(logits - exact) / spread
     assert noise < ROUNDING_NOISE
+    assert noise < 1.15 * rms(rounded - exact) / spread
+
+
+@pytest.mark.parametrize("quant", ["f32", "q4"])
+@pytest.mark.parametrize("case", CODED_CASES)
+def test_int8_pages_add_the_noise_of_their_codes(
+    case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
+    exact = reference.logits(cfg, weights, tokens)
+    rounded = reference.logits(cfg, weights, tokens, a8=quant == "q4", kv="int8")
+    with Engine(bundles(case, quant, kv="int8")) as engine:
+        logits = engine.score(tokens)
+    spread = exact.std()
+    assert np.abs(logits[0] - rounded[0]).max() / spread < FIRST_ROW_TOLERANCE
+    noise = rms(logits - exact) / spread
+    assert 5e-3 < noise < (CODE_NOISE if quant == "f32" else ROUNDING_NOISE)
     assert noise < 1.15 * rms(rounded - exact) / spread
 
 

@@ -14,7 +14,14 @@ from edgewise_compiler.targets.webgpu import INT8_VARIANTS, VARIANTS
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES
-from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
+from tests.parity.test_parity import (
+    CODE_NOISE,
+    CODED_CASES,
+    F32_TOLERANCE,
+    ROUNDING_NOISE,
+    config,
+    rms,
+)
 
 F16_NOISE = 5e-3
 """Root mean square, relative to the deviation of the logits. float16 keeps 11 bits, so each stored
@@ -102,6 +109,22 @@ def test_integer_prefill_adds_the_noise_of_rounded_activations(
     for variant in INT8_VARIANTS:
         noise = rms((scores(bundle, variant.name, tokens) - exact) / exact.std())
         assert F16_NOISE < noise < ROUNDING_NOISE, variant.name
+
+
+@pytest.mark.parametrize("case", CODED_CASES)
+def test_int8_pages_add_the_noise_of_their_codes(
+    case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.load_weights(checkpoints(case))
+    exact = reference.logits(cfg, weights, tokens)
+    rounded = reference.logits(cfg, weights, tokens, kv="int8")
+    bundle = bundles(case, "f32", targets=("webgpu",), kv="int8")
+    for program in programs("f32"):
+        logits = scores(bundle, f"{program}-kv8", tokens)
+        noise = rms(logits - exact) / exact.std()
+        assert F16_NOISE < noise < CODE_NOISE, program
+        assert noise < 1.15 * rms(rounded - exact) / exact.std(), program
 
 
 @pytest.mark.parametrize("program", NAMES)
