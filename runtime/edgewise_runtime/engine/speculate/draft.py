@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.speculate.base import DraftView
+from edgewise_runtime.engine.memory import weight_bytes
+from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.steps import DraftRow, DraftSteps
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, PageTable
@@ -56,10 +57,19 @@ class DraftModel:
     drafted for in the last `PATIENCE` calls are taken; without one there is no draft.
     """
 
-    def __init__(self, program: LoadedProgram, pages: int, target: Bundle) -> None:
-        """Draft with `pages` pages of a program for the model of the bundle `target`.
+    def __init__(
+        self, program: LoadedProgram, pages: int, target: Bundle, *, cost: float | None = None
+    ) -> None:
+        """Draft with a program for the model of the bundle `target`.
 
         The program belongs to the drafter from now on: nobody else runs it, and `close` closes it.
+
+        Args:
+            program: of the model that drafts.
+            pages: how many KV pages it was loaded with.
+            target: the model drafted for.
+            cost: see `Drafter.cost`; None for an estimate from the bytes of both models' weights,
+                which is what decoding reads.
 
         Raises InputError ``input.draft`` as `check_draft` does, ``input.pages`` without a page.
         """
@@ -70,16 +80,21 @@ class DraftModel:
         self._context = min(program.bundle.model.context, pages * PAGE_TOKENS)
         self._kept: dict[int, _Kept] = {}
         self._calls = 0
+        drafting = weight_bytes(program.bundle, program.program)
+        verifying = weight_bytes(target, target.manifest.programs[0])
+        self._cost = VERIFYING + drafting / verifying if cost is None else cost
+
+    @property
+    def cost(self) -> float:
+        """As `Drafter.cost`: a step of this model, and the token's part in one of the target."""
+        return self._cost
 
     def propose(self, sequence: DraftView, k: int) -> tuple[int, ...]:
         """As `Drafter.propose`; none past the draft model's own context either."""
         return self.propose_all([(sequence, k)])[0]
 
     def propose_all(self, wanted: Sequence[tuple[DraftView, int]]) -> list[tuple[int, ...]]:
-        """Propose for several sequences at once, each with the most tokens it wants.
-
-        Every draft is the one that `propose` would give; the weights are read once for all.
-        """
+        """As `Drafter.propose_all`: the weights are read once for all of them."""
         self._calls += 1
         drafts: list[tuple[int, ...]] = [()] * len(wanted)
         rows = {at: row for at, w in enumerate(wanted) if (row := self._row(*w)) is not None}

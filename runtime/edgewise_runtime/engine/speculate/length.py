@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgewise_runtime.engine.speculate.base import VERIFYING
 from edgewise_runtime.errors import InputError
 
 MEMORY = 0.9
@@ -21,7 +22,7 @@ class AdaptiveLength:
     cost; then one token is tried now and then, ever more rarely while that fails.
     """
 
-    def __init__(self, most: int = 7, *, max_batch: int = 4, cost: float = 0.2) -> None:
+    def __init__(self, most: int = 7, *, max_batch: int = 4, cost: float = VERIFYING) -> None:
         """Begin halfway confident.
 
         Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from edgewise_runtime.engine.speculate.base import DraftView
+from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.errors import InputError
 
 
@@ -36,6 +36,11 @@ class PromptLookup:
         self._window = window
         self._indexes: dict[int, _Index] = {}
 
+    @property
+    def cost(self) -> float:
+        """As `Drafter.cost`: looking up takes microseconds."""
+        return VERIFYING
+
     def propose(self, sequence: DraftView, k: int) -> tuple[int, ...]:
         """As `Drafter.propose`: k tokens, or none where nothing occurred before."""
         tokens = sequence.tokens
@@ -50,6 +55,10 @@ class PromptLookup:
             return ()
         copied = tuple(tokens[start : start + k])
         return (copied * -(-k // len(copied)))[:k]
+
+    def propose_all(self, wanted: Sequence[tuple[DraftView, int]]) -> list[tuple[int, ...]]:
+        """As `Drafter.propose_all`."""
+        return [self.propose(sequence, k) for sequence, k in wanted]
 
     def forget(self, key: int) -> None:
         """As `Drafter.forget`."""

@@ -22,7 +22,7 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.devices.wgpu import WgpuDevice
 from edgewise_runtime.engine.sampling import SamplingParams, sampling_params
-from edgewise_runtime.engine.speculate.base import DraftView
+from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.draft import PATIENCE, DraftModel
 from edgewise_runtime.errors import DeviceError, InputError
 from tests.conftest import BundleFactory
@@ -253,6 +253,17 @@ def test_closing_closes_the_program(make: Make) -> None:
     with pytest.raises(DeviceError) as closed:
         program.run("decode")
     assert closed.value.code == "device.closed"
+
+
+def test_a_drafted_token_costs_what_both_models_read_for_it(make: Make, smaller: Bundle) -> None:
+    own, other = make()[0].cost, make(smaller)[0].cost
+    assert own == pytest.approx(1 + VERIFYING)
+    assert VERIFYING < other < own
+
+
+def test_what_a_drafted_token_costs_can_be_said(target: Bundle, make: Make) -> None:
+    _, program = make()
+    assert DraftModel(program, PAGES, target, cost=0.3).cost == 0.3
 
 
 def test_a_pool_without_pages_is_refused(target: Bundle, make: Make) -> None:

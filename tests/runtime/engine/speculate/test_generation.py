@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import edgewise.host
 from edgewise import Engine
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.engine.speculate.draft import DraftModel
 from tests.conftest import BundleFactory
 from tests.runtime.engine.speculate.conftest import CASE
 
@@ -21,15 +24,22 @@ WAYS: list[dict[str, Any]] = [
     {"temperature": 1.3, "top_k": 12, "logit_bias": {9: 3.0}, "seed": (1 << 64) - 5},
     {"temperature": 0, "repetition_penalty": 1.4},
 ]
+CHEAP = partial(DraftModel, cost=0.1)
+"""These models are all of one size: as if the one that guesses were much smaller."""
 
 
 @pytest.fixture(scope="module", params=["lookup", "same", "smaller"])
 def drafting(request: pytest.FixtureRequest, target: Bundle, smaller: Bundle) -> Iterator[Engine]:
     """An engine whose tokens are guessed from the text, by its own model, by another one."""
-    draft: str | Path = {"lookup": "lookup", "same": target.path, "smaller": smaller.path}[
-        request.param
-    ]
-    with Engine(target.path, draft=draft) as engine:
+    ways: dict[str, str | Path] = {
+        "lookup": "lookup",
+        "same": target.path,
+        "smaller": smaller.path,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edgewise.host, "DraftModel", CHEAP)
+        engine = Engine(target.path, draft=ways[request.param])
+    with engine:
         yield engine
 
 
@@ -91,7 +101,10 @@ def test_an_end_token_or_stop_string_in_a_draft_ends_the_text(
 
 
 @pytest.mark.parametrize("options", WAYS[:3], ids=str)
-def test_its_own_model_is_always_right(target: Bundle, options: dict[str, Any]) -> None:
+def test_its_own_model_is_always_right(
+    target: Bundle, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edgewise.host, "DraftModel", CHEAP)
     with Engine(target.path, draft=target.path) as drafting:
         for prompt in PROMPTS:
             drafting.generate(prompt, max_tokens=60, ignore_eos=True, **options)

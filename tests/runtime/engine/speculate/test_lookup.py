@@ -74,6 +74,11 @@ def test_a_draft_of_no_tokens_is_empty(k: int) -> None:
     assert propose([1, 1, 1], k=k) == ()
 
 
+def test_several_sequences_at_once() -> None:
+    wanted = [(view([5, 5], key=1), 3), (view([1, 2], key=2), 3), (view([7, 8, 7], key=3), 1)]
+    assert PromptLookup().propose_all(wanted) == [(5, 5, 5), (), (8,)]
+
+
 def test_sequences_do_not_see_each_other() -> None:
     lookup = PromptLookup()
     lookup.propose(view([1, 2, 3, 1], key=1), 1)
