@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import (
@@ -18,14 +17,11 @@ from edgewise_runtime.engine.batch import (
     SLOT,
     plan_for,
 )
-from edgewise_runtime.engine.sampling import MAX_BIASES, SamplingParams
+from edgewise_runtime.engine.sampling_rows import SamplingOf, counts_row, write_sampling
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.kv.pages import TABLE_HEADER, PageTable
 from edgewise_runtime.plan import Plan
-
-_SAMPLING = 8
-"""Columns of ``sampling_f`` and ``sampling_i``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class DraftSteps:
         ends = list(end_tokens)[: len(eos)]
         eos[: len(ends)] = ends
         program.write("eos", eos)
-        self._sampling_of: list[tuple[SamplingParams, int, int]] = []
+        self._sampling_of: list[SamplingOf] = []
 
     def prefill(self, rows: Sequence[DraftRow]) -> None:
         """Put the tokens of each row into KV, up to and without its last; `sequences` at most."""
@@ -101,9 +97,10 @@ class DraftSteps:
         write("logit_rows", numbers)
         self._table([(row, row.known, 1) for row in rows], range(count))
         self._sampling([row.view for row in rows])
-        for slot, row in enumerate(rows):
-            if row.view.params.penalized:
-                write("counts", _counts(row.view, self._vocab), slot * self._vocab)
+        for slot, view in enumerate(row.view for row in rows):
+            if view.params.penalized:
+                seen = counts_row(view.tokens, view.prompt_len, self._vocab)
+                write("counts", seen, slot * self._vocab)
         self._program.run(plan_for(self._program, "decode", b=count), burst)
         counts = self._program.read("table", slice(0, count))[:, COUNT]
         ring = self._program.read("ring", slice(0, count))
@@ -142,38 +139,7 @@ class DraftSteps:
         if wanted == self._sampling_of:
             return
         self._sampling_of = wanted
-        floats = np.zeros((len(wanted), _SAMPLING), np.float32)
-        ints = np.zeros((len(wanted), _SAMPLING), np.uint32)
-        bias_ids = np.zeros((len(wanted), MAX_BIASES), np.int32)
-        bias_values = np.zeros((len(wanted), MAX_BIASES), np.float32)
-        for row, (p, seed, index) in enumerate(wanted):
-            floats[row, :6] = (
-                0.0 if p.greedy else p.temperature,
-                p.top_p,
-                p.min_p,
-                p.repetition_penalty,
-                p.presence_penalty,
-                p.frequency_penalty,
-            )
-            biases = len(p.logit_bias)
-            low, high = seed & 0xFFFFFFFF, seed >> 32
-            ints[row, :6] = (p.top_k, low, high, biases, p.ignore_eos, index)
-            bias_ids[row, :biases] = list(p.logit_bias)
-            bias_values[row, :biases] = list(p.logit_bias.values())
-        write = self._program.write
-        write("sampling_f", floats)
-        write("sampling_i", ints.view(np.int32))
-        write("bias_ids", bias_ids)
-        write("bias_values", bias_values)
-
-
-def _counts(view: DraftView, vocab: int) -> npt.NDArray[np.int32]:
-    """A row of ``counts``: twice the times a token was drawn, plus 1 if the prompt has it."""
-    tokens = np.array(view.tokens, np.int64)
-    drawn = np.bincount(tokens[view.prompt_len :], minlength=vocab)
-    counts = (2 * drawn).astype(np.int32)
-    counts[tokens[: view.prompt_len]] += 1
-    return counts
+        write_sampling(self._program, wanted)
 
 
 def _shape(plan: Plan, name: str) -> tuple[int, ...]:
