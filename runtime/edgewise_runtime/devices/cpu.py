@@ -178,7 +178,7 @@ class CpuProgram:
     def read_page(self, page: int) -> bytes:
         self._open()
         self._paging.check(page)
-        return b"".join(self._arrays[row.buffer][page].tobytes() for row in self._paging.rows)
+        return b"".join([self._arrays[row.buffer][page].data for row in self._paging.rows])
 
     def write_page(self, page: int, data: bytes) -> None:
         self._open()
