@@ -83,6 +83,11 @@ class ToyProgram:
         return decoded
 
     @property
+    def failing(self) -> bool:
+        """Whether something went wrong that nobody has heard of yet."""
+        return self._pending is not None
+
+    @property
     def bundle(self) -> Bundle:
         return toy_bundle(self.bounds)
 

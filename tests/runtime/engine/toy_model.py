@@ -7,7 +7,7 @@ what a request has to answer can be computed from the request alone (`answer`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -116,11 +116,23 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request has to give."""
+    """What a request has to give.
+
+    `digests` are those of the histories that the tokens were drawn after.
+    """
 
     tokens: tuple[int, ...]
     text: str
     finish_reason: FinishReason
+    digests: tuple[int, ...] = ()
+
+
+def digest_after(tokens: Sequence[int]) -> int:
+    """The digest of the states of all these tokens."""
+    digest = 0
+    for position, token in enumerate(tokens):
+        digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
+    return digest
 
 
 def answer(
@@ -131,38 +143,48 @@ def answer(
     seed: int = 0,
     number: int = 0,
     eos: Sequence[int] = EOS,
+    shortened: Iterable[Sequence[int]] = (),
 ) -> Answer:
     """Compute what a request gives directly, from nothing but the request.
 
     Args:
         seed: of the request, where its parameters have none.
         number: which of its choices.
+        shortened: prompts to go on with, one after the other, where the context is full.
     """
     draw = draw_of(params, seed if params.seed is None else params.seed, number)
     ends = {*params.stop_token_ids, *(() if params.ignore_eos else eos)}
-    counts = [0] * VOCAB
-    for token in prompt:
-        counts[token] = 1
-    digest = 0
-    for position, token in enumerate(prompt):
-        digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
+    shorter = iter(shortened)
     tokens: list[int] = []
+    digests: list[int] = []
     text = ""
-    position = len(prompt)
+
+    def result(text: str, reason: FinishReason) -> Answer:
+        return Answer(tuple(tokens), text, reason, tuple(digests))
+
+    digest = digest_after(prompt)
     while True:
-        token = choose(logits_of(digest), position, draw, counts)
+        known = [*prompt, *tokens]
+        counts = (2 * np.bincount(tokens, minlength=VOCAB)).astype(np.int64)
+        counts[list(prompt)] |= 1
+        digests.append(digest)
+        token = choose(logits_of(digest), len(known), draw, counts)
+        digest = (digest + mix(state_of(digest, token, len(known)), len(known))) & _MASK
         tokens.append(token)
-        counts[token] += 2
         if token in ends:
-            return Answer(tuple(tokens), text, "stop")
+            return result(text, "stop")
         text += text_of([token])
         # One character a token: whatever a stop string completes, this token completed it.
         if found := [text.index(stop) for stop in params.stop if stop in text]:
-            return Answer(tuple(tokens), text[: min(found)], "stop")
-        if len(tokens) == min(params.max_tokens, context - len(prompt)):
-            return Answer(tuple(tokens), text, "length")
-        digest = (digest + mix(state_of(digest, token, position), position)) & _MASK
-        position += 1
+            return result(text[: min(found)], "stop")
+        if len(tokens) == params.max_tokens:
+            return result(text, "length")
+        if len(known) + 1 == context:
+            following = next(shorter, None)
+            if following is None:
+                return result(text, "length")
+            prompt = following
+            digest = digest_after([*prompt, *tokens])
 
 
 def text_of(tokens: Sequence[int]) -> str:

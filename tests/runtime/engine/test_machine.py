@@ -1,0 +1,250 @@
+"""Whatever happens in whatever order, every request gets its own tokens and leaves nothing behind.
+
+Hypothesis drives the engine on the toy program: a page that is wrong, stale, shared and written, or
+not copied gives other tokens than the request alone decides. `check` looks for inconsistencies
+after every operation. 40 runs of 50 operations in the quick profile, 2,000 in the full one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sequence import ContextPolicy, Request
+from edgewise_runtime.kv.pages import PAGE_TOKENS
+from tests.runtime.engine.toy import Failure
+from tests.runtime.engine.toy_bundle import Bounds
+from tests.runtime.engine.toy_model import VOCAB, mix, text_of
+from tests.runtime.engine.world import Setting, World
+
+Prompt = tuple[int, int, list[int]]
+"""Which of `TEXTS` it begins with, how many of its tokens, and what follows them."""
+
+Options = dict[str, Any]
+
+OPERATIONS = 50
+
+MANY = 8
+"""Requests beside which no more arrive, so that they come to their ends."""
+
+DISTURBANCES = [*["preempt"] * 6, *["pin", "settle", "unpin"] * 2, "score", "forget", "reload"]
+
+TEXTS = [[mix(text, i) % VOCAB for i in range(256)] for text in range(3)]
+"""What prompts begin with."""
+
+tokens = st.integers(0, VOCAB - 1)
+which = st.integers(0, 1 << 16)
+prompts = st.tuples(
+    st.integers(0, len(TEXTS) - 1),
+    st.one_of(st.integers(0, 40), st.integers(0, 110)),
+    st.lists(tokens, max_size=6),
+)
+bounds = st.builds(
+    Bounds,
+    pages=st.one_of(st.integers(4, 12), st.integers(8, 40)),
+    rows=st.sampled_from([6, 16, 32]),
+    batch=st.sampled_from([1, 2, 4, 4, 6]),
+    context=st.sampled_from([64, 100, 160]),
+    agrees=st.booleans(),
+)
+stores = st.sampled_from([(0, 0), (4, 0), (100, 0), (3, 8), (2, 100)])
+drafters = st.sampled_from(["none", "none", "lookup", "oracle"])
+
+
+@st.composite
+def made_settings(draw: st.DrawFn) -> Setting:
+    memory_pages, disk_pages = draw(stores)
+    return Setting(
+        draw(bounds),
+        step_tokens=draw(st.sampled_from([None, 0, 3, 40])),
+        share_decoded=draw(st.integers(0, 3)) == 0,
+        memory_pages=memory_pages,
+        disk_pages=disk_pages,
+        drafter=draw(drafters),
+        max_waiting=draw(st.sampled_from([3, 1024])),
+        pace=draw(st.sampled_from([0, 1, 2])),
+    )
+
+
+greedy = st.fixed_dictionaries({"temperature": st.just(0.0)})
+seeded = st.fixed_dictionaries(
+    {"temperature": st.sampled_from([0.7, 2.0]), "seed": st.none() | st.integers(0, (1 << 64) - 1)}
+)
+ends = st.fixed_dictionaries(
+    {
+        "max_tokens": st.one_of(st.integers(1, 8), st.integers(20, 90), st.integers(40, 90)),
+        "ignore_eos": st.booleans(),
+    }
+)
+extras = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.integers(1, 4),
+        "stop": st.lists(st.lists(tokens, min_size=1, max_size=2).map(text_of), max_size=2).map(
+            tuple
+        ),
+        "stop_token_ids": st.lists(tokens, max_size=2).map(tuple),
+        "logit_bias": st.dictionaries(tokens, st.sampled_from([-100.0, 1.5]), max_size=2),
+        "presence_penalty": st.sampled_from([0.0, 0.75]),
+        "repetition_penalty": st.sampled_from([1.0, 1.25]),
+        "logprobs": st.just(True),
+    },
+)
+
+
+arrivals = {
+    "prompt": prompts,
+    "choice": st.one_of(greedy, seeded),
+    "end": ends,
+    "more": st.one_of(st.just({}), extras),
+    "priority": st.sampled_from([0, 0, 1, -1]),
+    "policy": st.sampled_from(["stop", "stop", "error", "drop"]),
+    "tenant": st.sampled_from([(), (), ("other",)]),
+}
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Operations in any order on one engine."""
+
+    operations = 0
+
+    @initialize(setting=made_settings())
+    def begin(self, setting: Setting) -> None:
+        self.threads = threading.active_count()
+        self.files = _open_files()
+        self.folder = tempfile.TemporaryDirectory()
+        self.world = World(setting, Path(self.folder.name))
+
+    @rule(**arrivals)
+    def arrive(
+        self,
+        prompt: Prompt,
+        choice: Options,
+        end: Options,
+        more: Options,
+        priority: int,
+        policy: ContextPolicy,
+        tenant: tuple[str, ...],
+    ) -> None:
+        if len(self.world.open) > MANY:
+            self.step(8)
+            return
+        params = SamplingParams(**choice, **end, **more)
+        shortened: list[tuple[int, ...]] = []
+        ids = self._prompt(prompt)
+
+        def shorten(room: int) -> tuple[tuple[int, ...], int] | None:
+            kept = (shortened[-1] if shortened else ids)[2:][:room]
+            if not kept:
+                return None
+            shortened.append(kept)
+            return kept, 1
+
+        request = Request(
+            ids,
+            params,
+            priority=priority,
+            context_policy="stop" if policy == "drop" and params.n > 1 else policy,
+            shorten=shorten if policy == "drop" else None,
+            extras=tenant,
+        )
+        self.world.ask(request, shortened)
+
+    @rule(first=st.fixed_dictionaries(arrivals), second=st.fixed_dictionaries(arrivals))
+    def arrive_together(self, first: Options, second: Options) -> None:
+        self.arrive(**first)
+        self.arrive(**second)
+
+    @rule(times=st.integers(1, 4))
+    def step(self, times: int) -> None:
+        for _ in range(times):
+            self.world.step()
+            self.world.check()
+
+    @rule(times=st.integers(5, 40))
+    def step_on(self, times: int) -> None:
+        self.step(times)
+
+    @rule(which=which, times=st.integers(1, 20))
+    def interrupt(self, which: int, times: int) -> None:
+        """Pages are taken away, and the steps go on."""
+        self.disturb((0, 0, []), which, "preempt")
+        self.step(times)
+
+    @rule(which=which, expired=st.booleans())
+    def end(self, which: int, expired: bool) -> None:
+        """Somebody does not want to wait any longer."""
+        still = self.world.open
+        if still:
+            sequence = still[which % len(still)].sequence
+            if expired:
+                sequence.deadline = 0.0
+            else:
+                sequence.cancelled = True
+
+    @rule(prompt=prompts, which=which, kind=st.sampled_from(DISTURBANCES))
+    def disturb(self, prompt: Prompt, which: int, kind: str) -> None:
+        """Something else that may come between."""
+        world, ids = self.world, self._prompt(prompt)
+        running, pinned = world.scheduler.running, list(world.pinned)
+        if kind == "preempt" and running:
+            world.scheduler.preempt(running[which % len(running)])
+        elif kind == "pin" and len(pinned) < 2 and len(world.scheduler.waiting) < 3:
+            # Some room must be left for requests.
+            world.pin(ids[: PAGE_TOKENS * world.setting.bounds.pages // 4])
+        elif kind == "settle":
+            world.settle_pins()
+        elif kind == "unpin" and pinned:
+            world.unpin(pinned[which % len(pinned)])
+        elif kind == "score":
+            world.score(ids)
+        elif kind == "forget":
+            world.engine.forget()
+        elif kind == "reload":
+            world.reload()
+
+    @rule(
+        code=st.sampled_from(["", "", "", "", "device.kernel", "device.kernel", "device.lost"]),
+        calls=st.one_of(st.integers(1, 8), st.integers(1, 100)),
+        pieces=st.integers(0, 4),
+        late=st.booleans(),
+    )
+    def fail(self, code: str, calls: int, pieces: int, late: bool) -> None:
+        # Not too often: it ends whatever runs.
+        if code:
+            self.world.fail(Failure(code, calls, pieces, late))
+
+    @invariant()
+    def sound(self) -> None:
+        type(self).operations += 1
+        self.world.check()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        with self.folder:
+            self.world.finish()
+            left = [path for path in Path(self.folder.name).rglob("*") if path.is_file()]
+            assert all(path.suffix == ".kv" for path in left)
+        assert threading.active_count() == self.threads
+        assert _open_files() == self.files
+
+    def _prompt(self, prompt: Prompt) -> tuple[int, ...]:
+        text, length, rest = prompt
+        return (*TEXTS[text][:length], *rest, 1)[-(self.world.engine.context - 1) :]
+
+
+def _open_files() -> int:
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+TestEngineMachine = EngineMachine.TestCase
+TestEngineMachine.settings = settings(stateful_step_count=OPERATIONS)
