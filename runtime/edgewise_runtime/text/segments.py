@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -28,10 +29,10 @@ class SegmentCache:
     """
 
     def __init__(self, tokenizer: Tokenizer, *, limit: int = DEFAULT_LIMIT) -> None:
-        """Keep parts of up to `limit` characters in total, each counted as a hundred more."""
+        """Keep parts of up to `limit` characters in total, each counted as 128 characters more."""
         self._tokenizer = tokenizer
         self._boundaries = tokenizer.boundaries()
-        self._entries_limit = None if self._boundaries else _WHOLE_TEXTS
+        self._most_entries = sys.maxsize if self._boundaries else _WHOLE_TEXTS
         self._limit = limit
         self._kept: OrderedDict[str, array[int]] = OrderedDict()
         self._size = 0
@@ -47,7 +48,7 @@ class SegmentCache:
         parts = self._boundaries.parts(text) if self._boundaries else [text]
         known = self._find(text, parts)
         # Outside the lock: others may go on, and at worst tokenize the same part at the same time.
-        fresh = {part: self._tokenize(part) for part in parts if part not in known}
+        fresh = {part: self._tokenize(part) for part in dict.fromkeys(parts) if part not in known}
         self._keep(fresh)
         known |= fresh
         ids = array("I")
@@ -78,7 +79,5 @@ class SegmentCache:
                     continue
                 self._kept[part] = ids
                 self._size += cost
-                while self._size > self._limit or len(self._kept) > (
-                    self._entries_limit or len(self._kept)
-                ):
+                while self._size > self._limit or len(self._kept) > self._most_entries:
                     self._size -= len(self._kept.popitem(last=False)[0]) + _OVERHEAD

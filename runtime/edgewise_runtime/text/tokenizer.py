@@ -11,6 +11,8 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
+from edgewise_runtime.reading import shorten
+from edgewise_runtime.text.boundaries import Boundaries, boundaries
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import read_object, read_text
 
@@ -74,8 +76,7 @@ class Tokenizer:
             backend = Backend.from_str(text)
             backend.encode("a")  # some contradictions only show when it is used
         except BaseException as error:
-            # The tokenizers package raises bare Exception, and a Rust panic is not even that.
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            if not _from_backend(error):
                 raise
             raise CheckpointError(
                 f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
@@ -101,16 +102,23 @@ class Tokenizer:
         """Return the ids of `text`; special tokens written out in it become their ids.
 
         `add_special_tokens` lets the post-processor add what it adds (a beginning token, say);
-        pass False for text that comes from a chat template, which writes its own.
+        pass False for text that comes from a chat template, which writes its own. Raises
+        InputError for text with lone surrogates, CheckpointError where the tokenizer's own rules
+        fail on a text.
         """
         try:
             return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
         except (TypeError, UnicodeError) as error:
-            shown = repr(text)
             raise InputError(
-                f"Cannot tokenize {shown[:80]}: it is not text that UTF-8 can hold.",
+                f"Cannot tokenize {shorten(text)}: it is not text that UTF-8 can hold.",
                 remedy="Pass a str without lone surrogates.",
                 code="input.text",
+            ) from error
+        except BaseException as error:
+            if not _from_backend(error):
+                raise
+            raise CheckpointError(
+                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
             ) from error
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
@@ -126,6 +134,10 @@ class Tokenizer:
         skipped = self._special if skip_special_tokens else frozenset[str]()
         return Detokenizer(self._backend, skipped)
 
+    def boundaries(self) -> Boundaries | None:
+        """Return where a text may be cut without changing its ids, or None where it may not be."""
+        return boundaries(self._backend)
+
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""
         return self._backend.token_to_id(token)
@@ -133,6 +145,11 @@ class Tokenizer:
     def token_of(self, token_id: int) -> str | None:
         """Return the token of one id as the vocabulary spells it, or None."""
         return self._backend.id_to_token(_checked(token_id))
+
+
+def _from_backend(error: BaseException) -> bool:
+    """The tokenizers package raises bare Exception, and a Rust panic is not even that."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _checked(token_id: int) -> int:
