@@ -112,7 +112,7 @@ class Host:
         try:
             drafter = self._drafter(settings, chosen, trust=trust, progress=progress)
             opened += [drafter] if drafter is not None else []
-            store = self._store(settings)
+            store = self._store(settings, chosen)
             opened += [store] if store is not None else []
             self.metrics = Metrics()
             core = GenerationEngine(
@@ -224,7 +224,7 @@ class Host:
             program.close()
             raise
 
-    def _store(self, settings: Settings) -> PageStore | None:
+    def _store(self, settings: Settings, device: Device) -> PageStore | None:
         memory = MemoryStore(settings.prefix_memory)
         if not settings.prefix_disk:
             return memory if settings.prefix_memory else None
@@ -232,7 +232,7 @@ class Host:
         disk = DiskStore(
             prefixes_folder() if folder is None else Path(folder),
             settings.prefix_disk,
-            producer_of(self.bundle, self.program.program),
+            f"{producer_of(self.bundle, self.program.program)}/{device.identity}",
             HEADER_BYTES + self.program.page_bytes,
         )
         return Tiered(memory, disk)

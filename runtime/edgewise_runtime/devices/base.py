@@ -155,6 +155,11 @@ class Device(Protocol):
         """The target whose programs it runs."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """What, besides a program's code, decides the bits it computes; empty for nothing."""
+        ...
+
     def features(self) -> frozenset[str]:
         """What programs may need: the machine's arch and its features by their names in bundles."""
         ...

@@ -50,6 +50,10 @@ class CpuDevice:
     def name(self) -> str:
         return cpu_name()
 
+    @property
+    def identity(self) -> str:
+        return ""  # A program is machine code for some feature set: it is the same everywhere.
+
     def features(self) -> frozenset[str]:
         return cpu_features() | {cpu_arch()}
 

@@ -58,6 +58,11 @@ class WgpuDevice:
     def name(self) -> str:
         return str(self.adapter)
 
+    @property
+    def identity(self) -> str:
+        # Drivers compile the shaders, and are free to fuse and to reorder.
+        return f"{self.adapter}, {self.adapter.driver}"
+
     def features(self) -> frozenset[str]:
         return self._ready().features
 

@@ -59,6 +59,7 @@ def test_it_is_a_device_as_the_protocol_says(program: WgpuProgram, device: WgpuD
     loaded: LoadedProgram = program
     assert as_device.target == "webgpu"
     assert as_device.name
+    assert device.adapter.driver in as_device.identity
     assert as_device.features() <= {"shader-f16", "subgroups"} | LANGUAGE_FEATURES
     assert loaded.program.id == tiny_webgpu.ID
     assert sorted(loaded.plans) == ["decode", "prefill", "visit"]
