@@ -1,0 +1,118 @@
+"""The prefix index against a list that is searched from one end to the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from edgewise_runtime.kv.keys import page_key
+from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.kv.prefix import MAX_SCANNED, Node, PrefixIndex
+
+ROOT = bytes(32)
+
+# Pages that begin alike, and end after any number of tokens.
+contents = st.builds(
+    lambda same, other, rest: ((1,) * same + (other,) + (2,) * rest)[:PAGE_TOKENS],
+    st.integers(0, PAGE_TOKENS),
+    st.integers(0, 2),
+    st.integers(0, PAGE_TOKENS),
+)
+which = st.integers(0, 1 << 16)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the list knows of a page."""
+
+    key: bytes
+    parent: bytes
+    tokens: tuple[int, ...]
+    exact: int
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """Pages are added, used and removed; the list has them in the order of their use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = PrefixIndex()
+        self.lines: list[Line] = []
+
+    @rule(which=which, tokens=contents, exact=st.integers(0, PAGE_TOKENS))
+    def add(self, which: int, tokens: tuple[int, ...], exact: int) -> None:
+        parent = self._parent(which)
+        line = Line(page_key(parent, tokens), parent, tokens, min(exact, len(tokens)))
+        if line.key not in [known.key for known in self.lines]:
+            self.index.add(Node(line.key, parent, 7, tokens, line.exact))
+            self.lines.append(line)
+
+    @precondition(lambda self: self.lines)
+    @rule(which=which)
+    def remove(self, which: int) -> None:
+        """Also pages that others follow."""
+        line = self.lines.pop(which % len(self.lines))
+        node = self.index.get(line.key)
+        assert node is not None
+        self.index.remove(node)
+        assert self.index.get(line.key) is None
+
+    @precondition(lambda self: self.lines)
+    @rule(which=which)
+    def touch(self, which: int) -> None:
+        """Use a history, of which not every page is here: its first page was used last."""
+        line = self.lines[which % len(self.lines)]
+        chain = [page_key(line.key, (9,)), line.key]
+        while parent := next((known for known in self.lines if known.key == chain[-1]), None):
+            chain.append(parent.parent)
+        self.index.touch(chain[::-1])
+        for key in chain:
+            found = [known for known in self.lines if known.key == key]
+            self.lines = [known for known in self.lines if known.key != key] + found
+
+    @rule(which=which, tokens=contents, inexact=st.booleans())
+    def longest(self, which: int, tokens: tuple[int, ...], inexact: bool) -> None:
+        parent = self._parent(which)
+        best: tuple[bytes, int] | None = None
+        following = [line for line in self.lines if line.parent == parent]
+        for line in following[::-1][:MAX_SCANNED]:
+            usable = line.tokens if inexact else line.tokens[: line.exact]
+            same = max(n for n in range(len(tokens) + 1) if usable[:n] == tokens[:n])
+            if same > (0 if best is None else best[1]):
+                best = (line.key, same)
+        found = self.index.longest(parent, tokens, inexact=inexact)
+        assert (None if found is None else (found[0].key, found[1])) == best
+
+    @invariant()
+    def sound(self) -> None:
+        assert self.index.check() == []
+        assert len(self.index) == len(self.lines)
+        assert [node.key for node in self.index] == [line.key for line in self.lines]
+        for node, line in zip(self.index, self.lines, strict=True):
+            assert (node.tokens, node.exact) == (line.tokens, line.exact)
+            assert node.full == (len(line.tokens) == PAGE_TOKENS)
+            assert node.children == sum(other.parent == line.key for other in self.lines)
+
+    def _parent(self, which: int) -> bytes:
+        """The root, more often than not, or a page that is here."""
+        lines = self.lines[which % (2 * len(self.lines) + 1) :]
+        return lines[0].key if lines else ROOT
+
+
+TestIndexMachine = IndexMachine.TestCase
+
+
+def test_only_the_latest_pages_are_compared() -> None:
+    index = PrefixIndex()
+    pages = [(1, 1, 2), *((1, 3 + nth) for nth in range(MAX_SCANNED))]
+    for tokens in pages:
+        index.add(Node(page_key(ROOT, tokens), ROOT, 0, tokens, len(tokens)))
+    found = index.longest(ROOT, (1, 1, 2), inexact=False)
+    assert found is not None
+    assert (found[0].tokens, found[1]) == (pages[-1], 1)
+    index.touch([page_key(ROOT, pages[0])])
+    found = index.longest(ROOT, (1, 1, 2), inexact=False)
+    assert found is not None
+    assert (found[0].tokens, found[1]) == (pages[0], 3)
