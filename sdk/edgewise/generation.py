@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Event
 from types import TracebackType
 
 from edgewise_runtime.engine.completion import Completion
@@ -13,6 +15,24 @@ from edgewise_runtime.engine.loop import PATIENCE, EngineLoop
 from edgewise_runtime.engine.sequence import Piece
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.errors import InputError
+
+
+class _Arrivals:
+    """What the engine has said about a request and nobody has read yet.
+
+    The engine knows this and not the `Generation`: one that is dropped is found to be.
+    """
+
+    def __init__(self, choices: int) -> None:
+        self.pieces: SimpleQueue[Piece] = SimpleQueue()
+        self.over = Event()
+        self._left = choices
+
+    def end(self) -> None:
+        """A choice has ended. Called by the engine's thread only."""
+        self._left -= 1
+        if not self._left:
+            self.over.set()
 
 
 class Generation(Iterator[Piece]):
@@ -25,26 +45,25 @@ class Generation(Iterator[Piece]):
         """Submit the choices of a request; raises as `EngineLoop.submit` does."""
         self._loop = loop
         self._choices = tuple(choices)
-        self._arriving: SimpleQueue[Piece | None] = SimpleQueue()
-        self._left = len(self._choices)
+        self._arrivals = arrivals = _Arrivals(len(self._choices))
         for choice in self._choices:
-            choice.on_piece = self._arriving.put
-            choice.on_end = self._end
+            choice.on_piece = arrivals.pieces.put
+            choice.on_end = arrivals.end
         loop.submit(self._choices)
 
     def __next__(self) -> Piece:
-        while self._left:
-            # A signal whose handler lets system calls restart wakes no one, see `EngineLoop`.
+        while True:
+            # All pieces were there before it was over.
+            over = self._arrivals.over.is_set()
             try:
-                piece = self._arriving.get(timeout=PATIENCE)
+                if over:
+                    return self._arrivals.pieces.get_nowait()
+                # A signal whose handler lets system calls restart wakes no one, see `EngineLoop`;
+                # and the end wakes no one who waits for a piece.
+                return self._arrivals.pieces.get(timeout=PATIENCE)
             except Empty:
-                continue
-            if piece is not None:
-                return piece
-            self._left -= 1
-            if not self._left:
-                # For any other thread that waits: what it finds is the end, too.
-                self._arriving.put(None)
+                if over:
+                    break
         for choice in self._choices:
             if choice.failure is not None:
                 raise choice.failure
@@ -53,7 +72,7 @@ class Generation(Iterator[Piece]):
     @property
     def done(self) -> bool:
         """Whether all choices have ended, even if their pieces have not been read."""
-        return all(choice.ended for choice in self._choices)
+        return self._arrivals.over.is_set()
 
     def cancel(self) -> None:
         """End it where it is, at the latest with the step in progress; never waits."""
@@ -62,9 +81,11 @@ class Generation(Iterator[Piece]):
     def close(self) -> None:
         """End it where it is, and wait until it has; pieces that were not read are dropped."""
         self.cancel()
-        with suppress(Exception):
-            for _ in self:
-                pass
+        while not self._arrivals.over.wait(PATIENCE):
+            pass
+        with suppress(Empty):
+            while True:
+                self._arrivals.pieces.get_nowait()
 
     def result(self) -> Completion:
         """Wait for the end; return the first choice. Raises what ended the request."""
@@ -109,11 +130,8 @@ class Generation(Iterator[Piece]):
 
     def __del__(self) -> None:
         # Nobody can read what comes any more.
-        if getattr(self, "_left", 0):
-            self.cancel()
-
-    def _end(self) -> None:
-        self._arriving.put(None)
+        for choice in getattr(self, "_choices", ()):
+            choice.cancelled = True
 
 
 class AsyncGeneration(AsyncIterator[Piece]):
@@ -123,12 +141,12 @@ class AsyncGeneration(AsyncIterator[Piece]):
         """Submit the choices of a request; raises as `EngineLoop.submit` does."""
         self._loop = loop
         self._choices = tuple(choices)
-        self._events = asyncio.get_running_loop()
         self._arriving: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._left = len(self._choices)
+        send = _sender(asyncio.get_running_loop(), self._arriving)
         for choice in self._choices:
-            choice.on_piece = self._put
-            choice.on_end = self._end
+            choice.on_piece = send
+            choice.on_end = partial(send, None)
         loop.submit(self._choices)
 
     async def __anext__(self) -> Piece:
@@ -179,16 +197,18 @@ class AsyncGeneration(AsyncIterator[Piece]):
         await self.aclose()
 
     def __del__(self) -> None:
-        if getattr(self, "_left", 0):
-            self.cancel()
+        for choice in getattr(self, "_choices", ()):
+            choice.cancelled = True
 
-    def _put(self, piece: Piece | None) -> None:
-        try:
-            self._events.call_soon_threadsafe(self._arriving.put_nowait, piece)
-        except RuntimeError:
-            # The event loop has closed: nobody reads any more.
-            for choice in self._choices:
-                choice.cancelled = True
 
-    def _end(self) -> None:
-        self._put(None)
+def _sender(
+    events: asyncio.AbstractEventLoop, queue: asyncio.Queue[Piece | None]
+) -> Callable[[Piece | None], None]:
+    """Put things into a queue from the engine's thread."""
+
+    def send(piece: Piece | None) -> None:
+        # Once the event loop has closed, nobody reads any more.
+        with suppress(RuntimeError):
+            events.call_soon_threadsafe(queue.put_nowait, piece)
+
+    return send

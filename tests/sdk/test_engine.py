@@ -11,7 +11,7 @@ import pytest
 
 from edgewise import Completion, EdgewiseError, Engine, Stream
 from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.errors import DeviceError, InputError, TrustError
+from edgewise_runtime.errors import EngineError, InputError, TrustError
 
 TEXT = "The quick brown fox"
 LONG = TEXT * 12
@@ -93,35 +93,40 @@ def test_a_stream_gives_the_same_text_in_pieces(engine: Engine) -> None:
     assert "" not in pieces
 
 
-def test_closing_a_stream_cancels_it_and_frees_the_engine(engine: Engine) -> None:
+def test_closing_a_stream_cancels_it(engine: Engine) -> None:
     stream = engine.generate(TEXT, max_tokens=200, ignore_eos=True, stream=True, seed=1)
     first = next(stream)
-    with pytest.raises(InputError) as caught:
-        engine.generate(TEXT)
-    assert caught.value.code == "input.busy"
-    with pytest.raises(InputError, match="before the stream has ended"):
-        _ = stream.completion
+    assert engine.generate(TEXT, max_tokens=2).usage.completion_tokens == 2
     stream.close()
     stream.close()
-    assert stream.completion.finish_reason == "cancelled"
+    assert stream.completion.finish_reason in ("cancelled", "length")
     assert stream.completion.text.startswith(first)
     assert list(stream) == []
-    assert engine.generate(TEXT, max_tokens=2).usage.completion_tokens
 
 
-def test_a_stream_that_is_dropped_frees_the_engine(engine: Engine) -> None:
-    next(engine.generate(TEXT, max_tokens=200, ignore_eos=True, stream=True))
-    assert engine.generate(TEXT, max_tokens=2)
+def test_a_completion_is_not_known_before_its_stream_has_ended(engine: Engine) -> None:
+    with (
+        engine.generate(TEXT, max_tokens=230, ignore_eos=True, stream=True) as stream,
+        pytest.raises(InputError, match="before the stream has ended"),
+    ):
+        _ = stream.completion
 
 
-def test_a_stream_never_started_is_empty(engine: Engine) -> None:
-    with engine.generate(TEXT, stream=True) as stream:
+def test_a_stream_that_is_dropped_is_cancelled(engine: Engine) -> None:
+    before = engine.metrics()["request_success_total"]["cancelled"]
+    next(engine.generate(TEXT, max_tokens=230, ignore_eos=True, stream=True))
+    engine.generate(TEXT, max_tokens=30, ignore_eos=True)
+    assert engine.metrics()["request_success_total"]["cancelled"] == before + 1
+
+
+def test_a_stream_closed_at_once_has_ended(engine: Engine) -> None:
+    with engine.generate(TEXT, max_tokens=230, ignore_eos=True, stream=True) as stream:
         pass
-    assert stream.completion.text == ""
+    assert list(stream) == []
     assert stream.completion.finish_reason == "cancelled"
 
 
-def test_threads_take_turns(engine: Engine) -> None:
+def test_threads_get_what_each_would_get_alone(engine: Engine) -> None:
     alone = [engine.generate(p, max_tokens=10, temperature=0).text for p in PROMPTS[:4]]
     answers: dict[int, str] = {}
 
@@ -153,7 +158,7 @@ def test_another_thread_may_close_a_stream(engine: Engine) -> None:
     stream.close()
     reader.join(60)
     assert closed.is_set()
-    assert stream.completion.text == "".join(pieces)
+    assert stream.completion.text.startswith("".join(pieces))
     assert engine.generate(TEXT, max_tokens=2)
 
 
@@ -316,9 +321,9 @@ def test_a_closed_engine_says_so(bundle: Path) -> None:
         next(stream)
     assert stream.completion.finish_reason == "cancelled"
     engine.close()
-    with pytest.raises(DeviceError) as caught:
+    with pytest.raises(EngineError) as caught:
         engine.generate(TEXT)
-    assert caught.value.code == "device.closed"
+    assert caught.value.code == "engine.closed"
 
 
 def test_native_code_of_others_runs_only_when_trusted(
