@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -184,7 +184,7 @@ class GenerationEngine:
             self.metrics.on_kv(self._used, len(self._memory), self._live)
         return said
 
-    def run(self, sequences: Rows[Sequence]) -> Iterator[tuple[Sequence, str]]:
+    def run(self, sequences: Rows[Sequence]) -> Generator[tuple[Sequence, str], None, None]:
         """Generate for all sequences; yield each with its next piece of text, perhaps empty.
 
         Closing the iterator cancels what is unfinished.

@@ -11,7 +11,8 @@ import pytest
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.engine.engine import GenerationEngine
+from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
+from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import sampling_params
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError
@@ -60,7 +61,9 @@ def program(opened: Bundle) -> Iterator[Recorder]:
 @pytest.fixture
 def core(opened: Bundle, program: Recorder) -> GenerationEngine:
     tokenizer = Tokenizer.from_folder(opened.path)
-    return GenerationEngine(program, tokenizer, pages=PAGES, context=256)
+    # What is counted here must not depend on how fast the machine is.
+    options = EngineOptions(pace=Unpaced())
+    return GenerationEngine(program, tokenizer, pages=PAGES, context=256, options=options)
 
 
 def generated(
@@ -119,24 +122,77 @@ def test_the_longest_sequence_says_how_far_kv_can_reach(
     core: GenerationEngine, program: Recorder
 ) -> None:
     params = sampling_params(max_tokens=2, ignore_eos=True)
-    prompts = [PROMPT, PROMPT * 3, PROMPT * 2]
+    prompts = [(1, *PROMPT), (2, *PROMPT, *PROMPT), PROMPT]
     list(core.run([core.sequence(Request(prompt, params)) for prompt in prompts]))
-    assert program.steps[-1][:4] == [3, 3, 3, 61]
+    assert program.steps[-1][:4] == [3, 3, 3, 42]
 
 
 def test_kv_cannot_reach_past_the_context(core: GenerationEngine, program: Recorder) -> None:
     """The burst goes on for the short sequence after the long one has reached its end."""
     params = sampling_params(max_tokens=40, ignore_eos=True)
-    prompts = [PROMPT, (PROMPT * 13)[:250]]
-    list(core.run([core.sequence(Request(prompt, params)) for prompt in prompts]))
+    prompts = [PROMPT[:15], (PROMPT * 13)[:250]]
+    sequences = [core.sequence(Request(prompt, params)) for prompt in prompts]
+    list(core.run(sequences))
     assert max(step[3] for step in program.steps) == 256
+    assert [len(s.tokens) for s in sequences] == [40, 6]
 
 
-def test_prompts_wait_until_there_are_pages(core: GenerationEngine, program: Recorder) -> None:
-    """40 pages: each sequence takes 13 for its 21 + 180 tokens, so three run at a time."""
+def test_prompts_that_fit_a_step_are_prefilled_together(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    """128 rows: six prompts of 21 tokens and the first 2 of the seventh."""
+    generated(core, tuple(range(7)), max_tokens=1)
+    prefills = [step[:2] for step in program.steps if not step[2]]
+    assert prefills == [[128, 7], [19, 1]]
+
+
+def test_bursts_are_single_tokens_while_others_wait(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    """Nine sequences for eight slots: the one that waits gets its slot as soon as there is one."""
+    long, short = (sampling_params(max_tokens=n, ignore_eos=True) for n in (30, 12))
+    sequences = [core.sequence(Request((i, *PROMPT), long if i else short)) for i in range(9)]
+    list(core.run(sequences))
+    # Eleven tokens of the first, one beside the last one's prompt; then it is the youngest.
+    assert program.bursts == [*[1] * 12, 1, 2, 4, 8, 8, 6]
+
+
+def test_bursts_are_single_tokens_while_a_prompt_is_prefilled(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    [running] = [core.sequence(Request(PROMPT, sampling_params(max_tokens=100, ignore_eos=True)))]
+    core.submit([running])
+    while len(program.bursts) < 5:
+        core.step()
+    assert program.bursts == [1, 2, 4, 8, 8]
+    late = core.sequence(Request((7, *PROMPT * 9), sampling_params(max_tokens=3)))
+    core.submit([late])
+    before = len(program.bursts)
+    while not late.tokens:
+        core.step()
+    assert set(program.bursts[before:]) <= {1}
+
+
+def test_pages_are_given_as_a_sequence_grows(core: GenerationEngine) -> None:
+    """21 tokens and room for the next; never what the longest answer would take."""
+    sequence = core.sequence(Request((*PROMPT, 1), sampling_params(max_tokens=200)))
+    core.submit([sequence])
+    held = []
+    while not sequence.ended:
+        core.step()
+        if sequence.holding is not None:
+            held.append((sequence.computed, len(sequence.holding.pages)))
+    assert held[0] == (21, 2)
+    assert all(computed <= 16 * pages < computed + 8 + 16 for computed, pages in held)
+
+
+def test_who_came_last_gives_up_its_pages_and_gets_the_same_tokens_later(
+    core: GenerationEngine, program: Recorder
+) -> None:
+    """40 pages: each sequence comes to hold 13 for its 21 + 180 tokens, so three can end."""
     waited = generated(core, (0, 1, 2, 3), max_tokens=180)
-    prefills = [i for i, (plan, _) in enumerate(program.calls) if plan == "sample"]
-    assert prefills[2] < program.calls.index(("decode", 1)) < prefills[3]
+    assert core.metrics.snapshot()["num_preemptions_total"] >= 1
+    assert core.check() == []
     for first, sequence in enumerate(waited):
         assert sequence.tokens == generated(core, (first,), max_tokens=180)[0].tokens
 
@@ -149,7 +205,8 @@ def test_everything_is_given_back(core: GenerationEngine) -> None:
     next(run)
     run.close()
     assert {s.finish_reason for s in sequences} == {"cancelled"}
-    assert all(s.slot == -1 and s.pages == [] for s in sequences)
+    assert all(s.slot == -1 and s.holding is None for s in sequences)
+    assert core.check() == []
     # The whole pool and every row are free again.
     assert all(len(s.tokens) == 40 for s in generated(core, tuple(range(8)), max_tokens=40))
 
