@@ -173,7 +173,8 @@ class GenerationEngine:
             if step is not None:
                 said = self._run(step, started)
         except EdgewiseError as error:
-            self._fail(error)
+            # The first that waits, if none runs: the error would be met again and again.
+            self._fail(error, self._scheduler.running or self._scheduler.waiting[:1])
             if isinstance(error, DeviceError) and error.code in ("device.lost", "device.closed"):
                 raise
         finally:
@@ -220,26 +221,32 @@ class GenerationEngine:
         """Return the logits after every token: float32 [len(tokens), vocab].
 
         Row i is what the model says about token i + 1. Raises InputError as `sequences` does, and
-        EngineError ``engine.memory`` where requests hold all pages.
+        EngineError ``engine.memory`` where requests hold all pages. Where the device fails, those that
+        run end with its error too: it may be about what was computed for them before.
         """
         self.check_prompt(tokens, room=0)
         params = SamplingParams(max_tokens=1)
         scored = Sequence(Request(tuple(tokens), params), self._tokenizer, (), self.context)
         logits = np.empty((len(tokens), self._program.bundle.model.vocab), np.float32)
-        # From an empty prefix: every row is computed.
-        holding = self._memory.acquire(b"", tokens[:1], len(tokens))
-        if holding is None:
+        try:
+            # From an empty prefix: every row is computed.
+            scored.holding = self._memory.acquire(b"", tokens[:1], len(tokens))
+            if scored.holding is not None:
+                for first, rows in self._runner.logits(scored):
+                    logits[first : first + len(rows)] = rows
+        except DeviceError as error:
+            self._fail(error, self._scheduler.running)
+            self.settle()
+            raise
+        finally:
+            if scored.holding is not None:
+                self._memory.discard(scored.holding)
+        if scored.holding is None:
             raise EngineError(
                 f"The pages for {len(tokens):,} tokens to score are in use.",
                 remedy="Score when fewer requests run.",
                 code="engine.memory",
             )
-        scored.holding = holding
-        try:
-            for first, rows in self._runner.logits(scored):
-                logits[first : first + len(rows)] = rows
-        finally:
-            self._memory.discard(holding)
         return logits
 
     def pin(self, tokens: Rows[int]) -> Sequence:
@@ -341,6 +348,8 @@ class GenerationEngine:
                 if sequence.record is not None:
                     accepted = len(drawn.tokens) - 1
                     self.metrics.on_drafted(sequence.record, len(drafts[sequence]), accepted)
+        if said:
+            self._memory.settle()
         self._pace.observe(step.prefill_tokens, prefill_s, decode_s if step.decodes else 0.0)
         decoded = len(plain) * burst + len(drafts)
         self.metrics.on_step(
@@ -371,11 +380,11 @@ class GenerationEngine:
             self.metrics.on_tokens(sequence.record, len(piece.token_ids), perf_counter())
         return sequence, piece
 
-    def _fail(self, error: EdgewiseError) -> None:
-        """End those that run, or else the first that waits, so that an error is not met again."""
-        running, waiting = self._scheduler.running, self._scheduler.waiting
-        lost = error.code in ("device.lost", "device.closed")
-        concerned = [*running, *waiting] if lost else (running or waiting[:1])
+    def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
+        """End those concerned, or everything where the device is gone."""
+        self._memory.distrust()
+        if error.code in ("device.lost", "device.closed"):
+            concerned = [*self._scheduler.running, *self._scheduler.waiting]
         for sequence in list(concerned):
             sequence.fail(error)
 

@@ -97,6 +97,7 @@ class PageMemory:
         self._inexact = inexact
         self._store = store
         self._moved = moved or (lambda spilled, restored: None)
+        self._unsettled: list[Node] = []
 
     def __len__(self) -> int:
         return len(self._pool)
@@ -153,20 +154,20 @@ class PageMemory:
         Full pages are shared, and the last is copied where it is not full. None without room.
         """
         full, rest = divmod(tokens, PAGE_TOKENS)
-        shared = holding.pages[:full]
-        self._pool.share(shared)
-        taken = self._take(pages_for(total) - full, 0)
-        if taken is None:
-            self._pool.release(shared)
-            return None
-        forked = Holding(holding.root, shared + taken, holding.keys[:full], Found(tokens))
+        pages = holding.pages[:full]
+        self._pool.share(pages)
         try:
-            if rest:
+            taken = self._take(pages_for(total) - full, 0)
+            pages += taken or ()
+            if taken and rest:
                 self._mover.copy_page(holding.pages[full], taken[0])
         except BaseException:
-            self._pool.release(forked.pages)
+            self._pool.release(pages)
             raise
-        return forked
+        if taken is None:
+            self._pool.release(pages)
+            return None
+        return Holding(holding.root, pages, holding.keys[:full], Found(tokens))
 
     def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
         """Let others find the pages that a sequence has filled.
@@ -193,6 +194,7 @@ class PageMemory:
                 self._pool.share([holding.pages[nth]])
                 self._pool.release([node.page])
                 node.page, node.exact = holding.pages[nth], sound
+                self._unsettled.append(node)
             holding.keys.append(key)
 
     def retire(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
@@ -211,6 +213,18 @@ class PageMemory:
             keys.append(key)
         self._index.touch(keys)
         self.discard(holding)
+
+    def settle(self) -> None:
+        """The device has answered: what was published until now is in its pages."""
+        self._unsettled.clear()
+
+    def distrust(self) -> None:
+        """The device has failed, and perhaps with what it had only been handed: let nobody find
+        pages published since it last answered."""
+        unsettled, self._unsettled = self._unsettled, []
+        for node in unsettled:
+            if self._index.get(node.key) is node:
+                self._drop(node)
 
     def discard(self, holding: Holding) -> None:
         """Take back a sequence's pages; those it has not published are forgotten."""
@@ -232,7 +246,8 @@ class PageMemory:
         for key in keys:
             node = self._index.get(key)
             if node is not None:
-                node.pins += by
+                # A page that was distrusted has lost its pins.
+                node.pins = max(node.pins + by, 0)
 
     def forget(self) -> None:
         """Drop all that is kept for the next sequences and not pinned, here and elsewhere."""
@@ -321,6 +336,7 @@ class PageMemory:
     def _add(self, node: Node) -> None:
         self._pool.share([node.page])
         self._index.add(node)
+        self._unsettled.append(node)
 
     def _drop(self, node: Node) -> None:
         self._index.remove(node)
@@ -358,5 +374,6 @@ class PageMemory:
             raise
         node.page = taken[0]
         self._index.add(node)
+        self._unsettled.append(node)
         self._moved(0, 1)
         return node
