@@ -26,7 +26,6 @@ NORMALIZERS: tuple[Callable[[], Any] | None, ...] = (
     None,
     normalizers.NFC,
     normalizers.Lowercase,
-    normalizers.Strip,
     lambda: normalizers.Prepend("▁"),
     lambda: normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
     lambda: normalizers.Replace("ab", ""),
