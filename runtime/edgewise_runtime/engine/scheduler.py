@@ -18,7 +18,7 @@ from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import salted
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.kv.pages import PAGE_TOKENS, pages_for
 from edgewise_runtime.kv.prefix import common_length
 
 MAX_BURST = 8
@@ -127,7 +127,7 @@ class Scheduler:
         self._admit()
         decodes = [s for s in self.running if s.decoding]
         chunks = self._chunks(decodes)
-        burst = self._burst(decodes, chunks)
+        burst = self._burst([s for s in decodes if s.holding is not None], chunks)
         decodes = self._reserve(decodes, burst)
         chunks = [chunk for chunk in chunks if chunk.sequence.holding is not None]
         if not chunks and not decodes:
@@ -184,25 +184,32 @@ class Scheduler:
         return problems
 
     def _admit(self) -> None:
-        """Give slots and pages to those that wait, in their order, as far as there are some."""
+        """Give slots to those that wait, in their order, as far as there is room for them.
+
+        Not before there is something to do for them: until then, others may compute what they
+        can share.
+        """
         for sequence in list(self.waiting):
-            if not self._slots or not self._start(sequence):
+            computing = sum(_missing(s) for s in self.running if not s.decoding)
+            full = not self._slots or computing >= self.limits.rows
+            if full or not self._start(sequence):
                 return
 
     def _start(self, sequence: Sequence) -> bool:
+        """Give a sequence its slot and what is known of it; the other pages come as it grows."""
         leader, total = sequence.leader, len(sequence.known) + 1
         if leader is not None and not sequence.tokens and leader.holding is not None:
             if leader.computed < sequence.prompt_len:
                 return False
-            shared = sequence.prompt_len - 1
-            holding = self.memory.fork(leader.holding, shared, total)
+            holding = self.memory.fork(leader.holding, sequence.prompt_len - 1, total)
         elif self._worth_waiting(sequence):
             return False
         else:
-            # A page for each that runs, so that the newcomer is not the first to be thrown out.
+            # Room for all that those who run are still to compute, and a page more for each, so
+            # that nobody has to be thrown out soon.
+            promised = sum(_promised(s) for s in self.running) + len(self.running)
             root = salted(self._root, sequence.request.extras)
-            spare = len(self.running)
-            holding = self.memory.acquire(root, sequence.known, total, spare=spare)
+            holding = self.memory.acquire(root, sequence.known, total, spare=promised, later=True)
         if holding is None:
             if not self.running:
                 self.waiting.remove(sequence)
@@ -237,19 +244,22 @@ class Scheduler:
         return shared - known >= WORTH_WAITING
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
-        """Prompt tokens for this step, of those that came first."""
+        """Prompt tokens for this step, of those that came first, with pages for them."""
         left = min(self.limits.rows, self.limits.tokens - len(decodes))
-        wanting = [s for s in self.running if not s.decoding and not s.ended]
+        wanting = [s for s in self.running if not s.decoding]
         if wanting and decodes:
-            left = self.pace.tokens(left)
+            places = self.limits.sequences - len(decodes)
+            prefilling = min(len(wanting) + len(self.waiting), places)
+            left = self.pace.tokens(left, len(decodes), prefilling)
         chunks: list[Chunk] = []
         for sequence in sorted(wanting, key=_order):
-            count = min(left, len(sequence.known) - sequence.computed)
+            count = min(left, _missing(sequence))
             if count <= 0:
                 break
-            chunks.append(Chunk(sequence, sequence.computed, count))
-            left -= count
-        return chunks
+            if self._room(sequence, sequence.computed + count):
+                chunks.append(Chunk(sequence, sequence.computed, count))
+                left -= count
+        return [chunk for chunk in chunks if chunk.sequence.holding is not None]
 
     def _burst(self, decodes: list[Sequence], chunks: list[Chunk]) -> int:
         """How many tokens to decode before the host looks at them.
@@ -267,14 +277,22 @@ class Scheduler:
         return max(1, min(MAX_BURST, 1 << min(youngest, MAX_BURST), most))
 
     def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
-        """Give all that decode pages for a burst, those of the last to have come if need be."""
+        """Those of them, still running, that have pages for a burst."""
         for sequence in sorted(decodes, key=_order):
-            while sequence.holding is not None:
-                tokens = sequence.computed + min(burst, sequence.remaining)
-                if self.memory.grow(sequence.holding, tokens):
-                    break
-                self.preempt(max(self.running, key=_order))
+            if sequence.holding is not None:
+                self._room(sequence, sequence.computed + min(burst, sequence.remaining))
         return [s for s in decodes if s.holding is not None]
+
+    def _room(self, sequence: Sequence, tokens: int) -> bool:
+        """Give a sequence pages for so many tokens, those of the last to have come if need be.
+
+        False where it was the last itself, and has none any more.
+        """
+        while sequence.holding is not None:
+            if self.memory.grow(sequence.holding, tokens):
+                return True
+            self.preempt(max(self.running, key=_order))
+        return False
 
     def _release(self, sequence: Sequence, *, keep: bool) -> None:
         """Take a sequence's slot and pages; with `keep` what they hold may serve others."""
@@ -292,6 +310,17 @@ class Scheduler:
 
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.request.priority, sequence.arrival
+
+
+def _missing(sequence: Sequence) -> int:
+    """Tokens that are known and not computed."""
+    return len(sequence.known) - sequence.computed
+
+
+def _promised(sequence: Sequence) -> int:
+    """Pages that a sequence needs for what it knows and does not hold yet."""
+    held = 0 if sequence.holding is None else len(sequence.holding.pages)
+    return max(pages_for(len(sequence.known) + 1) - held, 0)
 
 
 def _too_large(sequence: Sequence, pages: int) -> EngineError:

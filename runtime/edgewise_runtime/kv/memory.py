@@ -113,7 +113,13 @@ class PageMemory:
         return sum(self._pool.owners(node.page) == 1 for node in self._index)
 
     def acquire(
-        self, root: bytes, tokens: Sequence[int], total: int, *, spare: int = 0
+        self,
+        root: bytes,
+        tokens: Sequence[int],
+        total: int,
+        *,
+        spare: int = 0,
+        later: bool = False,
     ) -> Holding | None:
         """Pages for `total` tokens that begin with `tokens`; None, changing nothing, without room.
 
@@ -122,13 +128,14 @@ class PageMemory:
         Args:
             root: the key before the first page.
             spare: pages that must be left for others.
+            later: take only pages that hold some of `tokens`; for the others there must be room.
         """
         holding = Holding(root)
         adoptable = len(tokens) - 1
         try:
             found = self._adopt(holding, tokens, adoptable)
             needed = pages_for(total) - len(holding.pages)
-            taken = self._take(needed, spare)
+            taken = self._take(0, needed + spare) if later else self._take(needed, spare)
         except BaseException:
             self._pool.release(holding.pages)
             raise
@@ -142,6 +149,8 @@ class PageMemory:
 
     def grow(self, holding: Holding, tokens: int) -> bool:
         """Make room for this many tokens in all; False, changing nothing, where there is none."""
+        if tokens <= holding.room:
+            return True
         taken = self._take(pages_for(tokens) - len(holding.pages), 0)
         if taken is None:
             return False
@@ -316,8 +325,7 @@ class PageMemory:
 
     def _take(self, count: int, spare: int) -> list[int] | None:
         """Pages nobody else has, older ones making room; None, where that is not enough."""
-        if count <= 0:
-            return []
+        count = max(count, 0)
         while self._pool.free < count + spare:
             node = self._oldest()
             if node is None:
