@@ -125,7 +125,9 @@ def _longest_of(words: Sequence[str]) -> str:
 
 def _branch(words: list[str]) -> str:
     first, last = words[0], words[-1]  # what these two begin with, those between begin with too
-    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    shared = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first)
+    )
     stem, rests = first[:shared], [word[shared:] for word in words]
     longer = [rest for rest in rests if rest]
     if not longer:
