@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import TypeVar
+
 
 class EdgewiseError(Exception):
     """Base of every error edgewise raises on purpose.
@@ -82,3 +85,16 @@ class StorageError(EdgewiseError):
     """Reading or writing a file failed: no space, no permission, not there."""
 
     default_code = "storage"
+
+
+AnError = TypeVar("AnError", bound=EdgewiseError)
+
+
+def again(error: AnError) -> AnError:
+    """The same error, to be raised once more, perhaps by several threads.
+
+    Raising one object again and again would keep every frame that it has ever passed through.
+    """
+    fresh = copy(error).with_traceback(error.__traceback__)
+    fresh.__cause__ = error.__cause__
+    return fresh

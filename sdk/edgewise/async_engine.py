@@ -7,24 +7,24 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
-from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
+from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
-from edgewise.generation import AsyncGeneration
-from edgewise.host import Host, Settings, one
-from edgewise.options import RequestOptions
+from edgewise.host import Host, one, single
+from edgewise.loaded import Loaded
+from edgewise.options import RequestOptions, SubmitOptions
 from edgewise.prompts import token_ids
-from edgewise_runtime.bundle import ModelInfo
+from edgewise.settings import Settings, drafting
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.text import Tokenizer
+from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.text.template import Message
 
 
-class AsyncEngine:
+class AsyncEngine(Loaded):
     """A model loaded on a device, see `Engine`.
 
         async with await AsyncEngine.load("dist/demo-q4") as engine:
@@ -32,13 +32,8 @@ class AsyncEngine:
             async for piece in engine.stream("Once upon a time"):
                 print(piece, end="", flush=True)
 
-    A task that is cancelled cancels its request.
+    A task that is cancelled cancels the request that it waits for.
     """
-
-    def __init__(self, host: Host) -> None:
-        """Use `load`."""
-        self._host = host
-        self._closing = finalize(self, host.close)
 
     @classmethod
     async def load(
@@ -51,61 +46,31 @@ class AsyncEngine:
         trust: bool = False,
         context: int | None = None,
         settings: Settings | None = None,
+        draft: str | Path | None = None,
         progress: Progress | None = None,
     ) -> AsyncEngine:
         """Load a model; arguments and errors as for `Engine`. `progress` is called on a thread."""
-        host = await asyncio.to_thread(
-            lambda: Host(
+
+        def load() -> AsyncEngine:
+            host = Host(
                 bundle,
                 device=device,
                 program=program,
                 threads=threads,
                 trust=trust,
                 context=context,
-                settings=settings or Settings(),
+                settings=drafting(settings, draft),
                 progress=progress,
             )
-        )
-        return cls(host)
+            return cls(host)
 
-    @property
-    def name(self) -> str:
-        """The bundle's name."""
-        return self._host.bundle.name
-
-    @property
-    def model(self) -> ModelInfo:
-        """The model's shape and bounds."""
-        return self._host.bundle.model
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """`encode` and `decode` of the model's tokenizer."""
-        return self._host.tokenizer
-
-    @property
-    def context(self) -> int:
-        """The most tokens of prompt and answer together."""
-        return self._host.context
-
-    @property
-    def program(self) -> str:
-        """Id of the program that runs."""
-        return self._host.program.program.id
-
-    def metrics(self) -> dict[str, Any]:
-        """Counters, gauges and histograms at this moment, see `engine.metrics.FAMILIES`."""
-        return self._host.metrics.snapshot()
+        return await asyncio.to_thread(load)
 
     async def submit(
-        self, prompt: str | list[int], **options: Unpack[RequestOptions]
+        self, prompt: str | list[int], **options: Unpack[SubmitOptions]
     ) -> AsyncGeneration:
         """Ask for the continuation of one prompt; arguments and errors as for `Engine.submit`."""
-        host = self._host
-        choices = await asyncio.to_thread(
-            lambda: host.choices(one(host.prompts(prompt)[0]), options)
-        )
-        return AsyncGeneration(host.loop, choices)
+        return self._start(await asyncio.to_thread(self._asked, prompt, options))
 
     async def submit_chat(
         self,
@@ -113,18 +78,25 @@ class AsyncEngine:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
-        **options: Unpack[RequestOptions],
+        **options: Unpack[SubmitOptions],
     ) -> AsyncGeneration:
         """Ask for the answer to a conversation; as `Engine.submit_chat`."""
-        host = self._host
-        choices = await asyncio.to_thread(host.chat_choices, messages, tools, variables, options)
-        return AsyncGeneration(host.loop, choices)
+        ask = self._host.chat_choices
+        return self._start(await asyncio.to_thread(ask, messages, tools, variables, options))
 
     async def generate(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> Completion:
-        """Continue a prompt; arguments and errors as for `Engine.generate`."""
-        return await (await self.submit(prompt, **options)).result()
+        """Continue one prompt; arguments and errors as for `Engine.generate`."""
+        asked = await asyncio.to_thread(self._asked, prompt, options)
+        return await self._start(single(asked)).result()
+
+    async def choices(
+        self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
+    ) -> list[Completion]:
+        """Continue a prompt in n ways; as `Engine.choices`."""
+        asked = await asyncio.to_thread(self._asked, prompt, {**options, "n": n})
+        return await self._start(asked).results()
 
     async def chat(
         self,
@@ -135,14 +107,16 @@ class AsyncEngine:
         **options: Unpack[RequestOptions],
     ) -> Completion:
         """Answer a conversation; arguments and errors as for `Engine.chat`."""
-        generation = await self.submit_chat(messages, tools=tools, variables=variables, **options)
-        return await generation.result()
+        ask = self._host.chat_choices
+        asked = await asyncio.to_thread(ask, messages, tools, variables, options)
+        return await self._start(single(asked)).result()
 
     async def stream(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> AsyncIterator[str]:
-        """Yield pieces of text as they come; leaving the loop early cancels the request."""
-        async with await self.submit(prompt, **options) as generation:
+        """Yield pieces of text as they come; closing the iterator cancels the request."""
+        asked = await asyncio.to_thread(self._asked, prompt, options)
+        async with self._start(single(asked)) as generation:
             async for piece in generation:
                 if piece.text:
                     yield piece.text
@@ -156,8 +130,9 @@ class AsyncEngine:
         **options: Unpack[RequestOptions],
     ) -> AsyncIterator[str]:
         """Yield the pieces of an answer as they come; as `stream`."""
-        asked = await self.submit_chat(messages, tools=tools, variables=variables, **options)
-        async with asked as generation:
+        ask = self._host.chat_choices
+        asked = await asyncio.to_thread(ask, messages, tools, variables, options)
+        async with self._start(single(asked)) as generation:
             async for piece in generation:
                 if piece.text:
                     yield piece.text
@@ -166,6 +141,21 @@ class AsyncEngine:
         """Return the logits after each token; as `Engine.score`."""
         ids, loop = token_ids(tokens), self._host.loop
         return await asyncio.to_thread(loop.call, lambda: loop.engine.score(ids))
+
+    async def pin(self, prompt: str | list[int]) -> int:
+        """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""
+        ids, engine = await self._ids(prompt), self._host.loop.engine
+        await self._start([engine.pin(ids)]).result()
+        return await asyncio.to_thread(self._host.loop.call, lambda: engine.pinned(ids))
+
+    async def unpin(self, prompt: str | list[int]) -> None:
+        """Let a pinned prefix go when its room is needed."""
+        ids, engine = await self._ids(prompt), self._host.loop.engine
+        await asyncio.to_thread(self._host.loop.call, lambda: engine.unpin(ids))
+
+    async def forget(self) -> None:
+        """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
+        await asyncio.to_thread(self._host.loop.call, self._host.loop.engine.forget)
 
     async def close(self) -> None:
         """Cancel what is running and release the memory. Closing twice is fine."""
@@ -182,3 +172,12 @@ class AsyncEngine:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def _ids(self, prompt: str | list[int]) -> tuple[int, ...]:
+        return await asyncio.to_thread(lambda: one(self._host.prompts(prompt)[0]))
+
+    def _asked(self, prompt: str | list[int], options: Mapping[str, Any]) -> list[Choice]:
+        return self._host.choices(one(self._host.prompts(prompt)[0]), options)
+
+    def _start(self, choices: Sequence[Choice]) -> AsyncGeneration:
+        return AsyncGeneration(self._host.loop, choices, owner=self)

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
-from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
 
 from edgewise.cache import Progress
 from edgewise.generation import Generation
-from edgewise.host import Host, Settings, one, single
-from edgewise.options import RequestOptions
+from edgewise.host import Host, one, single
+from edgewise.loaded import Loaded
+from edgewise.options import RequestOptions, SubmitOptions
 from edgewise.prompts import token_ids
+from edgewise.settings import Settings, drafting
 from edgewise.stream import Stream
-from edgewise_runtime.bundle import ModelInfo
+from edgewise.together import run_together
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import InputError
-from edgewise_runtime.text import Tokenizer
+from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.text.template import Message
 
 
-class Engine:
+class Engine(Loaded):
     """A model loaded on a device.
 
         with Engine("dist/demo-q4") as engine:
@@ -71,71 +69,20 @@ class Engine:
         Raises:
             EdgewiseError: whatever is wrong, with a code and what to do about it.
         """
-        self._host = Host(
-            bundle,
-            device=device,
-            program=program,
-            threads=threads,
-            trust=trust,
-            context=context,
-            settings=_with_draft(settings, draft),
-            progress=progress,
+        super().__init__(
+            Host(
+                bundle,
+                device=device,
+                program=program,
+                threads=threads,
+                trust=trust,
+                context=context,
+                settings=drafting(settings, draft),
+                progress=progress,
+            )
         )
-        # An engine that is dropped, or open when Python ends, ends its thread.
-        self._closing = finalize(self, self._host.close)
 
-    @property
-    def name(self) -> str:
-        """The bundle's name."""
-        return self._host.bundle.name
-
-    @property
-    def model(self) -> ModelInfo:
-        """The model's shape and bounds."""
-        return self._host.bundle.model
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """`encode` and `decode` of the model's tokenizer."""
-        return self._host.tokenizer
-
-    @property
-    def context(self) -> int:
-        """The most tokens of prompt and answer together."""
-        return self._host.context
-
-    @property
-    def program(self) -> str:
-        """Id of the program that runs, such as ``cpu-w4a8-avx512vnni``."""
-        return self._host.program.program.id
-
-    @property
-    def device(self) -> str:
-        """What it runs on, for people."""
-        return self._host.device
-
-    def memory(self) -> dict[str, int]:
-        """Bytes in use by role: ``param``, ``state``, ``input``, ``output``, ``scratch``."""
-        return self._host.program.memory()
-
-    def metrics(self) -> dict[str, Any]:
-        """Counters, gauges and histograms at this moment, see `engine.metrics.FAMILIES`."""
-        return self._host.metrics.snapshot()
-
-    @contextmanager
-    def trace(self, path: str | Path) -> Iterator[Trace]:
-        """Record the engine's steps in a block, and write them for https://ui.perfetto.dev.
-
-        Raises StorageError where the file cannot be written.
-        """
-        recorded = self._host.metrics.trace = Trace()
-        try:
-            yield recorded
-        finally:
-            self._host.metrics.trace = None
-            recorded.write(Path(path))
-
-    def submit(self, prompt: str | list[int], **options: Unpack[RequestOptions]) -> Generation:
+    def submit(self, prompt: str | list[int], **options: Unpack[SubmitOptions]) -> Generation:
         """Ask for the continuation of one prompt, and do not wait for it.
 
         Args:
@@ -147,7 +94,7 @@ class Engine:
             EngineError: ``engine.busy`` where too many wait, ``engine.closed``.
         """
         prompts, _ = self._host.prompts(prompt)
-        return Generation(self._host.loop, self._host.choices(one(prompts), options))
+        return self._start(self._host.choices(one(prompts), options))
 
     def submit_chat(
         self,
@@ -155,11 +102,10 @@ class Engine:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
-        **options: Unpack[RequestOptions],
+        **options: Unpack[SubmitOptions],
     ) -> Generation:
         """Ask for the answer to a conversation, and do not wait for it; as `chat` and `submit`."""
-        choices = self._host.chat_choices(messages, tools, variables, options)
-        return Generation(self._host.loop, choices)
+        return self._start(self._host.chat_choices(messages, tools, variables, options))
 
     @overload
     def generate(
@@ -209,10 +155,9 @@ class Engine:
         """
         prompts, alone = self._host.prompts(prompt)
         if stream:
-            choices = single(self._host.choices(one(prompts), options))
-            return Stream(Generation(self._host.loop, choices))
+            return Stream(self._start(single(self._host.choices(one(prompts), options))))
         asked = [single(self._host.choices(item, options)) for item in prompts]
-        completions = self._together(asked)
+        completions = run_together(asked, self._start)
         return completions[0] if alone else completions
 
     def choices(
@@ -220,8 +165,7 @@ class Engine:
     ) -> list[Completion]:
         """Continue a prompt in n ways; they share its KV pages. Raises as `generate` does."""
         prompts, _ = self._host.prompts(prompt)
-        asked = self._host.choices(one(prompts), {**options, "n": n})
-        return Generation(self._host.loop, asked).results()
+        return self._start(self._host.choices(one(prompts), {**options, "n": n})).results()
 
     @overload
     def chat(
@@ -268,19 +212,9 @@ class Engine:
                 parameter out of range, a model without a chat template.
             EngineError: as `generate` does.
         """
-        choices = single(self._host.chat_choices(messages, tools, variables, options))
-        generation = Generation(self._host.loop, choices)
+        choices = self._host.chat_choices(messages, tools, variables, options)
+        generation = self._start(single(choices))
         return Stream(generation) if stream else generation.result()
-
-    def render(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Return the prompt text that `chat` makes of a conversation."""
-        return self._host.render(messages, tools=tools, variables=variables)
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return the logits after each token: float32 [len(tokens), vocab].
@@ -302,7 +236,7 @@ class Engine:
             InputError: as `generate` does.
         """
         ids, engine = one(self._host.prompts(prompt)[0]), self._host.loop.engine
-        Generation(self._host.loop, [engine.pin(ids)]).result()
+        self._start([engine.pin(ids)]).result()
         return self._host.loop.call(lambda: engine.pinned(ids))
 
     def unpin(self, prompt: str | list[int]) -> None:
@@ -330,26 +264,5 @@ class Engine:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<Engine {self.name} {self.program} context={self.context}>"
-
-    def _together(self, asked: list[list[Any]]) -> list[Completion]:
-        """Run requests side by side; where one fails, or Ctrl-C is pressed, all end."""
-        running: list[Generation] = []
-        try:
-            for choices in asked:
-                running.append(Generation(self._host.loop, choices))
-            return [generation.result() for generation in running]
-        except BaseException:
-            for generation in running:
-                generation.cancel()
-            raise
-
-
-def _with_draft(settings: Settings | None, draft: str | Path | None) -> Settings:
-    settings = settings or Settings()
-    if draft is None:
-        return settings
-    if settings.draft is not None:
-        raise InputError("draft is given twice.", code="input.option")
-    return Settings(**{**vars(settings), "draft": draft})
+    def _start(self, choices: Sequence[Choice]) -> Generation:
+        return Generation(self._host.loop, choices, owner=self)

@@ -2,77 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Event
+from threading import Condition
 from types import TracebackType
 
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.loop import PATIENCE, EngineLoop
 from edgewise_runtime.engine.sequence import Piece
 from edgewise_runtime.engine.sequence import Sequence as Choice
-from edgewise_runtime.errors import InputError
-
-
-class _Arrivals:
-    """What the engine has said about a request and nobody has read yet.
-
-    The engine knows this and not the `Generation`: one that is dropped is found to be.
-    """
-
-    def __init__(self, choices: int) -> None:
-        self.pieces: SimpleQueue[Piece] = SimpleQueue()
-        self.over = Event()
-        self._left = choices
-
-    def end(self) -> None:
-        """A choice has ended. Called by the engine's thread only."""
-        self._left -= 1
-        if not self._left:
-            self.over.set()
+from edgewise_runtime.errors import InputError, again
 
 
 class Generation(Iterator[Piece]):
     """Iterates over pieces of all choices as they come; any thread may read or cancel it.
 
-    An error that ended the request is raised once its pieces have been read.
+    It goes on whether it is read or not, until its end, `cancel`, `close` or the end of a ``with``
+    block; dropping it cancels it, too. An error that ended the request is raised once the pieces
+    before it have been read.
     """
 
-    def __init__(self, loop: EngineLoop, choices: Sequence[Choice]) -> None:
-        """Submit the choices of a request; raises as `EngineLoop.submit` does."""
+    def __init__(
+        self, loop: EngineLoop, choices: Sequence[Choice], *, owner: object = None
+    ) -> None:
+        """Submit the choices of a request; raises as `EngineLoop.submit` does.
+
+        `owner` is kept for as long as this is: an engine that nobody else holds.
+        """
         self._loop = loop
         self._choices = tuple(choices)
-        self._arrivals = arrivals = _Arrivals(len(self._choices))
+        self._owner = owner
+        self._inbox = _Inbox(len(self._choices))
         for choice in self._choices:
-            choice.on_piece = arrivals.pieces.put
-            choice.on_end = arrivals.end
+            choice.on_piece = self._inbox.put
+            choice.on_end = partial(self._inbox.end, choice.index)
         loop.submit(self._choices)
 
     def __next__(self) -> Piece:
-        while True:
-            # All pieces were there before it was over.
-            over = self._arrivals.over.is_set()
-            try:
-                if over:
-                    return self._arrivals.pieces.get_nowait()
-                # A signal whose handler lets system calls restart wakes no one, see `EngineLoop`;
-                # and the end wakes no one who waits for a piece.
-                return self._arrivals.pieces.get(timeout=PATIENCE)
-            except Empty:
-                if over:
-                    break
-        for choice in self._choices:
-            if choice.failure is not None:
-                raise choice.failure
+        self._loop.check_process()
+        piece = self._inbox.get()
+        if piece is not None:
+            return piece
+        self._raise_failure()
         raise StopIteration
 
     @property
     def done(self) -> bool:
         """Whether all choices have ended, even if their pieces have not been read."""
-        return self._arrivals.over.is_set()
+        return self._inbox.ended
 
     def cancel(self) -> None:
         """End it where it is, at the latest with the step in progress; never waits."""
@@ -81,11 +59,8 @@ class Generation(Iterator[Piece]):
     def close(self) -> None:
         """End it where it is, and wait until it has; pieces that were not read are dropped."""
         self.cancel()
-        while not self._arrivals.over.wait(PATIENCE):
-            pass
-        with suppress(Empty):
-            while True:
-                self._arrivals.pieces.get_nowait()
+        self._loop.check_process()
+        self._inbox.drop()
 
     def result(self) -> Completion:
         """Wait for the end; return the first choice. Raises what ended the request."""
@@ -105,7 +80,7 @@ class Generation(Iterator[Piece]):
         return self.completions()
 
     def completions(self) -> list[Completion]:
-        """What there is of each choice, once it has ended.
+        """What there is of each choice, once all have ended; one that failed has what came before.
 
         Raises InputError ``input.stream`` before that.
         """
@@ -129,86 +104,57 @@ class Generation(Iterator[Piece]):
         self.close()
 
     def __del__(self) -> None:
-        # Nobody can read what comes any more.
-        for choice in getattr(self, "_choices", ()):
-            choice.cancelled = True
+        # Nobody can read what comes any more. (Without an inbox nothing was submitted.)
+        inbox: _Inbox | None = getattr(self, "_inbox", None)
+        if inbox is not None and not inbox.ended:
+            self.cancel()
 
-
-class AsyncGeneration(AsyncIterator[Piece]):
-    """Iterates over pieces of all choices as they come, in the event loop that it was made in."""
-
-    def __init__(self, loop: EngineLoop, choices: Sequence[Choice]) -> None:
-        """Submit the choices of a request; raises as `EngineLoop.submit` does."""
-        self._loop = loop
-        self._choices = tuple(choices)
-        self._arriving: asyncio.Queue[Piece | None] = asyncio.Queue()
-        self._left = len(self._choices)
-        send = _sender(asyncio.get_running_loop(), self._arriving)
-        for choice in self._choices:
-            choice.on_piece = send
-            choice.on_end = partial(send, None)
-        loop.submit(self._choices)
-
-    async def __anext__(self) -> Piece:
-        while self._left:
-            try:
-                piece = await self._arriving.get()
-            except asyncio.CancelledError:
-                self.cancel()
-                raise
-            if piece is not None:
-                return piece
-            self._left -= 1
+    def _raise_failure(self) -> None:
         for choice in self._choices:
             if choice.failure is not None:
-                raise choice.failure
-        raise StopAsyncIteration
-
-    def cancel(self) -> None:
-        """End it where it is, at the latest with the step in progress; never waits."""
-        self._loop.cancel(self._choices)
-
-    async def aclose(self) -> None:
-        """End it where it is, and wait until it has; pieces that were not read are dropped."""
-        self.cancel()
-        with suppress(Exception):
-            async for _ in self:
-                pass
-
-    async def result(self) -> Completion:
-        """Wait for the end; return the first choice. Raises what ended the request."""
-        return (await self.results())[0]
-
-    async def results(self) -> list[Completion]:
-        """Wait for the end; return all choices. Raises what ended the request."""
-        async for _ in self:
-            pass
-        return [choice.completion() for choice in self._choices]
-
-    async def __aenter__(self) -> AsyncGeneration:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        for choice in getattr(self, "_choices", ()):
-            choice.cancelled = True
+                raise again(choice.failure)
 
 
-def _sender(
-    events: asyncio.AbstractEventLoop, queue: asyncio.Queue[Piece | None]
-) -> Callable[[Piece | None], None]:
-    """Put things into a queue from the engine's thread."""
+class _Inbox:
+    """Pieces between the engine's thread and those that read.
 
-    def send(piece: Piece | None) -> None:
-        # Once the event loop has closed, nobody reads any more.
-        with suppress(RuntimeError):
-            events.call_soon_threadsafe(queue.put_nowait, piece)
+    It knows nothing of its `Generation`, so that one nobody reads any more can go.
+    """
 
-    return send
+    def __init__(self, choices: int) -> None:
+        self._changed = Condition()
+        self._pieces: deque[Piece] = deque()
+        self._running = set(range(choices))
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more pieces will come."""
+        return not self._running
+
+    def put(self, piece: Piece) -> None:
+        """A choice has a piece."""
+        with self._changed:
+            self._pieces.append(piece)
+            self._changed.notify()
+
+    def end(self, index: int) -> None:
+        """A choice has ended."""
+        with self._changed:
+            self._running.discard(index)
+            if not self._running:
+                self._changed.notify_all()
+
+    def get(self) -> Piece | None:
+        """Wait for the next piece; None where there will be none."""
+        with self._changed:
+            while not self._pieces and self._running:
+                # Not for ever: a signal whose handler lets system calls restart wakes no one.
+                self._changed.wait(PATIENCE)
+            return self._pieces.popleft() if self._pieces else None
+
+    def drop(self) -> None:
+        """Wait for the end; what has not been read by then never will be."""
+        with self._changed:
+            while self._running:
+                self._changed.wait(PATIENCE)
+            self._pieces.clear()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from edgewise.cache import Progress, find_bundle, prefixes_folder
 from edgewise.devices import device_for, load_program
 from edgewise.options import split_options
 from edgewise.prompts import prompt_ids
+from edgewise.settings import LOOKUP, Settings
+from edgewise.turns import Turns
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
@@ -22,58 +25,16 @@ from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
-from edgewise_runtime.engine.window import fit_messages
+from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.files import storage_errors
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.reading import shorten
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
-
-LOOKUP = "lookup"
-MAX_CACHE_BYTES = 1 << 50
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an engine serves its requests.
-
-    Attributes:
-        step_tokens: the most tokens that a step of the engine computes; None for what the program
-            can prefill at once.
-        max_waiting: requests that may wait for their turn.
-        prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
-            among those of the device.
-        prefix_disk: bytes of disk for them, where they outlive the engine; 0 keeps prompts off the
-            disk.
-        prefix_folder: where on disk; None for ``$XDG_CACHE_HOME/edgewise/prefixes``.
-        share_decoded: see `EngineOptions`.
-        draft: ``"lookup"`` to guess tokens from the text itself, or a bundle with the same
-            tokenizer whose model guesses; None for no guesses.
-    """
-
-    step_tokens: int | None = None
-    max_waiting: int = 1024
-    prefix_memory: int = 512 << 20
-    prefix_disk: int = 0
-    prefix_folder: str | Path | None = None
-    share_decoded: bool = False
-    draft: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("max_waiting", 1, 1 << 20),
-            ("prefix_memory", 0, MAX_CACHE_BYTES),
-            ("prefix_disk", 0, MAX_CACHE_BYTES),
-        ):
-            value = getattr(self, name)
-            if type(value) is not int or not low <= value <= high:
-                raise _refused(name, value, f"a whole number from {low} to {high}")
-        if self.step_tokens is not None and type(self.step_tokens) is not int:
-            raise _refused("step_tokens", self.step_tokens, "a whole number")
 
 
 class Host:
@@ -133,6 +94,7 @@ class Host:
             for closable in reversed(opened):
                 closable.close()
             raise
+        self._tracing = Lock()
         self.loop = EngineLoop(core, finish=self.program.close)
 
     def prompts(self, prompt: Any) -> tuple[list[tuple[int, ...]], bool]:
@@ -165,26 +127,12 @@ class Host:
     ) -> list[Choice]:
         """The checked sequences of a request for the next turn of a conversation."""
         request, sampling = split_options(options)
-        listed, dropped = list(messages), 0
-
-        def ids(kept: Sequence[Message]) -> list[int]:
-            text = self.render(kept, tools=tools, variables=variables)
-            return self._segments.encode(text)
-
-        def shorter(room: int) -> tuple[tuple[int, ...], int] | None:
-            try:
-                fitted = fit_messages(listed, lambda kept: len(ids(kept)), room)
-            except InputError:
-                return None
-            return tuple(ids(fitted.messages)), fitted.dropped_turns
-
-        if request["context_policy"] != "drop":
-            return self.choices(tuple(ids(listed)), options)
         most = sampling_params(self._defaults, **sampling).max_tokens
-        room = self.context - min(most, self.context // 4)
-        fitted = fit_messages(listed, lambda kept: len(ids(kept)), room)
-        listed, dropped = list(fitted.messages), fitted.dropped_turns
-        choices = self.choices(tuple(ids(listed)), options, shorter=shorter)
+        turns = Turns(messages, lambda kept: self._chat_ids(kept, tools, variables))
+        if request["context_policy"] != "drop":
+            return self.choices(turns.ids, options)
+        prompt, dropped = turns.fitting(self.context - min(most, self.context // 4), self.context)
+        choices = self.choices(prompt, options, shorter=turns.shorter)
         for choice in choices:
             choice.dropped_turns = dropped
         return choices
@@ -201,9 +149,36 @@ class Host:
             raise missing_template(self.bundle.name)
         return self._template.render(messages, tools=tools, **(variables or {}))
 
+    @contextmanager
+    def traced(self, file: Path) -> Iterator[Trace]:
+        """Record what the engine does in a block, and write it to a file; see `Loaded.trace`."""
+        with storage_errors("write", file):
+            file.parent.stat()
+        if not self._tracing.acquire(blocking=False):
+            raise InputError(
+                "The engine's steps are being recorded already.",
+                remedy="Record one trace at a time.",
+                code="input.trace",
+            )
+        recorded = self.metrics.trace = Trace()
+        try:
+            yield recorded
+        finally:
+            self.metrics.trace = None
+            self._tracing.release()
+            recorded.write(file)
+
     def close(self) -> None:
         """Cancel everything and release the memory. Closing twice is fine."""
         self.loop.close()
+
+    def _chat_ids(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
+    ) -> list[int]:
+        return self._segments.encode(self.render(messages, tools=tools, variables=variables))
 
     def _drafter(
         self, settings: Settings, device: Device, *, trust: bool, progress: Progress | None
@@ -246,8 +221,8 @@ def one(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     if len(prompts) == 1:
         return prompts[0]
     raise InputError(
-        f"A stream has one prompt, not a list of {len(prompts)}.",
-        remedy="Call it once for each, or leave out stream.",
+        f"This takes one prompt, not a list of {len(prompts)}.",
+        remedy="Call it once for each; generate(...) without stream takes a list.",
         code="input.stream",
     )
 
@@ -261,7 +236,7 @@ def single(choices: Iterable[Choice]) -> list[Choice]:
     if len(listed) == 1:
         return listed
     raise InputError(
-        f"n is {len(listed)}, and this returns one completion.",
+        f"n is {len(listed)}, and this gives one completion.",
         remedy="Use choices(...), or submit(..., n=...) and its results().",
         code="input.n",
     )
@@ -277,7 +252,3 @@ def _context(most: int, asked: int | None) -> int:
             code="input.context",
         )
     return asked
-
-
-def _refused(name: str, value: object, wanted: str) -> InputError:
-    return InputError(f"{name} is {shorten(value)}; it must be {wanted}.", code="input.option")

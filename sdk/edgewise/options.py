@@ -55,11 +55,24 @@ class RequestOptions(SamplingOptions, total=False):
     cache_salt: str | None
 
 
+class SubmitOptions(RequestOptions, total=False):
+    """Of `submit` and `submit_chat`. ``n``: so many choices, 1 to 64, for the same prompt."""
+
+    n: int | None
+
+
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the options of the request, checked and named as `Request` does, and the others.
 
-    Raises InputError ``input.option``.
+    Raises InputError ``input.option``, and ``input.sampling`` for one there is not.
     """
+    unknown = sorted(options.keys() - SubmitOptions.__annotations__.keys())
+    if unknown:
+        raise InputError(
+            f"There is no option {unknown[0]!r}.",
+            remedy=f"There are {', '.join(sorted(SubmitOptions.__annotations__))}.",
+            code="input.sampling",
+        )
     rest = dict(options)
     priority = rest.pop("priority", None)
     timeout_s = rest.pop("timeout_s", None)

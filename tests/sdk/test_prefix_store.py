@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import Completion, Engine
-from edgewise.host import Settings
+from edgewise import Completion, Engine, Settings
 from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.errors import StorageError
 

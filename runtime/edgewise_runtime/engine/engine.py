@@ -213,9 +213,15 @@ class GenerationEngine:
 
     def fail_all(self, error: EdgewiseError) -> None:
         """End everything with an error."""
-        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+        ending = [*self._scheduler.running, *self._scheduler.waiting]
+        for sequence in ending:
             sequence.fail(error)
-        self.settle()
+        try:
+            self._scheduler.retire_ended(perf_counter())
+        finally:
+            # Whatever else is wrong: nobody waits for ever.
+            for sequence in ending:
+                self._finish(sequence)
 
     def score(self, tokens: Rows[int]) -> npt.NDArray[np.float32]:
         """Return the logits after every token: float32 [len(tokens), vocab].

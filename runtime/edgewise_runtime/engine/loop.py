@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
+from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError, again
 
 T = TypeVar("T")
 
 PATIENCE = 0.05
 """Seconds between looks for a Ctrl-C while waiting."""
+
+Job = Callable[[bool], None]
+"""Something to do between two steps; or, with False, to tell whoever waits that it never will."""
 
 
 class EngineLoop:
@@ -33,10 +37,13 @@ class EngineLoop:
     def __init__(self, engine: GenerationEngine, finish: Callable[[], None]) -> None:
         self.engine = engine
         self._finish = finish
-        self._wake = threading.Condition()
-        self._jobs: deque[Callable[[], None]] = deque()
+        # A queue in C and no lock around it: garbage may be collected at any moment, and what is
+        # collected may cancel its request or close its engine.
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._room = threading.RLock()
         self._arriving = 0
         self._closing = False
+        self._ended = False
         self._failure: EdgewiseError | None = None
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name="edgewise-engine", daemon=True)
@@ -55,29 +62,29 @@ class EngineLoop:
         """
         arriving = list(sequences)
 
-        def job() -> None:
-            self._arriving -= len(arriving)
-            try:
-                self.engine.submit(arriving)
-            except EdgewiseError as error:
-                for sequence in arriving:
-                    sequence.fail(error)
-                    sequence.on_end()
+        def job(going: bool) -> None:
+            with self._room:
+                self._arriving -= len(arriving)
+                if going:
+                    try:
+                        self.engine.submit(arriving)
+                    except EdgewiseError as error:
+                        self._turn_away(arriving, error)
+                else:
+                    self._turn_away(arriving, self._failure)
 
-        self._check_process()
-        with self._wake:
-            self._check_open()
+        self.check_process()
+        self._check_open()
+        with self._room:
             self.engine.check_room(self._arriving + len(arriving))
             self._arriving += len(arriving)
-            self._jobs.append(job)
-            self._wake.notify()
+        self._post(job)
 
     def cancel(self, sequences: Iterable[Sequence]) -> None:
         """End sequences where they are, at the latest with the step in progress; never blocks."""
         for sequence in sequences:
             sequence.cancelled = True
-        with self._wake:
-            self._wake.notify()
+        self._jobs.put(None)
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function between two steps, and return or raise what it does.
@@ -88,17 +95,15 @@ class EngineLoop:
         """
         if threading.current_thread() is self._thread:
             return function()
-        self._check_process()
         future: Future[T] = Future()
 
-        def job() -> None:
+        def job(going: bool) -> None:
             if future.set_running_or_notify_cancel():
-                _settle(future, function)
+                _settle(future, function if going else self._check_open)
 
-        with self._wake:
-            self._check_open()
-            self._jobs.append(job)
-            self._wake.notify()
+        self.check_process()
+        self._check_open()
+        self._post(job)
         try:
             return _result(future)
         except BaseException:
@@ -107,20 +112,19 @@ class EngineLoop:
             raise
 
     def close(self) -> None:
-        """Cancel everything, close the engine and end the thread. Closing twice is fine."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
-        if os.getpid() == self._process and threading.current_thread() is not self._thread:
-            self._thread.join()
+        """Cancel everything, close the engine and end the thread. Closing twice is fine.
 
-    def _check_open(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._closing:
-            raise _closed()
+        In a process that was forked from the engine's own it does nothing.
+        """
+        if os.getpid() != self._process:
+            return
+        self._closing = True
+        self._jobs.put(None)
+        while self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(PATIENCE)
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raise DeviceError ``device.fork`` where the loop's thread is another process's."""
         if os.getpid() != self._process:
             raise DeviceError(
                 "This process was forked from the one that loaded the model, and its threads do "
@@ -129,43 +133,62 @@ class EngineLoop:
                 code="device.fork",
             )
 
-    def _work(self) -> None:
-        try:
-            while self._turn():
-                pass
-        except BaseException as error:
-            self._end_with(error)
-        finally:
-            try:
-                self.engine.close()
-            finally:
-                self._finish()
-                with self._wake:
-                    self._closing = True
-                    jobs, self._jobs = self._jobs, deque()
-                for job in jobs:
-                    job()
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise again(self._failure)
+        if self._closing:
+            raise _closed()
 
-    def _turn(self) -> bool:
-        """Do what was asked for, then one step; False once the loop is closed."""
-        with self._wake:
-            while not (self._jobs or self._closing or self.engine.busy):
-                self._wake.wait()
-            if self._closing:
-                return False
-            jobs, self._jobs = self._jobs, deque()
-        for job in jobs:
-            job()
-        if self.engine.busy:
+    def _post(self, job: Job) -> None:
+        self._jobs.put(job)
+        if self._ended:
+            # Perhaps nobody has seen it: the thread ended in between.
+            self._refuse_jobs()
+
+    def _work(self) -> None:
+        # Whatever goes wrong on the way out, nobody must wait for ever.
+        with ExitStack() as ending:
+            ending.callback(self._refuse_jobs)
+            ending.callback(self._finish)
+            ending.callback(self.engine.close)
+            try:
+                while not self._closing:
+                    self._turn()
+            except BaseException as error:
+                self._end_with(error)
+
+    def _turn(self) -> None:
+        """Do what was asked for, then one step; wait where there is nothing to do."""
+        if not self.engine.busy:
+            self._do(self._jobs.get())
+        # Those that are here: more may come as fast as they are done.
+        for _ in range(self._jobs.qsize()):
+            self._do(self._jobs.get())
+        if self.engine.busy and not self._closing:
             self.engine.step()
-        return True
+
+    def _do(self, job: Job | None) -> None:
+        if job is not None:
+            job(not self._closing)
+
+    def _refuse_jobs(self) -> None:
+        self._closing = self._ended = True
+        with suppress(Empty):
+            while True:
+                self._do(self._jobs.get_nowait())
+
+    def _turn_away(self, sequences: Iterable[Sequence], error: EdgewiseError | None) -> None:
+        for sequence in sequences:
+            if error is not None:
+                sequence.fail(error)
+            else:
+                sequence.end("cancelled")
+            sequence.on_end()
 
     def _end_with(self, error: BaseException) -> None:
         """Nothing goes on after an error that is not a request's: everybody hears of it."""
-        failure = error if isinstance(error, EdgewiseError) else _broken(error)
-        with self._wake:
-            self._failure = failure
-        self.engine.fail_all(failure)
+        self._failure = error if isinstance(error, EdgewiseError) else _broken(error)
+        self.engine.fail_all(self._failure)
 
 
 def _settle(future: Future[Any], function: Callable[[], Any]) -> None:

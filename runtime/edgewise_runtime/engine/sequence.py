@@ -22,8 +22,8 @@ ContextPolicy = Literal["stop", "error", "drop"]
 shorter prompt."""
 
 Shorten = Callable[[int], tuple[tuple[int, ...], int] | None]
-"""Given how many tokens a prompt may have, one without its oldest turns, and how many were
-dropped; None where nothing can be."""
+"""Given how many tokens a prompt may have, one without its oldest turns, and how many it lacks in
+all; None where nothing can be."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +277,6 @@ class Sequence:
         self.known = [*prompt, *answer]
         self.prompt_len = len(prompt)
         self.limit = min(self.context, len(self.known) + self.params.max_tokens - len(self.tokens))
-        self.dropped_turns += dropped
+        self.dropped_turns = dropped
         self.rewound = True
         return True

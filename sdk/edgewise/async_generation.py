@@ -1,0 +1,148 @@
+"""A request that is on its way, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from weakref import ref
+
+from edgewise_runtime.engine.completion import Completion
+from edgewise_runtime.engine.loop import EngineLoop
+from edgewise_runtime.engine.sequence import Piece
+from edgewise_runtime.engine.sequence import Sequence as Choice
+from edgewise_runtime.errors import again
+
+
+class AsyncGeneration(AsyncIterator[Piece]):
+    """Iterates over pieces of all choices as they come, in the event loop that it was made in.
+
+    It goes on whether it is read or not, until its end, `cancel`, `aclose`, the end of an ``async
+    with`` block, or the cancellation of a task that waits for it; dropping it cancels it, too. An
+    error that ended the request is raised once the pieces before it have been read.
+    """
+
+    def __init__(
+        self, loop: EngineLoop, choices: Sequence[Choice], *, owner: object = None
+    ) -> None:
+        """Submit the choices of a request; raises as `EngineLoop.submit` does.
+
+        `owner` is kept for as long as this is: an engine that nobody else holds.
+        """
+        self._loop = loop
+        self._choices = tuple(choices)
+        self._owner = owner
+        self._inbox = inbox = _Inbox(len(self._choices))
+        events = asyncio.get_running_loop()
+        for choice in self._choices:
+            choice.on_piece = partial(_post, events, ref(choice), inbox.put)
+            choice.on_end = partial(_post, events, ref(choice), inbox.end, choice.index)
+        loop.submit(self._choices)
+
+    async def __anext__(self) -> Piece:
+        try:
+            piece = await self._inbox.get()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        if piece is not None:
+            return piece
+        for choice in self._choices:
+            if choice.failure is not None:
+                raise again(choice.failure)
+        raise StopAsyncIteration
+
+    @property
+    def done(self) -> bool:
+        """Whether all choices have ended, even if their pieces have not been read."""
+        return self._inbox.ended
+
+    def cancel(self) -> None:
+        """End it where it is, at the latest with the step in progress; any thread may call this."""
+        self._loop.cancel(self._choices)
+
+    async def aclose(self) -> None:
+        """End it where it is, and wait until it has; pieces that were not read are dropped."""
+        self.cancel()
+        with suppress(Exception):
+            async for _ in self:
+                pass
+
+    async def result(self) -> Completion:
+        """Wait for the end; return the first choice. Raises what ended the request."""
+        return (await self.results())[0]
+
+    async def results(self) -> list[Completion]:
+        """Wait for the end; return all choices. Raises what ended the request."""
+        async for _ in self:
+            pass
+        return [choice.completion() for choice in self._choices]
+
+    async def __aenter__(self) -> AsyncGeneration:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        # Nobody can read what comes any more. (Without an inbox nothing was submitted.)
+        inbox: _Inbox | None = getattr(self, "_inbox", None)
+        if inbox is not None and not inbox.ended:
+            self.cancel()
+
+
+class _Inbox:
+    """Pieces in the event loop's thread, for tasks that wait for them.
+
+    It knows nothing of its `AsyncGeneration`, so that one nobody reads any more can go.
+    """
+
+    def __init__(self, choices: int) -> None:
+        self._changed = asyncio.Event()
+        self._pieces: deque[Piece] = deque()
+        self._running = set(range(choices))
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more pieces will come."""
+        return not self._running
+
+    def put(self, piece: Piece) -> None:
+        """A choice has a piece."""
+        self._pieces.append(piece)
+        self._changed.set()
+
+    def end(self, index: int) -> None:
+        """A choice has ended."""
+        self._running.discard(index)
+        self._changed.set()
+
+    async def get(self) -> Piece | None:
+        """Wait for the next piece; None where there will be none."""
+        while not self._pieces and self._running:
+            self._changed.clear()
+            await self._changed.wait()
+        return self._pieces.popleft() if self._pieces else None
+
+
+def _post(
+    events: asyncio.AbstractEventLoop,
+    choice: ref[Choice],
+    call: Callable[..., None],
+    *args: object,
+) -> None:
+    """From the engine's thread: let the event loop make a call."""
+    try:
+        events.call_soon_threadsafe(call, *args)
+    except RuntimeError:
+        # The event loop has closed: nobody reads any more.
+        if (found := choice()) is not None:
+            found.cancelled = True

@@ -1,0 +1,90 @@
+"""How an engine serves its requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.reading import shorten
+
+LOOKUP = "lookup"
+MAX_CACHE_BYTES = 1 << 50
+_WHOLE = {
+    "step_tokens": (1, 1 << 31),
+    "max_waiting": (1, 1 << 20),
+    "prefix_memory": (0, MAX_CACHE_BYTES),
+    "prefix_disk": (0, MAX_CACHE_BYTES),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an engine serves its requests.
+
+    Attributes:
+        step_tokens: the most tokens that a step of the engine computes; None for what the program
+            can prefill at once.
+        max_waiting: requests that may wait for their turn, every choice counted; more are refused
+            with EngineError ``engine.busy``.
+        prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
+            among those of the device.
+        prefix_disk: bytes of disk for them, where they outlive the engine; 0 keeps prompts off the
+            disk.
+        prefix_folder: where on disk; None for ``$XDG_CACHE_HOME/edgewise/prefixes``.
+        share_decoded: let prompts reuse pages that decode has written, also on programs where they
+            are not the bits that prefill would write: a conversation's next turn then begins
+            sooner, and its text may depend on whether it did. Where both agree they always do.
+        draft: ``"lookup"`` to guess tokens from the text itself, or a bundle with the same
+            tokenizer whose model guesses; None for no guesses.
+    """
+
+    step_tokens: int | None = None
+    max_waiting: int = 1024
+    prefix_memory: int = 512 << 20
+    prefix_disk: int = 0
+    prefix_folder: str | Path | None = None
+    share_decoded: bool = False
+    draft: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError ``input.option`` for a value out of range."""
+        for name, (low, high) in _WHOLE.items():
+            value = getattr(self, name)
+            if value is None and name == "step_tokens":
+                continue
+            if type(value) is not int or not low <= value <= high:
+                raise _refused(name, value, f"a whole number from {low:,} to {high:,}")
+        if not isinstance(self.share_decoded, bool):
+            raise _refused("share_decoded", self.share_decoded, "True or False")
+        for name in ("prefix_folder", "draft"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str | Path) and str(value)):
+                raise _refused(name, value, "a path")
+        if self.prefix_folder is not None and not self.prefix_disk:
+            raise InputError(
+                f"prefix_folder is {shorten(self.prefix_folder)}, but prefix_disk is 0.",
+                remedy="Set prefix_disk to how many bytes may be kept there.",
+                code="input.option",
+            )
+
+
+def drafting(settings: Settings | None, draft: str | Path | None) -> Settings:
+    """The settings, with a draft that was given beside them.
+
+    Raises InputError ``input.option`` where there are two.
+    """
+    settings = settings or Settings()
+    if draft is None:
+        return settings
+    if settings.draft is not None:
+        raise InputError(
+            f"draft is {shorten(draft)}, and {shorten(settings.draft)} in the settings.",
+            remedy="Give one of them.",
+            code="input.option",
+        )
+    return replace(settings, draft=draft)
+
+
+def _refused(name: str, value: object, wanted: str) -> InputError:
+    return InputError(f"{name} is {shorten(value)}; it must be {wanted}.", code="input.option")
