@@ -92,9 +92,9 @@ def _is_known(backend: Backend) -> bool:
     if type(backend.model).__name__ not in _MODELS or getattr(backend.model, "dropout", None):
         return False
     return (
-        all(step["type"] in _NORMALIZERS for step in _steps(backend.normalizer))
-        and all(step["type"] in _PRE_TOKENIZERS for step in _steps(backend.pre_tokenizer))
-        and all(_keeps_text(step) for step in _steps(backend.post_processor))
+        all(step["type"] in _NORMALIZERS for step in steps(backend.normalizer))
+        and all(step["type"] in _PRE_TOKENIZERS for step in steps(backend.pre_tokenizer))
+        and all(_keeps_text(step) for step in steps(backend.post_processor))
     )
 
 
@@ -105,8 +105,8 @@ def _keeps_text(step: dict[str, Any]) -> bool:
     return [p["Sequence"]["id"] for p in step["single"] if "Sequence" in p] == ["A"]
 
 
-def _steps(component: Any) -> Iterator[dict[str, Any]]:
-    """Return the steps of a component of a tokenizer, those within sequences as well."""
+def steps(component: Any) -> Iterator[dict[str, Any]]:
+    """Return the steps of a component of a tokenizer as JSON, those within sequences as well."""
     pending = [] if component is None else [json.loads(component.__getstate__())]
     while pending:
         step: dict[str, Any] = pending.pop()

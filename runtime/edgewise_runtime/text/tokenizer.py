@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
 from edgewise_runtime.reading import shorten
-from edgewise_runtime.text.boundaries import Boundaries, boundaries
+from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import read_object, read_text
 
@@ -85,13 +85,21 @@ class Tokenizer:
         if "added_tokens_decoder" not in config:
             config = {**config, **read_object(folder / "special_tokens_map.json")}
         try:
-            return cls(backend, _register(backend, config))
+            tokenizer = cls(backend, _register(backend, config))
         except (TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
                 f"{folder / 'tokenizer_config.json'} describes its special tokens in a way that "
                 f"cannot be read: {error}.",
                 code="checkpoint.tokenizer",
             ) from error
+        if _strips_around_tokens(backend):
+            raise UnsupportedError(
+                f"The tokenizer in {path} strips white space off texts with normalized tokens.",
+                remedy="Take the Strip step out of its normalizer, or declare its added tokens as "
+                "not normalized.",
+                code="unsupported.tokenizer",
+            )
+        return tokenizer
 
     @property
     def vocab_size(self) -> int:
@@ -150,6 +158,17 @@ class Tokenizer:
 def _from_backend(error: BaseException) -> bool:
     """The tokenizers package raises bare Exception, and a Rust panic is not even that."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def _strips_around_tokens(backend: Backend) -> bool:
+    """Whether the tokenizers package would lose track of characters.
+
+    Its Strip counts bytes for characters at the end of a text, and looking for normalized tokens
+    in what is left then panics or takes memory without end (seen with version 0.23).
+    """
+    return any(
+        step["type"] == "Strip" and step["strip_right"] for step in steps(backend.normalizer)
+    ) and any(token.normalized for token in backend.get_added_tokens_decoder().values())
 
 
 def _checked(token_id: int) -> int:

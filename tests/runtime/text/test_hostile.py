@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordLevel
 
-from edgewise_runtime.errors import EdgewiseError, UnsupportedError
-from edgewise_runtime.text import ChatTemplate, Tokenizer
+from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
+from edgewise_runtime.text import ChatTemplate, SegmentCache, Tokenizer
 from tests.runtime.text.conversations import CONVERSATIONS, SPECIAL_TOKENS, TEMPLATES
 
 GOLDENS = Path(__file__).parent / "goldens"
 KINDS = ["three_digits", "one_digit", "prefix_space", "byte_fallback"]
-VALUES = (None, -1, 1e300, "", "x", [], [1, 2], {}, True, 10**12)
+VALUES: tuple[Any, ...] = (None, -1, 1e300, "", "x", [], [1, 2], {}, True, 10**12)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -39,8 +41,11 @@ def use(tokenizer_json: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tokenizer.json").write_text(json.dumps(tokenizer_json))
         tokenizer = Tokenizer.from_folder(Path(folder))
-    ids = tokenizer.encode("Hello wörld <s> 日本")
+    text = "Hello wörld <s> 日本<|im_end|> "
+    ids = tokenizer.encode(text)
     tokenizer.decode(ids)
+    plain = tokenizer.encode(text, add_special_tokens=False)
+    assert SegmentCache(tokenizer).encode(text) == plain
     stream = tokenizer.stream()
     stream.push(ids)
     stream.finish()
@@ -64,6 +69,27 @@ def test_a_tokenizer_that_would_end_the_process_is_refused() -> None:
     tokenizer["model"]["continuing_subword_prefix"] = "##"
     with pytest.raises(UnsupportedError, match="prefix"):
         use(tokenizer)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_tokenizer_that_would_take_memory_without_end_is_refused(nested: bool) -> None:
+    tokenizer = json.loads((GOLDENS / "one_digit/tokenizer.json").read_text())
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    steps = {"type": "Sequence", "normalizers": [tokenizer["normalizer"], strip]}
+    tokenizer["normalizer"] = steps if nested else strip
+    with pytest.raises(UnsupportedError, match="strips") as caught:
+        use(tokenizer)
+    assert caught.value.code == "unsupported.tokenizer"
+    strip["strip_right"] = False
+    use(tokenizer)
+
+
+def test_a_tokenizer_that_fails_on_a_text_says_so() -> None:
+    tokenizer = Tokenizer(Backend(WordLevel({"known": 0}, unk_token="missing")))
+    assert tokenizer.encode("known") == [0]
+    with pytest.raises(CheckpointError, match="fails on 'other'") as caught:
+        tokenizer.encode("other")
+    assert caught.value.code == "checkpoint.tokenizer"
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
