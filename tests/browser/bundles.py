@@ -34,12 +34,13 @@ def _wide(folder: Path) -> Path:
     return folder / WIDE.name
 
 
-BUNDLES: Mapping[str, tuple[Callable[[Path], Path], str, tuple[str, ...]]] = {
-    "demo-q4": (_demo, "q4", ("cpu", "webgpu")),
-    "tiny-q8": (_tiny, "q8", ("webgpu",)),
-    "wide-f16": (_wide, "f16", ("webgpu",)),
+BUNDLES: Mapping[str, tuple[Callable[[Path], Path], str, tuple[str, ...], str]] = {
+    "demo-q4": (_demo, "q4", ("cpu", "webgpu"), "auto"),
+    "tiny-q8": (_tiny, "q8", ("webgpu",), "auto"),
+    "tiny-q4-kv8": (_tiny, "q4", ("webgpu",), "int8"),
+    "wide-f16": (_wide, "f16", ("webgpu",), "auto"),
 }
-"""Name of a bundle: its checkpoint, written into a folder; scheme; targets."""
+"""Name of a bundle: its checkpoint, written into a folder; scheme; targets; pages."""
 
 
 def compile_bundles(out: Path) -> list[Path]:
@@ -52,13 +53,13 @@ def compile_bundles(out: Path) -> list[Path]:
         shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     stamp.write_text(key)
-    for name, (checkpoint, quant, targets) in BUNDLES.items():
+    for name, (checkpoint, quant, targets, kv) in BUNDLES.items():
         if (out / name / "bundle.json").is_file():
             continue
         scratch = out / f"checkpoint-{name}"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        compile_model(checkpoint(scratch), out / name, targets=targets, quant=quant)
+        compile_model(checkpoint(scratch), out / name, targets=targets, quant=quant, kv=kv)
         shutil.rmtree(scratch)
     return [out / name for name in BUNDLES]
 

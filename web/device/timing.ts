@@ -14,7 +14,13 @@ const ROUNDS = 3;
 const SLOW_MS = 25;
 const MAX_REPEATS = 256;
 
-const BYTES: Readonly<Record<string, number>> = { float32: 4, int32: 4, uint32: 4, float16: 2 };
+const BYTES: Readonly<Record<string, number>> = {
+  float32: 4,
+  int32: 4,
+  uint32: 4,
+  float16: 2,
+  int8: 1,
+};
 
 /** A kernel of a plan with its WGSL and the grid of one row in one sequence. */
 export interface Timed {

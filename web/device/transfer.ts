@@ -17,7 +17,7 @@ const TYPES: ReadonlyMap<string, (data: ArrayBuffer) => Elements> = new Map<
   ["float16", (data) => new Uint16Array(data)],
 ]);
 
-/** Bytes as elements of a dtype; of types that no buffer of ours has, as bytes. */
+/** Bytes as elements of a dtype; of int8 and of types that no buffer of ours has, as bytes. */
 export function elements(dtype: string, data: ArrayBuffer): Elements {
   return TYPES.get(dtype)?.(data) ?? new Uint8Array(data);
 }

@@ -19,6 +19,17 @@ export function roundToHalf(value: number): number {
   return Math.abs(rounded) >= 65520 ? Math.sign(value) * Number.POSITIVE_INFINITY : rounded;
 }
 
+/** A head's numbers as int8 codes under one float16 scale keep them (docs/bundle-format.md). */
+export function roundToCodes(head: ArrayLike<number>): Float64Array {
+  let largest = 0;
+  for (let i = 0; i < head.length; i++) largest = Math.max(largest, Math.abs(head[i] ?? 0));
+  const scale = roundToHalf(largest / 127);
+  return Float64Array.from(head, (value) => {
+    const code = scale > 0 ? roundEven(value / scale) : 0;
+    return Math.max(-127, Math.min(127, code)) * scale;
+  });
+}
+
 function roundEven(value: number): number {
   const below = Math.floor(value);
   const rest = value - below;

@@ -6,7 +6,7 @@
  */
 import type { ModelInfo } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
-import { relativeError, roundToHalf } from "./numbers.ts";
+import { relativeError, roundToCodes, roundToHalf } from "./numbers.ts";
 import { draw, logprobs, record } from "./references-sampling.ts";
 import { rowsOf } from "./scenario.ts";
 
@@ -30,6 +30,8 @@ const FLOAT16_TILES = 5e-3;
 const FLOAT16_GATED = 2e-2;
 /** Keys and values that may have been rounded the other way. */
 const FLOAT16_PAGES = 2e-3;
+/** The same of int8 codes, one of which may be an eighteenth of what a head's numbers are like. */
+const INT8_PAGES = 6e-2;
 
 /** Rotated keys and values of every token so far, as pages hold them, by layer and conversation. */
 export type Keys = Map<string, { readonly key: Float64Array; readonly value: Float64Array }[]>;
@@ -123,7 +125,7 @@ async function ropeAppend(
   const norm = launch.arguments.has("qk_norm") ? await launch.parameter("qk_norm") : null;
   const eps = norm ? numberAfter(launch.kernel, /_norm(\d+(?:p\d+)?(?:em?\d+)?)/) : 0;
   const rope = await launch.parameter("rope");
-  const rounded = launch.kernel.includes("_float16");
+  const stored = storing(launch.kernel);
   const half = headDim / 2;
   if (eps === null) return null;
   let error = 0;
@@ -149,15 +151,16 @@ async function ropeAppend(
       const found = after(row).subarray(head * headDim, (head + 1) * headDim);
       error = Math.max(error, relativeError(found, rotated(head)));
     }
-    const stored = (value: number) => (rounded ? roundToHalf(value) : value);
-    const key = Array.from({ length: kvHeads }, (_, h) => [...rotated(heads + h)]).flat();
-    const begin = (heads + kvHeads) * headDim;
-    const value = all.subarray(begin, begin + kvHeads * headDim);
+    const key = Array.from({ length: kvHeads }, (_, h) => [...stored(rotated(heads + h))]);
+    const value = Array.from({ length: kvHeads }, (_, h) => {
+      const begin = (heads + kvHeads + h) * headDim;
+      return [...stored(all.subarray(begin, begin + headDim))];
+    });
     const name = `${launch.layer}/${conversation}`;
     const history = keys.get(name) ?? [];
     history[position] = {
-      key: Float64Array.from(key, stored),
-      value: Float64Array.from(value, stored),
+      key: Float64Array.from(key.flat()),
+      value: Float64Array.from(value.flat()),
     };
     keys.set(name, history);
   });
@@ -193,7 +196,18 @@ async function attention(
       error = Math.max(error, relativeError(found, expected));
     }
   }
-  return { error, bound: source.kernel.includes("float16") ? FLOAT16_PAGES : FLOAT32 };
+  return { error, bound: pagesBound(source.kernel) };
+}
+
+/** How pages keep a head's numbers, by the dtype in the name of a kernel that sees them. */
+function storing(kernel: string): (head: Float64Array) => ArrayLike<number> & Iterable<number> {
+  if (kernel.includes("_int8")) return roundToCodes;
+  return kernel.includes("_float16") ? (head) => head.map(roundToHalf) : (head) => head;
+}
+
+function pagesBound(kernel: string): number {
+  if (kernel.includes("_int8")) return INT8_PAGES;
+  return kernel.includes("_float16") ? FLOAT16_PAGES : FLOAT32;
 }
 
 /** Softmax of the scores, and the values weighted by it. */
@@ -242,5 +256,7 @@ export function numberAfter(kernel: string, pattern: RegExp): number | null {
 
 /** Attention's factor, the last word of its kernel's name; otherwise one over √head_dim. */
 function scaleOf(kernel: string, headDim: number): number {
-  return numberAfter(kernel, /_float(?:16|32)_(\d+p\d+(?:em?\d+)?)/) ?? 1 / Math.sqrt(headDim);
+  return (
+    numberAfter(kernel, /_(?:float16|float32|int8)_(\d+p\d+(?:em?\d+)?)/) ?? 1 / Math.sqrt(headDim)
+  );
 }

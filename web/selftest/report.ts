@@ -8,7 +8,7 @@ import { rmsError } from "./numbers.ts";
  * round adds up from layer to layer, so this is more than references allow.
  */
 const BETWEEN: Readonly<Record<string, number>> = { f32: 1e-4, f16: 1e-2 };
-/** Programs that round activations to int8. */
+/** Programs that round activations, or keys and values, to int8. */
 const BETWEEN_INTEGERS = 0.1;
 
 export interface KernelReport extends KernelResult {
@@ -52,6 +52,8 @@ export interface Report {
 export interface Tested {
   readonly id: string;
   readonly arithmetic: string;
+  /** What its pages hold. */
+  readonly stateDtype: string;
   readonly result: ProgramResult;
 }
 
@@ -93,6 +95,8 @@ function agreementOf(tested: Tested, baseline: Tested): Agreement {
     const found = rmsError(output, reference);
     if (found > error) [error, worst] = [found, label];
   }
-  const bounds = [tested, baseline].map((of) => BETWEEN[of.arithmetic] ?? BETWEEN_INTEGERS);
+  const bounds = [tested, baseline].map(({ arithmetic, stateDtype }) =>
+    stateDtype === "int8" ? BETWEEN_INTEGERS : (BETWEEN[arithmetic] ?? BETWEEN_INTEGERS),
+  );
   return { with: baseline.id, bound: Math.max(...bounds), error, worst, compared };
 }

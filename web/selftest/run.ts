@@ -59,7 +59,7 @@ async function testProgram(
   within: (part: number) => number,
   { tell, signal }: RunOptions,
 ): Promise<{ tested: Tested; times: ReadonlyMap<string, number> }> {
-  const { id, arithmetic } = program;
+  const { id, arithmetic, stateDtype } = program;
   const loaded = await bench.load(program, (what) => tell(`${id}: ${what}`, within(0)));
   try {
     const result = await checkProgram(
@@ -68,7 +68,7 @@ async function testProgram(
       signal,
     );
     tell(`${id}: timing`, within(0.8));
-    return { tested: { id, arithmetic, result }, times: await timeKernels(loaded) };
+    return { tested: { id, arithmetic, stateDtype, result }, times: await timeKernels(loaded) };
   } finally {
     loaded.close();
   }

@@ -24,6 +24,12 @@ const CASES: readonly Case[] = [
     bundle: "tiny-q8",
     programs: ["webgpu-f16", "webgpu-f16-subgroups", "webgpu-f32"],
   },
+  {
+    adapter: "lavapipe",
+    bundle: "tiny-q4-kv8",
+    program: "webgpu-f16-subgroups-kv8",
+    programs: ["webgpu-f16-subgroups-kv8"],
+  },
 ];
 
 describe.each(CASES)(

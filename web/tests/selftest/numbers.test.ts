@@ -4,6 +4,7 @@ import {
   integers,
   relativeError,
   rmsError,
+  roundToCodes,
   roundToHalf,
   unpackRow,
 } from "../../selftest/numbers.ts";
@@ -31,6 +32,19 @@ describe("float16", () => {
     expect(roundToHalf(2 ** -25)).toBe(0);
     expect(roundToHalf(65519)).toBe(65504);
     expect(roundToHalf(-65520)).toBe(Number.NEGATIVE_INFINITY);
+  });
+});
+
+describe("int8 codes", () => {
+  it("are the nearest multiples of a scale that float16 has, ties to even", () => {
+    expect([...roundToCodes([127, -127, 0.5, 1.5, -2.5, 3.4])]).toEqual([127, -127, 0, 2, -2, 3]);
+    const scale = roundToHalf(1 / 127);
+    expect([...roundToCodes([1, -1, 0.25 * scale])]).toEqual([127 * scale, -127 * scale, 0]);
+  });
+
+  it("go as far as 127 under a scale that was rounded down, and are zeros under none", () => {
+    expect([...roundToCodes([1.1e-5, -4e-6])]).toEqual([127 * 2 ** -24, -67 * 2 ** -24]);
+    expect([...roundToCodes([3e-6, -1e-6, 0])].every((value) => value + 0 === 0)).toBe(true);
   });
 });
 
