@@ -226,9 +226,11 @@ class GenerationEngine:
     def score(self, tokens: Rows[int]) -> npt.NDArray[np.float32]:
         """Return the logits after every token: float32 [len(tokens), vocab].
 
-        Row i is what the model says about token i + 1. Raises InputError as `sequences` does, and
-        EngineError ``engine.memory`` where requests hold all pages. Where the device fails, those that
-        run end with its error too: it may be about what was computed for them before.
+        Row i is what the model says about token i + 1. Where the device fails, those that run end
+        with its error too: it may be about what was computed for them before.
+
+        Raises InputError as `sequences` does, and EngineError ``engine.memory`` where requests hold
+        all pages.
         """
         self.check_prompt(tokens, room=0)
         params = SamplingParams(max_tokens=1)

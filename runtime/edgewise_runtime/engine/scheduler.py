@@ -165,7 +165,9 @@ class Scheduler:
         sequence.computed = computed
         if sequence.holding is not None and not sequence.rewound:
             written = min(computed, len(sequence.known))
-            self.memory.publish(sequence.holding, sequence.known, written, sequence.exact)
+            sequence.exact = self.memory.publish(
+                sequence.holding, sequence.known, written, sequence.exact
+            )
 
     def check(self) -> list[str]:
         """What is inconsistent, as sentences; empty where all is sound."""
@@ -198,10 +200,12 @@ class Scheduler:
     def _start(self, sequence: Sequence) -> bool:
         """Give a sequence its slot and what is known of it; the other pages come as it grows."""
         leader, total = sequence.leader, len(sequence.known) + 1
-        if leader is not None and not sequence.tokens and leader.holding is not None:
+        if leader is not None and leader.holding is not None and _same_prompt(leader, sequence):
             if leader.computed < sequence.prompt_len:
                 return False
-            holding = self.memory.fork(leader.holding, sequence.prompt_len - 1, total)
+            shared = sequence.prompt_len - 1
+            exact = min(leader.exact, shared)
+            holding = self.memory.fork(leader.holding, shared, total, exact=exact)
         elif self._worth_waiting(sequence):
             return False
         else:
@@ -221,7 +225,7 @@ class Scheduler:
         sequence.slot = self._slots.pop(0)
         sequence.holding = holding
         sequence.computed = holding.found.total
-        sequence.exact = sequence.computed
+        sequence.exact = holding.found.exact
         sequence.rewound = False
         return True
 
@@ -310,6 +314,11 @@ class Scheduler:
 
 def _order(sequence: Sequence) -> tuple[int, int]:
     return sequence.request.priority, sequence.arrival
+
+
+def _same_prompt(leader: Sequence, sequence: Sequence) -> bool:
+    """Whether a choice begins where its leader did, which may have gone on with a shorter one."""
+    return not sequence.tokens and leader.prompt_len == sequence.prompt_len
 
 
 def _missing(sequence: Sequence) -> int:

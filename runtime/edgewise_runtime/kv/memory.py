@@ -38,10 +38,14 @@ class PageMover(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Tokens that need not be computed, by where they were."""
+    """Tokens that need not be computed, by where they were.
+
+    `exact` is how many of them, from the first, prefill has written.
+    """
 
     device: int = 0
     restored: int = 0
+    exact: int = 0
 
     @property
     def total(self) -> int:
@@ -157,8 +161,9 @@ class PageMemory:
         holding.pages += taken
         return True
 
-    def fork(self, holding: Holding, tokens: int, total: int) -> Holding | None:
-        """Pages for `total` tokens of which the first `tokens` are another sequence's own.
+    def fork(self, holding: Holding, tokens: int, total: int, *, exact: int) -> Holding | None:
+        """Pages for `total` tokens of which the first `tokens` are another sequence's own, and
+        `exact` of these written by prefill.
 
         Full pages are shared, and the last is copied where it is not full. None without room.
         """
@@ -176,10 +181,12 @@ class PageMemory:
         if taken is None:
             self._pool.release(pages)
             return None
-        return Holding(holding.root, pages, holding.keys[:full], Found(tokens))
+        return Holding(holding.root, pages, holding.keys[:full], Found(tokens, exact=exact))
 
-    def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
+    def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> int:
         """Let others find the pages that a sequence has filled.
+
+        Returns `exact`, or less where it has been given another's page in place of its own.
 
         Args:
             tokens: the sequence's tokens, of which `written` are in its pages.
@@ -195,7 +202,9 @@ class PageMemory:
             if node is None:
                 self._add(Node(key, parent, holding.pages[nth], content, sound))
             elif self._inexact or sound == node.exact == PAGE_TOKENS:
-                # The same bits twice: one page is enough.
+                # The same tokens twice: one page is enough.
+                if node.exact < sound:
+                    exact = start + node.exact
                 self._pool.share([node.page])
                 self._pool.release([holding.pages[nth]])
                 holding.pages[nth] = node.page
@@ -205,10 +214,11 @@ class PageMemory:
                 node.page, node.exact = holding.pages[nth], sound
                 self._unsettled.append(node)
             holding.keys.append(key)
+        return exact
 
     def retire(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
         """Take back a sequence's pages and keep what they hold; arguments as for `publish`."""
-        self.publish(holding, tokens, written, exact)
+        exact = self.publish(holding, tokens, written, exact)
         keys = list(holding.keys)
         start = len(keys) * PAGE_TOKENS
         tail = tuple(tokens[start:written])
@@ -284,7 +294,7 @@ class PageMemory:
 
     def _adopt(self, holding: Holding, tokens: Sequence[int], adoptable: int) -> Found:
         """Begin a holding with pages that are known to hold the first tokens."""
-        device = restored = 0
+        device = restored = exact = 0
         parent = holding.root
         for start in range(0, adoptable - PAGE_TOKENS + 1, PAGE_TOKENS):
             content = tuple(tokens[start : start + PAGE_TOKENS])
@@ -298,6 +308,8 @@ class PageMemory:
                 restored += PAGE_TOKENS
             else:
                 break
+            if exact == start:
+                exact += node.exact
             holding.pages.append(node.page)
             holding.keys.append(key)
             parent = key
@@ -308,7 +320,9 @@ class PageMemory:
             node, same = found
             if self._copy(node, holding):
                 device += same
-        return Found(device, restored)
+                if exact == first:
+                    exact += min(node.exact, same)
+        return Found(device, restored, exact)
 
     def _copy(self, node: Node, holding: Holding) -> bool:
         """Give a holding a page of its own with what a node's page holds; False without room."""

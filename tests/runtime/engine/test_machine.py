@@ -137,25 +137,21 @@ class EngineMachine(RuleBasedStateMachine):
             self.step(8)
             return
         params = SamplingParams(**choice, **end, **more)
-        shortened: list[tuple[int, ...]] = []
         ids = self._prompt(prompt)
 
         def shorten(room: int) -> tuple[tuple[int, ...], int] | None:
-            kept = (shortened[-1] if shortened else ids)[2:][:room]
-            if not kept:
-                return None
-            shortened.append(kept)
-            return kept, 1
+            shorter = ids[max(len(ids) - room, 2) :]
+            return (shorter, 1) if shorter else None
 
         request = Request(
             ids,
             params,
             priority=priority,
-            context_policy="stop" if policy == "drop" and params.n > 1 else policy,
+            context_policy=policy,
             shorten=shorten if policy == "drop" else None,
             extras=tenant,
         )
-        self.world.ask(request, shortened)
+        self.world.ask(request)
 
     @rule(first=st.fixed_dictionaries(arrivals), second=st.fixed_dictionaries(arrivals))
     def arrive_together(self, first: Options, second: Options) -> None:
@@ -244,6 +240,61 @@ class EngineMachine(RuleBasedStateMachine):
 def _open_files() -> int:
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def test_what_fails_late_is_not_found_by_others(tmp_path: Path) -> None:
+    """The first chunk of a prompt fails, but nobody hears of it before the next."""
+    world = World(Setting(Bounds(pages=20, rows=16)), tmp_path)
+    params = SamplingParams(temperature=0.0, max_tokens=5, ignore_eos=True)
+    request = Request(tuple(TEXTS[0][:60]), params)
+    world.ask(request)
+    world.fail(Failure("device.kernel", calls=2, late=True))
+    world.step()
+    assert world.program.failing
+    world.step()
+    world.ask(request)
+    world.finish()
+    assert [asked.sequence.finish_reason for asked in world.asked] == ["error", "length"]
+
+
+def test_scoring_may_hear_of_what_others_computed(tmp_path: Path) -> None:
+    world = World(Setting(Bounds(pages=20, rows=16)), tmp_path)
+    params = SamplingParams(temperature=0.0, max_tokens=5, ignore_eos=True)
+    world.ask(Request(tuple(TEXTS[0][:60]), params))
+    world.fail(Failure("device.kernel", calls=2, late=True))
+    world.step()
+    world.score(TEXTS[1][:20])
+    world.check()
+    assert not world.open
+    world.finish()
+
+
+def test_a_choice_does_not_share_a_prompt_that_was_shortened(tmp_path: Path) -> None:
+    """The first of two choices has gone on without its oldest turns when the other begins."""
+    bounds = Bounds(pages=20, rows=16, batch=2, context=64, eos=())
+    world = World(Setting(bounds), tmp_path)
+    ids = tuple(TEXTS[0][:40])
+    long = SamplingParams(temperature=0.0, max_tokens=36)
+    world.ask(Request(tuple(TEXTS[1][:5]), long, priority=-1))
+    params = SamplingParams(temperature=0.0, max_tokens=60, n=2)
+    world.ask(
+        Request(ids, params, context_policy="drop", shorten=lambda room: (ids[-min(room, 38) :], 1))
+    )
+    world.finish()
+    assert [len(asked.shortened) > 0 for asked in world.asked] == [False, True, True]
+
+
+def test_tenants_do_not_find_each_others_prefixes(tmp_path: Path) -> None:
+    world = World(Setting(Bounds(pages=20, rows=16)), tmp_path)
+    cached = []
+    for extras in [(), ("one",), ("other",), ("one",)]:
+        params = SamplingParams(temperature=0.0, max_tokens=5, ignore_eos=True)
+        world.ask(Request(tuple(TEXTS[0][:40]), params, extras=extras))
+        while world.open:
+            world.step()
+        cached.append(world.asked[-1].sequence.cached_tokens)
+    assert cached == [0, 0, 0, 39]
+    world.finish()
 
 
 TestEngineMachine = EngineMachine.TestCase

@@ -17,7 +17,7 @@ from edgewise_runtime.engine.sequence import Sequence as Running
 from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
-from edgewise_runtime.kv.keys import producer_of
+from edgewise_runtime.kv.keys import producer_of, root_key
 from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
@@ -64,12 +64,23 @@ class Setting:
 
 @dataclass(eq=False)
 class Asked:
-    """One choice of a request: how the engine runs it, and what it has said so far."""
+    """One choice of a request: how the engine runs it, and what it has said so far.
+
+    Attributes:
+        shortened: prompts it went on with where the context was full.
+    """
 
     sequence: Running
     pieces: list[Piece] = field(default_factory=list)
     ends: int = 0
     shortened: list[tuple[int, ...]] = field(default_factory=list)
+
+    def hear(self, piece: Piece) -> None:
+        """Take in what a step added to it."""
+        self.pieces.append(piece)
+        prompt = tuple(self.sequence.known[: self.sequence.prompt_len])
+        if prompt != (self.shortened or [self.sequence.request.prompt])[-1]:
+            self.shortened.append(prompt)
 
 
 class DrawnPace:
@@ -78,7 +89,7 @@ class DrawnPace:
     def __init__(self, seed: int) -> None:
         self._state = seed
 
-    def tokens(self, most: int) -> int:
+    def tokens(self, most: int, *_: int) -> int:
         self._state = mix(self._state, 1)
         return 0 if self._state % 5 == 0 else 1 + self._state % max(most, 1)
 
@@ -133,7 +144,7 @@ class World:
 
     def start(self) -> None:
         """Begin with a fresh program and engine."""
-        self.pinned: dict[tuple[int, ...], Running | None] = {}
+        self.pinned: dict[tuple[int, ...], Running | int] = {}
         setting = self.setting
         self.program = ToyProgram(setting.bounds)
         drafters: dict[str, Callable[[], Drafter | None]] = {
@@ -162,7 +173,7 @@ class World:
         pool = self.memory._pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
-    def ask(self, request: Request, shortened: list[tuple[int, ...]] | None = None) -> None:
+    def ask(self, request: Request) -> None:
         """Submit a request, unless too many wait."""
         made = self.engine.sequences(request)
         assert len({sequence.seed for sequence in made}) == 1
@@ -170,8 +181,8 @@ class World:
         seed = mix(len(self.asked), 1) if request.params.seed is None else request.params.seed
         for sequence in made:
             sequence.seed = seed
-            asked = Asked(sequence, shortened=[] if shortened is None else shortened)
-            sequence.on_piece = asked.pieces.append
+            asked = Asked(sequence)
+            sequence.on_piece = asked.hear
             sequence.on_end = lambda asked=asked: self._ended(asked)
             self.asked.append(asked)
         waiting = len(self.scheduler.waiting)
@@ -226,17 +237,16 @@ class World:
     def settle_pins(self) -> None:
         """Pin what has been computed."""
         for tokens, sequence in list(self.pinned.items()):
-            if sequence is not None and sequence.ended:
+            if isinstance(sequence, Running) and sequence.ended:
+                del self.pinned[tokens]
                 if sequence.failure is None:
                     there = self.engine.pinned(tokens)
                     assert 0 <= there <= len(tokens)
-                    self.pinned[tokens] = None
-                else:
-                    del self.pinned[tokens]
+                    self.pinned[tokens] = there
 
     def unpin(self, tokens: tuple[int, ...]) -> None:
         """Unpin a prefix that has been pinned."""
-        if self.pinned.get(tokens, ...) is None:
+        if isinstance(self.pinned.get(tokens), int):
             self.engine.unpin(tokens)
             del self.pinned[tokens]
 
@@ -262,6 +272,10 @@ class World:
         assert self.engine.check() == []
         for sequence in () if self.program.failing else self.scheduler.running:
             self._check_written(sequence)
+        root = root_key(self.program.bundle, self.program.program)
+        for tokens, there in self.pinned.items():
+            if isinstance(there, int) and not self.failures:
+                assert len(self.memory.keys_of(root, tokens)) * PAGE_TOKENS >= there
         for asked in self.asked:
             if asked.sequence.ended and asked not in self._judged:
                 self._judge(asked)
@@ -306,16 +320,17 @@ class World:
 
     def _check_written(self, sequence: Running) -> None:
         """The pages of a running sequence hold its tokens, and prefill wrote what it should."""
-        if sequence.holding is None or sequence.rewound:
-            return
         count = min(sequence.computed, len(sequence.known))
+        if sequence.holding is None or sequence.rewound or not count:
+            return
         pages = sequence.holding.pages
         words = self.program._kv[pages].reshape(-1)[:count]
         digests = digest_of(words >> np.uint64(1))
         assert int(digests[-1]) == digest_after(sequence.known[:count])
         decoded = np.concatenate([self.program.decoded(page) for page in pages])[:count]
         if not self.setting.share_decoded:
-            assert not decoded[: max(sequence.exact, min(sequence.prompt_len, count))].any()
+            assert not decoded[: min(sequence.prompt_len, count)].any()
+        assert not decoded[: sequence.exact].any()
         assert 0 <= sequence.exact <= sequence.computed <= len(pages) * PAGE_TOKENS
 
     def _judge(self, asked: Asked) -> None:
@@ -333,6 +348,7 @@ class World:
             context=self.engine.context,
             seed=sequence.seed,
             number=sequence.index,
+            eos=self.setting.bounds.eos,
             shortened=asked.shortened,
         )
         assert tokens == expected.tokens[: len(tokens)]
