@@ -275,12 +275,12 @@ def default_tolerance(computes_in: Set[str], *, same_bits: bool = False) -> floa
     """How much two sides may differ per kernel: bits, rounding, or quantization.
 
     Args:
-        computes_in: the arithmetics of both sides (``transformers`` computes in f32), and how
-            their weights are stored where that differs.
+        computes_in: the arithmetics of both sides (``transformers`` computes in f32), ``int8``
+            for such pages, and how their weights are stored where that differs.
         same_bits: whether they are the same class of programs, which agree bit for bit.
 
     Float against float differs by the order of sums, and float16 by its 11 bits. With quantized
-    weights or activations, outputs are off by parts in ten.
+    weights, activations or pages, outputs are off by parts in ten.
     """
     if same_bits:
         return 0.0

@@ -12,6 +12,7 @@ from edgewise.cli.main import main
 from edgewise.diff import DECADES, compare, default_tolerance, report, run_program, run_transformers
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.errors import InputError
 from tests.conftest import BundleFactory
 from tests.parity.make_checkpoints import CASES, make_weights, write_checkpoint, write_weights
@@ -94,6 +95,19 @@ def test_f32_departs_nowhere_from_transformers(
     assert result.first is None
     assert len(result.differences) > 15
     assert result.top1 == 1.0
+
+
+def test_pages_of_codes_may_differ_from_floats_but_not_from_each_other(
+    bundles: BundleFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floats, codes = bundles(CASE, "f32"), bundles(CASE, "f32", cpu="all", kv="int8")
+    assert main(["diff", str(codes), str(floats)]) == 0
+    assert "tolerance 0.5" in capsys.readouterr().out
+    here = CpuDevice().features()
+    programs = Bundle.open(codes).manifest.programs
+    paths = [f"{codes}:{p.id}" for p in programs if not p.needs.missing(here)]
+    assert main(["diff", paths[0], paths[-1]]) == 0
+    assert "tolerance 0\n" in capsys.readouterr().out
 
 
 def test_too_many_tokens_and_no_common_kernel_are_clear_errors(bundles: BundleFactory) -> None:

@@ -43,13 +43,17 @@ class Side:
     quant: str
 
     @property
-    def computes_in(self) -> str:
-        return "transformers" if self.program is None else self.program.arithmetic
+    def computes_in(self) -> set[str]:
+        """The arithmetic, and int8 where keys and values are rounded to it."""
+        if self.program is None:
+            return {"transformers"}
+        pages = {"int8"} if self.program.state_dtype == "int8" else set()
+        return {self.program.arithmetic, *pages}
 
     def same_bits(self, other: Side) -> bool:
         """Whether both promise the same bits: one program, or CPU programs of one arithmetic."""
         a, b = self.program, other.program
-        if a is None or b is None or self.quant != other.quant:
+        if a is None or b is None or self.quant != other.quant or a.state_dtype != b.state_dtype:
             return False
         alike = a.target == b.target == "cpu" and a.arithmetic == b.arithmetic
         return alike or a.id == b.id
@@ -97,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     tolerance = args.tolerance
     if tolerance is None:
         stored = {side.quant for side in sides}
-        computes_in = {side.computes_in for side in sides}
+        computes_in = sides[0].computes_in | sides[1].computes_in
         tolerance = default_tolerance(
             computes_in if len(stored) == 1 else computes_in | stored,
             same_bits=sides[0].same_bits(sides[1]),
