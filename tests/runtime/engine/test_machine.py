@@ -34,7 +34,7 @@ OPERATIONS = 50
 MANY = 8
 """Requests beside which no more arrive, so that they come to their ends."""
 
-DISTURBANCES = [*["preempt"] * 6, *["pin", "settle", "unpin"] * 2, "score", "forget", "reload"]
+DISTURBANCES = [*["preempt"] * 6, *["pin"] * 3, "unpin", "score", "forget", "reload"]
 
 TEXTS = [[mix(text, i) % VOCAB for i in range(256)] for text in range(3)]
 """What prompts begin with."""
@@ -195,8 +195,6 @@ class EngineMachine(RuleBasedStateMachine):
         elif kind == "pin" and len(pinned) < 2 and len(world.scheduler.waiting) < 3:
             # Some room must be left for requests.
             world.pin(ids[: PAGE_TOKENS * world.setting.bounds.pages // 4])
-        elif kind == "settle":
-            world.settle_pins()
         elif kind == "unpin" and pinned:
             world.unpin(pinned[which % len(pinned)])
         elif kind == "score":

@@ -186,7 +186,8 @@ class World:
             sequence.on_end = lambda asked=asked: self._ended(asked)
             self.asked.append(asked)
         waiting = len(self.scheduler.waiting)
-        if waiting + len(made) <= self.setting.max_waiting:
+        slots = self.setting.bounds.batch - len(self.scheduler.running)
+        if waiting + len(made) <= self.setting.max_waiting + slots:
             self.engine.submit(made)
             return
         with pytest.raises(EngineError, match="waiting already"):
@@ -208,6 +209,7 @@ class World:
             if sequence in before:
                 asked, count = before[sequence]
                 assert any(piece is one for one in asked.pieces[count:])
+        self._settle_pins()
         if lost is not None:
             assert lost.code == "device.lost"
             assert self.failures
@@ -233,16 +235,6 @@ class World:
             sequence = self.engine.pin(tokens)
             self.engine.submit([sequence])
             self.pinned[tokens] = sequence
-
-    def settle_pins(self) -> None:
-        """Pin what has been computed."""
-        for tokens, sequence in list(self.pinned.items()):
-            if isinstance(sequence, Running) and sequence.ended:
-                del self.pinned[tokens]
-                if sequence.failure is None:
-                    there = self.engine.pinned(tokens)
-                    assert 0 <= there <= len(tokens)
-                    self.pinned[tokens] = there
 
     def unpin(self, tokens: tuple[int, ...]) -> None:
         """Unpin a prefix that has been pinned."""
@@ -289,7 +281,6 @@ class World:
                 break
             self.step()
             self.check()
-            self.settle_pins()
         assert not self.engine.busy
         assert not self.open
         assert self.memory.free + self.memory.kept == self.setting.bounds.pages
@@ -301,6 +292,16 @@ class World:
         self.engine.close()
         self.engine.close()
         self.program.close()
+
+    def _settle_pins(self) -> None:
+        """Pin what has been computed."""
+        for tokens, sequence in list(self.pinned.items()):
+            if isinstance(sequence, Running) and sequence.ended:
+                del self.pinned[tokens]
+                if sequence.failure is None:
+                    there = self.engine.pinned(tokens)
+                    assert 0 <= there <= len(tokens)
+                    self.pinned[tokens] = there
 
     def _ended(self, asked: Asked) -> None:
         asked.ends += 1

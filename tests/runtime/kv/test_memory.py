@@ -215,6 +215,18 @@ class MemoryMachine(RuleBasedStateMachine):
         # What a page that stays follows stays too, and more of it than anybody pinned.
         self.complete = self.complete and not self.pinned
 
+    @rule(settled=st.booleans())
+    def answer(self, settled: bool) -> None:
+        """The device has done what it was handed, or perhaps it has not."""
+        if settled:
+            self.memory.settle()
+        else:
+            self.memory.distrust()
+            self.distrusted, self.complete = True, False
+            for _, _, keys in self.pinned:
+                self.memory.pin(keys, -1)
+            self.pinned.clear()
+
     @rule()
     def flush(self) -> None:
         self._try(self.memory.flush)
@@ -234,6 +246,9 @@ class MemoryMachine(RuleBasedStateMachine):
                 found = data[position * WORD : (position + 1) * WORD]
                 exact = position < reader.exact or bool(found[-1])
                 assert found == word(reader.tokens[: position + 1], exact), position
+            if self.inexact and not self.distrusted:
+                keys = reader.holding.keys
+                assert list(memory.keys_of(reader.root, reader.known))[: len(keys)] == keys
         for root, known, keys in self.pinned:
             assert memory.keys_of(root, known)[: len(keys)] == keys
 
@@ -274,7 +289,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.moves[0] += spilled
         self.moves[1] += restored
 
-    failed = failed_ever = False
+    failed = failed_ever = distrusted = False
 
     def _try(self, operation: Callable[[], Holding | bool | None]) -> Holding | bool | None:
         """Do something on a device that may fail."""
