@@ -149,7 +149,7 @@ def _floats(byte: Expr) -> Expr:
     With its sign bit turned around a code is code + 128. In the low bits of the float 2**23 that is
     added to it, and the difference is exact; converting integers is slow on many GPUs.
     """
-    biased = bits(bind((byte ^ _all(0x80)) | _all(0x4B000000)), "float32")
+    biased = bits(bind(byte ^ _all(0x4B000080)), "float32")
     return bind(biased - number(2.0**23 + 128, "float32x4"))
 
 
