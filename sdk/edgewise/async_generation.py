@@ -35,12 +35,13 @@ class AsyncGeneration(AsyncIterator[Piece]):
         self._loop = loop
         self._choices = tuple(choices)
         self._owner = owner
-        self._inbox = inbox = _Inbox(len(self._choices))
+        inbox = _Inbox(len(self._choices))
         events = asyncio.get_running_loop()
         for choice in self._choices:
             choice.on_piece = partial(_post, events, ref(choice), inbox.put)
             choice.on_end = partial(_post, events, ref(choice), inbox.end, choice.index)
         loop.submit(self._choices)
+        self._inbox = inbox
 
     async def __anext__(self) -> Piece:
         try:
@@ -93,7 +94,8 @@ class AsyncGeneration(AsyncIterator[Piece]):
         await self.aclose()
 
     def __del__(self) -> None:
-        # Nobody can read what comes any more. (Without an inbox nothing was submitted.)
+        # Nobody can read what comes any more. (Without an inbox it was refused, and may
+        # be submitted again.)
         inbox: _Inbox | None = getattr(self, "_inbox", None)
         if inbox is not None and not inbox.ended:
             self.cancel()

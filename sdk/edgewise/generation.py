@@ -33,11 +33,12 @@ class Generation(Iterator[Piece]):
         self._loop = loop
         self._choices = tuple(choices)
         self._owner = owner
-        self._inbox = _Inbox(len(self._choices))
+        inbox = _Inbox(len(self._choices))
         for choice in self._choices:
-            choice.on_piece = self._inbox.put
-            choice.on_end = partial(self._inbox.end, choice.index)
+            choice.on_piece = inbox.put
+            choice.on_end = partial(inbox.end, choice.index)
         loop.submit(self._choices)
+        self._inbox = inbox
 
     def __next__(self) -> Piece:
         self._loop.check_process()
@@ -104,7 +105,8 @@ class Generation(Iterator[Piece]):
         self.close()
 
     def __del__(self) -> None:
-        # Nobody can read what comes any more. (Without an inbox nothing was submitted.)
+        # Nobody can read what comes any more. (Without an inbox it was refused, and may
+        # be submitted again.)
         inbox: _Inbox | None = getattr(self, "_inbox", None)
         if inbox is not None and not inbox.ended:
             self.cancel()

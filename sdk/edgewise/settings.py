@@ -25,8 +25,8 @@ class Settings:
     Attributes:
         step_tokens: the most tokens that a step of the engine computes; None for what the program
             can prefill at once.
-        max_waiting: requests that may wait for their turn, every choice counted; more are refused
-            with EngineError ``engine.busy``.
+        max_waiting: requests that may wait until they can run, every choice counted; more are
+            refused with EngineError ``engine.busy``.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
             among those of the device.
         prefix_disk: bytes of disk for them, where they outlive the engine; 0 keeps prompts off the

@@ -37,7 +37,7 @@ class Limits:
         sequences: that run at once, at most.
         rows: prompt tokens at most, as the program is compiled.
         tokens: the budget: rows of all kinds, a burst's tokens all counted.
-        waiting: requests that may wait.
+        waiting: requests that may wait for a free slot.
     """
 
     sequences: int
@@ -104,14 +104,15 @@ class Scheduler:
             insort(self.waiting, sequence, key=_order)
 
     def check_room(self, arriving: int) -> None:
-        """Refuse so many more sequences where too many wait already.
+        """Refuse so many more sequences where too many would wait; free slots are as good as places.
 
         Raises EngineError ``engine.busy``.
         """
-        if len(self.waiting) + arriving > self.limits.waiting:
+        free, waiting = len(self._slots), len(self.waiting)
+        if waiting + arriving > self.limits.waiting + free:
             raise EngineError(
-                f"{len(self.waiting):,} requests are waiting already; with {arriving:,} more they "
-                f"would be over {self.limits.waiting:,}.",
+                f"{waiting:,} requests are waiting already, {self.limits.waiting:,} may; there is "
+                f"no room for {arriving:,} more.",
                 remedy="Try again when some of them are done, or allow more with max_waiting.",
                 code="engine.busy",
             )
