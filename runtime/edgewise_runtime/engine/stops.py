@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 
 class StopStrings:
@@ -10,11 +11,16 @@ class StopStrings:
 
     The string that is complete first ends the text, the longest where several are; the text ends
     before it. What could still become one is held back. How the text was cut into pieces makes
-    no difference.
+    no difference. Takes time linear in the text, however long the strings are (Knuth, Morris and
+    Pratt, "Fast pattern matching in strings", 1977, once for every string).
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
+        """Stop at `stops`, none of them empty."""
         self._stops = tuple(stops)
+        self._borders = [_borders(stop) for stop in stops]
+        # How much of each string the text ends with: the longest beginning there is.
+        self._matched = [0] * len(stops)
         self._held = ""
         self.found: str | None = None
         """The string that ended the text."""
@@ -24,12 +30,12 @@ class StopStrings:
         if self.found is not None:
             return ""
         text = self._held + piece
-        matches = [(start + len(s), start, s) for s in self._stops if (start := text.find(s)) >= 0]
-        if matches:
-            _, start, self.found = min(matches)
-            self._held = ""
-            return text[:start]
-        keep = max((_overlap(text, stop) for stop in self._stops), default=0)
+        for end, character in enumerate(piece, len(self._held) + 1):
+            if complete := self._advance(character):
+                self.found = max(complete, key=len)
+                self._held = ""
+                return text[: end - len(self.found)]
+        keep = max(self._matched, default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
@@ -38,8 +44,28 @@ class StopStrings:
         held, self._held = self._held, ""
         return held
 
+    def _advance(self, character: str) -> list[str]:
+        """Take one more character of the text; return the strings it completes."""
+        complete = []
+        for i, stop in enumerate(self._stops):
+            length = self._matched[i]
+            while length and stop[length] != character:
+                length = self._borders[i][length - 1]
+            if stop[length] == character:
+                length += 1
+                if length == len(stop):
+                    complete.append(stop)
+            self._matched[i] = length
+        return complete
 
-def _overlap(text: str, stop: str) -> int:
-    """Return the length of the longest end of `text` that begins, but is not, `stop`."""
-    longest = min(len(stop) - 1, len(text))
-    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
+
+@lru_cache(maxsize=128)
+def _borders(stop: str) -> tuple[int, ...]:
+    """For each beginning of `stop`, how much of it is both its beginning and its end, not all."""
+    borders = [0]
+    for character in stop[1:]:
+        length = borders[-1]
+        while length and stop[length] != character:
+            length = borders[length - 1]
+        borders.append(length + (stop[length] == character))
+    return tuple(borders)
