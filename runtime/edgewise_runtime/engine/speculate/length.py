@@ -19,7 +19,8 @@ class AdaptiveLength:
     tokens a step on average, for the price of 1 + cost*k plain ones: the best k follows (Yaniv
     Leviathan, Matan Kalman, Yossi Matias, "Fast Inference from Transformers via Speculative
     Decoding", ICML 2023). It is `most` while everything is accepted and 0 once a falls below the
-    cost; then one token is tried now and then, ever more rarely while that fails.
+    cost; then one token is tried now and then, ever more rarely while that fails. At a cost of a
+    whole step or more not even drafts that are always right save time: there are none.
     """
 
     def __init__(self, most: int = 7, *, max_batch: int = 4, cost: float = VERIFYING) -> None:
@@ -40,7 +41,7 @@ class AdaptiveLength:
                 remedy="Choose lengths and batches of at least 0 and a cost above 0.",
                 code="input.draft",
             )
-        self._most = most
+        self._most = most if best_length(1.0, cost, most) else 0
         self._max_batch = max_batch
         self._cost = cost
         # Drafted tokens that were looked at, and those of them that were right; faded.
@@ -83,9 +84,9 @@ class AdaptiveLength:
         wrong = int(accepted < proposed)
         self._tried = MEMORY * self._tried + accepted + wrong
         self._right = MEMORY * self._right + accepted
-        if not wrong:
+        if best_length(self.acceptance, self._cost, self._most):
             self._pause, self._left = FIRST_PAUSE, 0
-        elif not best_length(self.acceptance, self._cost, self._most):
+        elif wrong:
             self._left = self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 

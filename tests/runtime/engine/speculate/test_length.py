@@ -72,6 +72,21 @@ def test_pauses_begin_short_again_after_a_success() -> None:
     assert seen[off : off + 5] == [0, 0, 0, 0, 1]
 
 
+def test_attempts_stay_rare_where_now_and_then_one_is_right() -> None:
+    """Every other attempt is, which is less than drafts cost here."""
+    chosen, attempts = AdaptiveLength(cost=0.8), 0
+    for _ in range(1000):
+        k = chosen.next()
+        attempts += bool(k)
+        chosen.observe(k, min(k, attempts % 2))
+    assert attempts < 60
+
+
+@pytest.mark.parametrize("cost", [1.0, 1.15, 30.0])
+def test_drafts_that_cost_a_whole_step_are_never_worth_it(cost: float) -> None:
+    assert lengths(AdaptiveLength(cost=cost), right=7, steps=100) == [0] * 100
+
+
 def test_tokens_after_the_first_wrong_one_say_nothing() -> None:
     """Of two right ones and a wrong one two thirds are right, however long the draft."""
     chosen = AdaptiveLength()
@@ -104,7 +119,7 @@ def test_company_does_not_use_up_the_pause_before_an_attempt() -> None:
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.3, 0.6, 0.8, 0.95])
-@pytest.mark.parametrize("cost", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("cost", [0.1, 0.25, 0.5, 0.9])
 def test_it_is_nearly_as_quick_as_the_best_fixed_length(chance: float, cost: float) -> None:
     best = max(speed(chance, cost, fixed) for fixed in range(8))
     assert speed(chance, cost) > 0.93 * best
