@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -85,10 +85,11 @@ class GenerationEngine:
         self._tokenizer = tokenizer
         self._store = options.store
         self._runner = Runner(program)
+        self._agrees = decode_agrees(program.program)
         self._memory = PageMemory(
             program,
             pages,
-            inexact=options.share_decoded or decode_agrees(program.program),
+            inexact=options.share_decoded or self._agrees,
             store=options.store,
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
@@ -323,51 +324,37 @@ class GenerationEngine:
         self._check_ids(prompt, "the prompt")
 
     def _run(self, step: Step, started: float) -> list[tuple[Sequence, Piece]]:
-        said: list[tuple[Sequence, Piece]] = []
-        begun = perf_counter()
-        for drawn in self._runner.prefill(step.chunks) if step.chunks else ():
-            self._computed_prompt(drawn.sequence)
-            said.append(self._accept(drawn))
-        for chunk in step.chunks:
-            if not chunk.last:
-                self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
-        prefill_s = perf_counter() - begun
-        for chunk in step.chunks:
-            chunk.sequence.prefill_s += prefill_s
         begun = perf_counter()
         drafts = self._drafting.drafts(step, self._scheduler)
         plain = [s for s in step.decodes if s not in drafts]
-        drawn_all = self._runner.verify(drafts) if drafts else []
         burst = 1 if drafts else step.burst
-        drawn_all += self._runner.decode(plain, burst) if plain else []
-        decode_s = perf_counter() - begun
-        drafted = 0
-        for drawn in drawn_all:
-            sequence = drawn.sequence
+        drawn = self._compute(step, drafts, plain, burst)
+        seconds = perf_counter() - begun
+        for chunk in step.chunks:
+            chunk.sequence.prefill_s += seconds
+            self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
+        for sequence in step.decodes:
             sequence.bursts += 1
-            sequence.decode_s += decode_s
-            said.append(self._accept(drawn))
-            self._scheduler.computed(
-                sequence, len(sequence.known) - 1, prefilled=sequence in drafts
-            )
-            if sequence in drafts:
-                drafted += len(drafts[sequence])
-                self._drafting.observe(sequence, drafts[sequence], len(drawn.tokens) - 1)
-                if sequence.record is not None:
-                    accepted = len(drawn.tokens) - 1
-                    self.metrics.on_drafted(sequence.record, len(drafts[sequence]), accepted)
-        if said:
-            self._memory.settle()
-        self._pace.observe(step.prefill_tokens, prefill_s, decode_s if step.decodes else 0.0)
-        decoded = len(plain) * burst + len(drafts)
+            sequence.decode_s += seconds
+        said = [self._accept(one) for one in drawn]
+        decoded = set(plain)
+        for sequence, _ in said:
+            computed = len(sequence.known) - 1
+            self._scheduler.computed(sequence, computed, prefilled=sequence not in decoded)
+        for sequence, draft in drafts.items():
+            right = next(len(one.tokens) - 1 for one in drawn if one.sequence is sequence)
+            self._drafting.observe(sequence, draft, right)
+            if sequence.record is not None:
+                self.metrics.on_drafted(sequence.record, len(draft), right)
+        self._pace.observe(step.prefill_tokens, len(step.decodes), seconds / max(burst, 1))
         self.metrics.on_step(
             StepRecord(
                 started_s=started,
                 seconds=perf_counter() - started,
                 budget=self.budget,
                 prefill_tokens=step.prefill_tokens,
-                decode_tokens=decoded,
-                draft_tokens=drafted,
+                decode_tokens=len(plain) * burst + len(drafts),
+                draft_tokens=sum(map(len, drafts.values())),
                 burst=burst if step.decodes else 0,
                 batch=len({chunk.sequence for chunk in step.chunks} | set(step.decodes)),
                 waiting=len(self._scheduler.waiting),
@@ -378,8 +365,20 @@ class GenerationEngine:
         )
         return said
 
-    def _computed_prompt(self, sequence: Sequence) -> None:
-        self._scheduler.computed(sequence, len(sequence.known), prefilled=True)
+    def _compute(
+        self,
+        step: Step,
+        drafts: Mapping[Sequence, tuple[int, ...]],
+        plain: Rows[Sequence],
+        burst: int,
+    ) -> list[Drawn]:
+        """Run the plans of a step; what they drew."""
+        if step.chunks and self._agrees:
+            return self._runner.prefill(step.chunks, plain)
+        drawn = self._runner.prefill(step.chunks) if step.chunks else []
+        drawn += self._runner.verify(drafts) if drafts else []
+        drawn += self._runner.decode(plain, burst) if plain else []
+        return drawn
 
     def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
         sequence = drawn.sequence

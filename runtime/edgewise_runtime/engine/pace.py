@@ -10,15 +10,17 @@ MIN_CHUNK = 16
 SHARE = 0.6
 """Part of the time that prefill may take while sequences decode, at least."""
 
-SOFT, HARD = 0.8, 3.0
-"""Seconds of prefill in a step, in those of the decoding beside it: what it may always take, so
-that a stream waits less than twice as long for a token, and what it may take to begin soon."""
+SOFT = 0.8
+"""What prefill may add to a step, in steps without: a stream waits less than twice as long."""
 
 CREDIT_S = 0.3
-"""Seconds of prefill that may come at once, after a while without."""
+"""Seconds of prefill that may come before its share is looked at."""
 
-FIRST = 64
+FIRST = 32
 """Tokens of the first chunk, before anything is known about how long they take."""
+
+MEASURE = 16
+"""Steps with prefill after which one without shows again how long that takes."""
 
 _OLD = 0.75
 
@@ -35,8 +37,8 @@ class Pace(Protocol):
         """
         ...
 
-    def observe(self, prefill_tokens: int, prefill_s: float, decode_s: float) -> None:
-        """Take in what a step has computed and how long its parts took."""
+    def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
+        """Take in what a step has computed and how long it took, for one token of each sequence."""
         ...
 
 
@@ -46,45 +48,52 @@ class Unpaced:
     def tokens(self, most: int, decoding: int, prefilling: int) -> int:
         return most
 
-    def observe(self, prefill_tokens: int, prefill_s: float, decode_s: float) -> None:
+    def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
         """Nothing depends on it."""
 
 
 class SharedTime:
     """Keeps the waits of running streams short, and prefill to its share of the time.
 
-    Prefill has a credit of seconds, which grows while others decode. A short prompt finds some and
-    is computed in a few steps. A long one uses it up; from then on its chunks are so long as to
-    take about the time of the decoding beside them. Where even `MIN_CHUNK` tokens take longer (late
-    in a long prompt, where attention has much to read), steps in between only decode: most tokens
-    then come as fast as without it. Prefill's share is `SHARE`, or more where few decode and many
-    wait to begin. What tokens come does not depend on any of this.
+    Chunks grow and shrink so that a step with one takes less than twice as long as one without.
+    Where even `MIN_CHUNK` tokens take longer (late in a long prompt, where attention has much to
+    read), prefill has had its share (`SHARE`, or more where few decode and many wait to begin)
+    before long, and the following steps only decode: most tokens then come as fast as without it.
+    What tokens come does not depend on any of this.
     """
 
     def __init__(self) -> None:
         self._decode_s: float | None = None
-        self._token_s: float | None = None
+        self._chunk = float(FIRST)
         self._credit_s = CREDIT_S
         self._share = SHARE
+        self._steps = 0
 
     def tokens(self, most: int, decoding: int, prefilling: int) -> int:
         self._share = max(SHARE, prefilling / max(prefilling + decoding, 1))
-        if self._credit_s <= 0:
+        if self._credit_s <= 0 or self._decode_s is None or self._steps >= MEASURE:
             return 0
-        if not self._decode_s or not self._token_s:
-            return min(FIRST, most)
-        seconds = min(max(self._credit_s, SOFT * self._decode_s), HARD * self._decode_s)
-        return min(max(int(seconds / self._token_s), MIN_CHUNK), most)
+        return min(int(self._chunk), most)
 
-    def observe(self, prefill_tokens: int, prefill_s: float, decode_s: float) -> None:
-        if prefill_tokens:
-            # The latest counts: a prompt's tokens grow dearer from chunk to chunk.
-            self._token_s = prefill_s / prefill_tokens
-        if decode_s:
-            old = self._decode_s
-            self._decode_s = decode_s if old is None else _OLD * old + (1 - _OLD) * decode_s
-            earned = decode_s * self._share / max(1 - self._share, 0.05)
-            self._credit_s = min(self._credit_s - prefill_s + earned, CREDIT_S)
-        else:
+    def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
+        if not decoding:
             # Nobody waited.
             self._credit_s = max(self._credit_s, 0.0)
+            return
+        old = self._decode_s
+        if not prefill_tokens:
+            self._decode_s = seconds if old is None else _OLD * old + (1 - _OLD) * seconds
+            self._steps = 0
+            self._pay(0.0, seconds)
+        elif old is not None:
+            self._steps += 1
+            added = max(seconds - old, 0.0)
+            if added > SOFT * old:
+                self._chunk = max(self._chunk * 0.8, MIN_CHUNK)
+            elif prefill_tokens >= int(self._chunk):
+                self._chunk *= 1.2
+            self._pay(added, min(old, seconds))
+
+    def _pay(self, prefill_s: float, decode_s: float) -> None:
+        earned = decode_s * self._share / max(1 - self._share, 0.05)
+        self._credit_s = min(self._credit_s - prefill_s + earned, CREDIT_S)

@@ -34,18 +34,24 @@ class Runner:
         self.rows = self._batch.rows
         self.sequences = self._batch.sequences
 
-    def prefill(self, chunks: Rows[Chunk]) -> list[Drawn]:
-        """Prefill chunks of prompts, and draw a token for those that are whole now."""
+    def prefill(self, chunks: Rows[Chunk], decodes: Rows[Sequence] = ()) -> list[Drawn]:
+        """Prefill chunks of prompts, and draw a token for those that are whole now.
+
+        With `decodes` their next tokens come out of the same pass over the weights, which takes
+        little longer. Only for programs whose decode and prefill agree to the bit.
+        """
         spans = [
             Span(c.sequence, c.start, tuple(c.sequence.known[c.start : c.start + c.count]))
             for c in chunks
         ]
+        spans += [Span(s, s.computed, (s.known[-1],)) for s in decodes]
         self._prefill(spans)
         ends = np.cumsum([span.count for span in spans]) - 1
+        whole = [*(chunk.last for chunk in chunks), *(True for _ in decodes)]
         drawing = [
-            (chunk.sequence, int(end))
-            for chunk, end in zip(chunks, ends, strict=True)
-            if chunk.last
+            (span.sequence, int(end))
+            for span, end, draws in zip(spans, ends, whole, strict=True)
+            if draws
         ]
         if not drawing:
             return []

@@ -104,7 +104,7 @@ class Scheduler:
             insort(self.waiting, sequence, key=_order)
 
     def check_room(self, arriving: int) -> None:
-        """Refuse so many more sequences where too many would wait; free slots are as good as places.
+        """Refuse so many more sequences where too many would wait for a free slot.
 
         Raises EngineError ``engine.busy``.
         """
@@ -250,7 +250,7 @@ class Scheduler:
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
         """Prompt tokens for this step, of those that came first, with pages for them."""
-        left = min(self.limits.rows, self.limits.tokens - len(decodes))
+        left = min(self.limits.rows, self.limits.tokens) - len(decodes)
         wanting = [s for s in self.running if not s.decoding]
         if wanting and decodes:
             places = self.limits.sequences - len(decodes)
