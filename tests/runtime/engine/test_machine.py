@@ -2,7 +2,7 @@
 
 Hypothesis drives the engine on the toy program: a page that is wrong, stale, shared and written, or
 not copied gives other tokens than the request alone decides. `check` looks for inconsistencies
-after every operation. 40 runs of 50 operations in the quick profile, 2,000 in the full one.
+after every operation. 2,000 operations in the quick profile, 100,000 in the full one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request
@@ -29,7 +35,8 @@ Prompt = tuple[int, int, list[int]]
 
 Options = dict[str, Any]
 
-OPERATIONS = 50
+OPERATIONS, STEPS = 50, 75
+"""Operations of a run on average, at least, and at most: some runs end early."""
 
 MANY = 8
 """Requests beside which no more arrive, so that they come to their ends."""
@@ -117,6 +124,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @initialize(setting=made_settings())
     def begin(self, setting: Setting) -> None:
+        # The invariant counts this one too.
+        EngineMachine.operations -= 1
         self.threads = threading.active_count()
         self.files = _open_files()
         self.folder = tempfile.TemporaryDirectory()
@@ -217,7 +226,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def sound(self) -> None:
-        type(self).operations += 1
+        EngineMachine.operations += 1
         self.world.check()
 
     def teardown(self) -> None:
@@ -238,6 +247,12 @@ class EngineMachine(RuleBasedStateMachine):
 def _open_files() -> int:
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def test_whatever_happens_every_request_gets_its_own_tokens() -> None:
+    EngineMachine.operations = 0
+    run_state_machine_as_test(EngineMachine, settings=settings(stateful_step_count=STEPS))
+    assert EngineMachine.operations >= OPERATIONS * settings().max_examples
 
 
 def test_what_fails_late_is_not_found_by_others(tmp_path: Path) -> None:
@@ -293,7 +308,3 @@ def test_tenants_do_not_find_each_others_prefixes(tmp_path: Path) -> None:
         cached.append(world.asked[-1].sequence.cached_tokens)
     assert cached == [0, 0, 0, 39]
     world.finish()
-
-
-TestEngineMachine = EngineMachine.TestCase
-TestEngineMachine.settings = settings(stateful_step_count=OPERATIONS)

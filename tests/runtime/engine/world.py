@@ -170,6 +170,7 @@ class World:
         )
         self.scheduler = self.engine._scheduler
         self.memory = self.scheduler.memory
+        self._root = root_key(self.program.bundle, self.program.program)
         pool = self.memory._pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
@@ -264,10 +265,9 @@ class World:
         assert self.engine.check() == []
         for sequence in () if self.program.failing else self.scheduler.running:
             self._check_written(sequence)
-        root = root_key(self.program.bundle, self.program.program)
         for tokens, there in self.pinned.items():
             if isinstance(there, int) and not self.failures:
-                assert len(self.memory.keys_of(root, tokens)) * PAGE_TOKENS >= there
+                assert len(self.memory.keys_of(self._root, tokens)) * PAGE_TOKENS >= there
         for asked in self.asked:
             if asked.sequence.ended and asked not in self._judged:
                 self._judge(asked)
