@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-MIN_CHUNK = 16
-"""Rows below which prefill attention has less to do at a time than it could."""
+MIN_CHUNK = 8
+"""Tokens of the shortest chunk: below, the steps themselves are what takes the time."""
+
+ROUND = 4
+"""Chunks are multiples of so many tokens, which attention computes at a time."""
 
 SHARE = 0.6
 """Part of the time that prefill may take while sequences decode, at least."""
@@ -73,7 +76,7 @@ class SharedTime:
         self._share = max(SHARE, prefilling / max(prefilling + decoding, 1))
         if self._credit_s <= 0 or self._decode_s is None or self._steps >= MEASURE:
             return 0
-        return min(int(self._chunk), most)
+        return min(int(self._chunk) // ROUND * ROUND, most)
 
     def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
         if not decoding:
@@ -90,7 +93,7 @@ class SharedTime:
             added = max(seconds - old, 0.0)
             if added > SOFT * old:
                 self._chunk = max(self._chunk * 0.8, MIN_CHUNK)
-            elif prefill_tokens >= int(self._chunk):
+            elif prefill_tokens >= int(self._chunk) // ROUND * ROUND:
                 self._chunk *= 1.2
             self._pay(added, min(old, seconds))
 
