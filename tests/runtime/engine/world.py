@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,13 @@ class Asked:
     sequence: Running
     pieces: list[Piece] = field(default_factory=list)
     ends: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
     shortened: list[tuple[int, ...]] = field(default_factory=list)
+
+    def end(self) -> None:
+        """Take in that it has ended."""
+        self.ends += 1
+        self.ended.set()
 
     def hear(self, piece: Piece) -> None:
         """Take in what a step added to it."""
@@ -174,27 +181,33 @@ class World:
         pool = self.memory._pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
-    def ask(self, request: Request) -> None:
-        """Submit a request, unless too many wait."""
+    def make(self, request: Request) -> list[Asked]:
+        """The choices of a request, to be submitted."""
         made = self.engine.sequences(request)
         assert len({sequence.seed for sequence in made}) == 1
         # A run can be told again only if nothing is drawn at random.
         seed = mix(len(self.asked), 1) if request.params.seed is None else request.params.seed
+        choices = []
         for sequence in made:
             sequence.seed = seed
             asked = Asked(sequence)
             sequence.on_piece = asked.hear
-            sequence.on_end = lambda asked=asked: self._ended(asked)
-            self.asked.append(asked)
+            sequence.on_end = asked.end
+            choices.append(asked)
+        return choices
+
+    def ask(self, request: Request) -> None:
+        """Submit a request, unless too many wait."""
+        choices = self.make(request)
+        sequences = [asked.sequence for asked in choices]
         waiting = len(self.scheduler.waiting)
-        slots = self.setting.bounds.batch - len(self.scheduler.running)
-        if waiting + len(made) <= self.setting.max_waiting + slots:
-            self.engine.submit(made)
+        if waiting + len(choices) <= self.setting.max_waiting:
+            self.asked += choices
+            self.engine.submit(sequences)
             return
         with pytest.raises(EngineError, match="waiting already"):
-            self.engine.submit(made)
+            self.engine.submit(sequences)
         assert len(self.scheduler.waiting) == waiting
-        del self.asked[-len(made) :]
 
     def step(self) -> None:
         """Take one step, on another program if the device is lost."""
@@ -270,7 +283,7 @@ class World:
                 assert len(self.memory.keys_of(self._root, tokens)) * PAGE_TOKENS >= there
         for asked in self.asked:
             if asked.sequence.ended and asked not in self._judged:
-                self._judge(asked)
+                self.judge(asked)
                 self._judged.add(asked)
 
     def finish(self) -> None:
@@ -303,9 +316,6 @@ class World:
                     assert 0 <= there <= len(tokens)
                     self.pinned[tokens] = there
 
-    def _ended(self, asked: Asked) -> None:
-        asked.ends += 1
-
     def _store(self) -> PageStore | None:
         setting = self.setting
         size = HEADER_BYTES + self.program.page_bytes
@@ -334,7 +344,7 @@ class World:
         assert not decoded[: sequence.exact].any()
         assert 0 <= sequence.exact <= sequence.computed <= len(pages) * PAGE_TOKENS
 
-    def _judge(self, asked: Asked) -> None:
+    def judge(self, asked: Asked) -> None:
         """What came of a request is what it alone decides, as far as it got."""
         sequence = asked.sequence
         assert asked.ends == 1
