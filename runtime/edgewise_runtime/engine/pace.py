@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-MIN_CHUNK = 8
-"""Tokens of the shortest chunk: below, the steps themselves are what takes the time."""
+MIN_CHUNK = 32
+"""Tokens of the shortest chunk. Attention computes tiles of 16 and reads all before them for each
+chunk: twice as many chunks of half the tokens take far longer."""
 
-ROUND = 4
-"""Chunks are multiples of so many tokens, which attention computes at a time."""
+ROUND = 16
+"""Chunks are multiples of so many tokens, the tiles of attention."""
 
 SHARE = 0.6
 """Part of the time that prefill may take while sequences decode, at least."""
