@@ -12,6 +12,7 @@ from tests.compiler.kernels.conftest import RUNNABLE
 from tests.compiler.kernels.sampling_batch import UNTOUCHED, Array, Row, draws, run
 from tests.compiler.kernels.sampling_reference import Request, distribution, kept, scores, weights
 from tests.compiler.kernels.sampling_reference import sample as reference
+from tests.frequencies import assert_follow
 
 BEST = RUNNABLE[0]
 B = 4
@@ -137,10 +138,40 @@ def test_of_equal_tokens_exactly_the_lowest_ids_are_left(request_: Request, left
     assert set(tokens) == set(range(left))
 
 
+CHANGES = {
+    "repetition": Request(temperature=0.9, repetition=1.3),
+    "presence and frequency": Request(temperature=1.0, presence=0.7, frequency=0.3),
+    "encouraged": Request(temperature=1.2, repetition=0.7, presence=-0.4, frequency=-0.2),
+    "biases": Request(temperature=1.0, biases=((3, 1.5), (4, -2.0), (5, -1e9), (3, 0.5))),
+    "all of them": Request(
+        temperature=0.8,
+        top_k=30,
+        top_p=0.95,
+        min_p=0.01,
+        repetition=1.2,
+        presence=0.4,
+        frequency=0.1,
+        biases=((7, 2.0), (1, -3.0)),
+    ),
+}
+"""What changes scores before they become probabilities."""
+
+
 @pytest.mark.parametrize("name", ["plain", "top-k", "top-p", "min-p", "all three", "hot"])
 def test_draws_follow_the_distribution(name: str) -> None:
     logits = np.float32(rng_for(5).normal(0, 1.5, SMALL))
-    check_frequencies(Row(logits, replace(FILTERS[name], seed=12345)), 8000)
+    check_frequencies(Row(logits, replace(FILTERS[name], seed=12345)), 4000)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_draws_follow_the_distribution_of_changed_scores(name: str) -> None:
+    check_frequencies(changed(name), 4000)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CHANGES)
+def test_many_draws_follow_the_distribution_of_changed_scores(name: str) -> None:
+    check_frequencies(changed(name), 40_000)
 
 
 @pytest.mark.full
@@ -150,20 +181,16 @@ def test_many_draws_follow_the_distribution(shape: str, name: str) -> None:
     check_frequencies(Row(SHAPES[shape](SMALL, 8), replace(FILTERS[name], seed=6)), 40_000)
 
 
+def changed(name: str) -> Row:
+    """A row with tokens of a prompt and of an answer, some of them several times."""
+    logits = np.float32(rng_for(5).normal(0, 1.5, SMALL))
+    return Row(logits, replace(CHANGES[name], seed=99), rng_for(11).poisson(1.5, SMALL))
+
+
 def check_frequencies(row: Row, count: int) -> None:
-    """Pearson's test at one in a million, by the quantile of Wilson and Hilferty."""
-    p = distribution(row.logits, np.zeros(len(row.logits)), row.request)
-    seen = np.bincount(draws(row, BEST, count), minlength=len(p))
-    assert not seen[p == 0].any()
-    # Cells that expect few draws are one cell together.
-    rare = p * count < 10
-    observed = np.append(seen[~rare], seen[rare].sum())
-    expected = np.append(p[~rare], p[rare].sum()) * count
-    used = expected > 0
-    statistic = ((observed - expected)[used] ** 2 / expected[used]).sum()
-    freedom = max(1, used.sum() - 1)
-    spread = 2 / (9 * freedom)
-    assert statistic < freedom * (1 - spread + 4.75 * spread**0.5) ** 3
+    counts = np.zeros(len(row.logits)) if row.counts is None else row.counts
+    p = distribution(row.logits, counts, row.request)
+    assert_follow(np.bincount(draws(row, BEST, count), minlength=len(p)), p)
 
 
 @pytest.mark.parametrize("name", ORDINARY)
