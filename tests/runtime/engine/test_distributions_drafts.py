@@ -45,7 +45,7 @@ SAMPLING: dict[str, Any] = {
 }
 LENGTH = 3
 FEW, MANY = 2000, 20_000
-"""Texts; the last two tokens of each are drawn while drafts are verified: 4,000 and 40,000 draws."""
+"""Texts. The last two tokens of each are drawn by verifying drafts: 4,000 and 40,000 draws."""
 
 Texts = npt.NDArray[np.int64]
 
