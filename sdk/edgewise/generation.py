@@ -59,8 +59,9 @@ class Generation(Iterator[Piece]):
 
     def close(self) -> None:
         """End it where it is, and wait until it has; pieces that were not read are dropped."""
+        if self._loop.forked:
+            return
         self.cancel()
-        self._loop.check_process()
         self._inbox.drop()
 
     def result(self) -> Completion:

@@ -62,7 +62,7 @@ def test_a_sampling_parameter_out_of_range_is_refused_at_once(
 
 def test_an_unknown_option_is_told_what_there_is(engine: Engine) -> None:
     with pytest.raises(InputError, match="no option 'prioritty'") as caught:
-        engine.submit("x", **{"prioritty": 1})  # type: ignore[arg-type]
+        engine.submit("x", prioritty=1)  # type: ignore[call-arg]
     assert {"priority", "timeout_s", "n", "seed"} <= set(
         caught.value.remedy.removeprefix("There are ").rstrip(".").split(", ")
     )
@@ -140,7 +140,7 @@ def test_a_budget_below_the_batch_is_refused_and_leaves_nothing_open(bundle: Pat
 def test_a_draft_is_given_once() -> None:
     assert drafting(None, "lookup") == Settings(draft="lookup")
     assert drafting(Settings(draft="lookup"), None) == Settings(draft="lookup")
-    with pytest.raises(InputError, match="'other'.*'lookup' in the settings"):
+    with pytest.raises(InputError, match=r"'other'.*'lookup' in the settings"):
         drafting(Settings(draft="lookup"), "other")
 
 

@@ -53,6 +53,11 @@ class EngineLoop:
     def closed(self) -> bool:
         return self._closing
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process was forked from the engine's own, and so has no loop."""
+        return os.getpid() != self._process
+
     def submit(self, sequences: Iterable[Sequence]) -> None:
         """Let sequences wait for their turn; never blocks.
 
@@ -116,7 +121,7 @@ class EngineLoop:
 
         In a process that was forked from the engine's own it does nothing.
         """
-        if os.getpid() != self._process:
+        if self.forked:
             return
         self._closing = True
         self._jobs.put(None)
@@ -125,7 +130,7 @@ class EngineLoop:
 
     def check_process(self) -> None:
         """Raise DeviceError ``device.fork`` where the loop's thread is another process's."""
-        if os.getpid() != self._process:
+        if self.forked:
             raise DeviceError(
                 "This process was forked from the one that loaded the model, and its threads do "
                 "not survive a fork.",

@@ -267,11 +267,9 @@ class Sequence:
 
     def _shorten(self) -> bool:
         """Go on with a prompt without its oldest turns; False where there is none."""
-        shorten, answer = self.request.shorten, self.known[self.prompt_len :]
-        # Room for as much as there is already, so that this does not happen at every token.
-        room = self.context - len(answer) - max(len(answer), self.context // 8)
-        shorter = shorten(room) if shorten is not None and room > 0 else None
-        if shorter is None or len(shorter[0]) >= self.prompt_len:
+        answer = self.known[self.prompt_len :]
+        shorter = self._shorter(len(answer))
+        if shorter is None:
             return False
         prompt, dropped = shorter
         self.known = [*prompt, *answer]
@@ -280,3 +278,15 @@ class Sequence:
         self.dropped_turns = dropped
         self.rewound = True
         return True
+
+    def _shorter(self, answer: int) -> tuple[tuple[int, ...], int] | None:
+        """A prompt shorter than now that leaves room for more than `answer` tokens."""
+        shorten, left = self.request.shorten, self.params.max_tokens - len(self.tokens)
+        # Room for as much as there is already, so that this does not happen at every token, but
+        # rather at some of them than that the text ends.
+        for more in (max(answer, self.context // 8), self.context // 8, 1):
+            room = self.context - answer - min(more, left)
+            shorter = shorten(room) if shorten is not None and room > 0 else None
+            if shorter is not None and len(shorter[0]) < self.prompt_len:
+                return shorter
+        return None

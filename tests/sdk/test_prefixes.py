@@ -1,0 +1,128 @@
+"""What requests share: prefixes on the device, by salt, pinned and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import Engine, Settings
+from edgewise_runtime.errors import EngineError, InputError
+
+BEGIN = [(11 * i) % 300 for i in range(96)]
+OPTIONS: dict[str, Any] = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
+
+
+@pytest.fixture
+def fresh(bundle: Path) -> Iterator[Engine]:
+    """An engine that has seen no prompt."""
+    with Engine(bundle) as engine:
+        yield engine
+
+
+def cached(engine: Engine, prompt: list[int], **options: Any) -> int:
+    return engine.generate(prompt, **OPTIONS, **options).usage.cached_tokens
+
+
+def test_a_prompt_that_begins_like_another_finds_its_beginning(
+    fresh: Engine, engine: Engine
+) -> None:
+    assert cached(fresh, [*BEGIN, 1, 2, 3]) == 0
+    assert cached(fresh, [*BEGIN, 4, 5]) == 96
+    assert cached(fresh, [*BEGIN[:50], 9]) == 50
+    assert cached(fresh, [9, *BEGIN]) == 0
+    for prompt in ([*BEGIN, 4, 5], [*BEGIN[:50], 9]):
+        found, expected = (each.generate(prompt, **OPTIONS) for each in (fresh, engine))
+        assert found.token_ids == expected.token_ids
+    hits = fresh.metrics()["prefix_cache_hits_total"]
+    assert hits["device"] >= 96 + 50
+    assert hits["memory"] == hits["disk"] == 0
+
+
+def test_a_conversation_goes_on_from_its_last_turn(fresh: Engine) -> None:
+    messages = [{"role": "user", "content": "Tell me of the fox. " * 3}]
+    answer = fresh.chat(messages, **OPTIONS)
+    assert answer.usage.cached_tokens == 0
+    messages += [
+        {"role": "assistant", "content": answer.text},
+        {"role": "user", "content": "And then?"},
+    ]
+    second = fresh.chat(messages, **OPTIONS)
+    assert second.usage.cached_tokens >= answer.usage.prompt_tokens // 16 * 16
+
+
+def test_requests_with_different_salts_share_nothing(fresh: Engine) -> None:
+    assert cached(fresh, BEGIN, cache_salt="one") == 0
+    assert cached(fresh, BEGIN, cache_salt="other") == 0
+    assert cached(fresh, BEGIN) == 0
+    assert cached(fresh, BEGIN, cache_salt="one") > 0
+    tokens = {
+        fresh.generate(BEGIN, **OPTIONS, cache_salt=salt).token_ids for salt in ("one", None, "3")
+    }
+    assert len(tokens) == 1
+
+
+def test_what_is_forgotten_is_computed_again(fresh: Engine) -> None:
+    cached(fresh, BEGIN)
+    fresh.forget()
+    assert cached(fresh, BEGIN) == 0
+    assert cached(fresh, BEGIN) > 0
+
+
+def test_what_is_pinned_is_not_forgotten(fresh: Engine) -> None:
+    assert fresh.pin(BEGIN[:90]) == 80
+    assert fresh.pin(BEGIN[:90]) == 80
+    fresh.forget()
+    assert cached(fresh, BEGIN) == 80
+    fresh.forget()
+    fresh.unpin(BEGIN[:90])
+    fresh.unpin(BEGIN[:90])
+    fresh.forget()
+    assert cached(fresh, BEGIN) == 0
+
+
+def test_a_pinned_prefix_outlasts_what_needs_its_room(bundle: Path) -> None:
+    with Engine(bundle, context=128, settings=Settings(prefix_memory=0)) as engine:
+        assert engine.pin(BEGIN[:64]) == 64
+        for first in range(engine.metrics()["kv_pages"] // 4):
+            engine.generate([first, *BEGIN, 7], max_tokens=20, ignore_eos=True)
+        assert cached(engine, BEGIN) == 64
+
+
+def test_prefixes_without_room_come_back_from_memory(bundle: Path) -> None:
+    with Engine(bundle, context=128) as engine:
+        first = engine.generate(BEGIN, **OPTIONS)
+        for other in range(1, 30):
+            engine.generate([other, *BEGIN, 7], max_tokens=20, ignore_eos=True)
+        again = engine.generate(BEGIN, **OPTIONS)
+        assert again.usage.cached_tokens >= 80
+        assert again.token_ids == first.token_ids
+        assert engine.metrics()["kv_pages_restored_total"] > 0
+
+
+def test_what_is_too_short_for_a_page_is_not_kept(fresh: Engine) -> None:
+    assert fresh.pin(BEGIN[:15]) == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [([], "input.empty"), ([1] * 256, "input.context"), ([320], "input.token")],
+)
+def test_what_cannot_be_pinned_is_refused(engine: Engine, prompt: list[int], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        engine.pin(prompt)
+    assert caught.value.code == code
+
+
+def test_a_request_that_pins_leave_no_room_for_says_so(bundle: Path) -> None:
+    with Engine(bundle, context=128, settings=Settings(prefix_memory=0)) as engine:
+        engine.generate([1], max_tokens=1)
+        for first in range(engine.metrics()["kv_pages"] // 7):
+            engine.pin([first, *BEGIN, *BEGIN[:16]])
+        with pytest.raises(EngineError, match="Unpin") as caught:
+            engine.generate([299, *BEGIN], max_tokens=20, ignore_eos=True)
+        assert caught.value.code == "engine.memory"
+        engine.unpin([0, *BEGIN, *BEGIN[:16]])
+        assert engine.generate([299, *BEGIN[:40]], **OPTIONS).token_ids
