@@ -49,7 +49,7 @@ class Setting:
         memory_pages: pages of a store in memory; 0 for none.
         disk_pages: pages of a store on disk beside it; 0 for none.
         drafter: ``none``, ``lookup``, or ``oracle``, which mostly knows what will come.
-        max_waiting: requests that may wait.
+        max_waiting: requests that may wait for a slot.
         pace: a seed of how much of a step may be prefill; 0 for as much as fits.
     """
 
@@ -130,6 +130,13 @@ class Oracle:
         wrong = mix(len(known), sequence.seed) % 8
         return tuple((t + (i == wrong)) % VOCAB for i, t in enumerate(following))
 
+    @property
+    def cost(self) -> float:
+        return 0.1
+
+    def propose_all(self, wanted: Sequence[tuple[DraftView, int]]) -> list[tuple[int, ...]]:
+        return [self.propose(sequence, k) for sequence, k in wanted]
+
     def forget(self, key: int) -> None:
         self._open.discard(key)
 
@@ -151,6 +158,7 @@ class World:
 
     def start(self) -> None:
         """Begin with a fresh program and engine."""
+        self._submitted = 0
         self.pinned: dict[tuple[int, ...], Running | int] = {}
         setting = self.setting
         self.program = ToyProgram(setting.bounds)
@@ -201,9 +209,11 @@ class World:
         choices = self.make(request)
         sequences = [asked.sequence for asked in choices]
         waiting = len(self.scheduler.waiting)
-        if waiting + len(choices) <= self.setting.max_waiting:
+        free = self.setting.bounds.batch - len(self.scheduler.running)
+        if waiting + len(choices) <= self.setting.max_waiting + free:
             self.asked += choices
             self.engine.submit(sequences)
+            self._submitted += len(choices)
             return
         with pytest.raises(EngineError, match="waiting already"):
             self.engine.submit(sequences)
@@ -248,6 +258,7 @@ class World:
         if tokens not in self.pinned:
             sequence = self.engine.pin(tokens)
             self.engine.submit([sequence])
+            self._submitted += 1
             self.pinned[tokens] = sequence
 
     def unpin(self, tokens: tuple[int, ...]) -> None:
@@ -297,6 +308,10 @@ class World:
         assert not self.engine.busy
         assert not self.open
         assert self.memory.free + self.memory.kept == self.setting.bounds.pages
+        told = self.engine.metrics.snapshot()
+        assert sum(told["request_success_total"].values()) == self._submitted
+        names = ("num_requests_running", "num_requests_waiting", "kv_pages_used", "kv_tokens")
+        assert [told[name] for name in names] == [0, 0, 0, 0]
         for tokens in list(self.pinned):
             self.unpin(tokens)
         self.engine.forget()
