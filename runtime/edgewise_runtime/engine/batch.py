@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.sampling import MAX_BIASES
+from edgewise_runtime.engine.sampling_rows import counts_row, write_sampling
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.kv.pages import TABLE_HEADER
@@ -134,37 +134,11 @@ class Batch:
         if self._sampling_of == list(sequences):
             return
         self._sampling_of = list(sequences)
-        count = len(sequences)
-        floats = np.zeros((count, 8), np.float32)
-        ints = np.zeros((count, 8), np.uint32)
-        bias_ids = np.zeros((count, MAX_BIASES), np.int32)
-        bias_values = np.zeros((count, MAX_BIASES), np.float32)
-        for row, sequence in enumerate(sequences):
-            p, seed = sequence.params, sequence.seed
-            floats[row, :6] = (
-                0.0 if p.greedy else p.temperature,
-                p.top_p,
-                p.min_p,
-                p.repetition_penalty,
-                p.presence_penalty,
-                p.frequency_penalty,
-            )
-            biases = len(p.logit_bias)
-            low, high = seed & 0xFFFFFFFF, seed >> 32
-            ints[row, :6] = (p.top_k, low, high, biases, p.ignore_eos, sequence.index)
-            bias_ids[row, :biases] = list(p.logit_bias)
-            bias_values[row, :biases] = list(p.logit_bias.values())
-        write = self._program.write
-        write("sampling_f", floats)
-        write("sampling_i", ints.view(np.int32))
-        write("bias_ids", bias_ids)
-        write("bias_values", bias_values)
+        write_sampling(self._program, [(s.params, s.seed, s.index) for s in sequences])
 
     def _count(self, sequence: Sequence) -> None:
         """Tell the device which tokens a sequence has had: penalties depend on it."""
-        # Twice the times sampled, plus 1 for a token of the prompt.
-        counts = 2 * np.bincount(sequence.tokens, minlength=self._vocab).astype(np.int32)
-        counts[sequence.known[: sequence.prompt_len]] |= 1
+        counts = counts_row(sequence.known, sequence.prompt_len, self._vocab)
         self._program.write("counts", counts, sequence.slot * self._vocab)
         sequence.counted = True
 

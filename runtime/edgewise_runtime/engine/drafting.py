@@ -26,24 +26,36 @@ class Drafting:
         """A draft for each sequence that decodes in this step and has one, its pages reserved."""
         if self._drafter is None or step.chunks or scheduler.waiting or step.burst < 1:
             return {}
+        wanted = self._wanted(self._drafter, step.decodes)
+        proposed = self._drafter.propose_all([(_view(s), k) for s, k in wanted.items()])
         found: dict[Sequence, tuple[int, ...]] = {}
-        # Every token verified needs a row of logits.
-        rows = self._limits.sequences - len(step.decodes)
-        budget = self._limits.tokens - len(step.decodes)
-        for sequence in step.decodes:
+        for (sequence, k), tokens in zip(wanted.items(), proposed, strict=True):
+            draft, holding = tokens[:k], sequence.holding
+            if draft and holding and self._memory.grow(holding, sequence.computed + 1 + len(draft)):
+                found[sequence] = draft
+        return found
+
+    def _wanted(self, drafter: Drafter, decodes: tuple[Sequence, ...]) -> dict[Sequence, int]:
+        """How many tokens to draft for each. A token verified takes a row of logits, of which
+        there are few: they are shared, and what one does not want is there for the others."""
+        asked: dict[Sequence, int] = {}
+        for sequence in decodes:
             if sequence.params.penalized or sequence.holding is None:
                 continue
-            length = self._lengths.setdefault(sequence, AdaptiveLength(self._limits.sequences - 1))
-            wanted = length.next(len(step.decodes), len(scheduler.waiting))
-            wanted = min(wanted, rows, budget, sequence.remaining - 1)
-            if wanted < 1:
-                continue
-            draft = self._drafter.propose(_view(sequence), wanted)[:wanted]
-            if draft and self._memory.grow(sequence.holding, sequence.computed + 1 + len(draft)):
-                found[sequence] = draft
-                rows -= len(draft)
-                budget -= len(draft)
-        return found
+            if sequence not in self._lengths:
+                most = self._limits.sequences - 1
+                self._lengths[sequence] = AdaptiveLength(most, cost=drafter.cost)
+            length = self._lengths[sequence].next(len(decodes))
+            asked[sequence] = max(0, min(length, sequence.remaining - 1))
+        left = min(self._limits.sequences, self._limits.tokens) - len(decodes)
+        wanted: dict[Sequence, int] = {}
+        modest = sorted(asked, key=lambda sequence: asked[sequence])
+        for place, sequence in enumerate(modest):
+            count = min(asked[sequence], left // (len(modest) - place))
+            if count > 0:
+                wanted[sequence] = count
+                left -= count
+        return wanted
 
     def observe(self, sequence: Sequence, draft: tuple[int, ...], accepted: int) -> None:
         """Take in how many tokens of a draft were right."""

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.account import Account
+from edgewise_runtime.engine.checks import check_ids, check_prompt
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.logprobs import check_logprobs
 from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.pace import Pace, SharedTime
-from edgewise_runtime.engine.records import CachedTokens, StepRecord
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Limits, Scheduler, Step
@@ -102,6 +103,7 @@ class GenerationEngine:
             options.pace,
             root_key(program.bundle, program.program),
         )
+        self._account = Account(options.metrics, self._scheduler, self._memory)
         self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
         self._pinned: dict[tuple[int, ...], tuple[bytes, ...]] = {}
 
@@ -121,9 +123,10 @@ class GenerationEngine:
         Raises InputError ``input.empty``, ``input.context`` or ``input.token``, and BundleError
         ``bundle.entry`` where log-probabilities are asked of a program that has none.
         """
-        self.check_prompt(request.prompt, room=1)
-        self._check_ids(request.params.logit_bias, "logit_bias")
-        self._check_ids(request.params.stop_token_ids, "stop_token_ids")
+        vocab = self._program.bundle.model.vocab
+        check_prompt(request.prompt, vocab=vocab, context=self.context, room=1)
+        check_ids(request.params.logit_bias, "logit_bias", vocab)
+        check_ids(request.params.stop_token_ids, "stop_token_ids", vocab)
         if request.params.logprobs:
             check_logprobs(self._program)
         eos = self._program.bundle.model.eos
@@ -147,8 +150,7 @@ class GenerationEngine:
         """
         arriving = list(sequences)
         self._scheduler.submit(arriving)
-        for sequence in arriving:
-            sequence.record = self.metrics.on_queued(sequence.prompt_len, sequence.created)
+        self._account.queued(arriving)
 
     def check_room(self, arriving: int) -> None:
         """Refuse so many more sequences than may wait; any thread may ask.
@@ -170,7 +172,9 @@ class GenerationEngine:
         said: list[tuple[Sequence, Piece]] = []
         try:
             step = self._scheduler.next_step(started)
-            self._note_moves(started)
+            self._account.moved(started)
+            for sequence in self._scheduler.preempted:
+                self._drafting.forget(sequence)
             if step is not None:
                 said = self._run(step, started)
         except EdgewiseError as error:
@@ -183,7 +187,6 @@ class GenerationEngine:
             for sequence in watched:
                 if sequence.ended:
                     self._finish(sequence)
-            self.metrics.on_kv(self._used, len(self._memory), self._live)
         return said
 
     def run(self, sequences: Rows[Sequence]) -> Generator[tuple[Sequence, str], None, None]:
@@ -233,10 +236,11 @@ class GenerationEngine:
         Raises InputError as `sequences` does, and EngineError ``engine.memory`` where requests hold
         all pages.
         """
-        self.check_prompt(tokens, room=0)
+        vocab = self._program.bundle.model.vocab
+        check_prompt(tokens, vocab=vocab, context=self.context, room=0)
         params = SamplingParams(max_tokens=1)
         scored = Sequence(Request(tuple(tokens), params), self._tokenizer, (), self.context)
-        logits = np.empty((len(tokens), self._program.bundle.model.vocab), np.float32)
+        logits = np.empty((len(tokens), vocab), np.float32)
         try:
             # From an empty prefix: every row is computed.
             scored.holding = self._memory.acquire(b"", tokens[:1], len(tokens))
@@ -306,23 +310,6 @@ class GenerationEngine:
         """What is inconsistent about pages, slots and queues, as sentences; empty if sound."""
         return self._scheduler.check()
 
-    def check_prompt(self, prompt: Rows[int], *, room: int) -> None:
-        """Refuse a prompt that is empty, no tokens, or leaves no `room` for an answer."""
-        if not prompt:
-            raise InputError(
-                "The prompt is empty: there is no token to go on from.",
-                remedy="Pass at least one token of text.",
-                code="input.empty",
-            )
-        if len(prompt) + room > self.context:
-            raise InputError(
-                f"The prompt has {len(prompt):,} tokens; the context holds {self.context:,}"
-                + (f", of which {room} must be left for the answer." if room else "."),
-                remedy="Shorten the prompt, or compile the model with a larger --context.",
-                code="input.context",
-            )
-        self._check_ids(prompt, "the prompt")
-
     def _run(self, step: Step, started: float) -> list[tuple[Sequence, Piece]]:
         begun = perf_counter()
         drafts = self._drafting.drafts(step, self._scheduler)
@@ -344,25 +331,9 @@ class GenerationEngine:
         for sequence, draft in drafts.items():
             right = next(len(one.tokens) - 1 for one in drawn if one.sequence is sequence)
             self._drafting.observe(sequence, draft, right)
-            if sequence.record is not None:
-                self.metrics.on_drafted(sequence.record, len(draft), right)
+            self._account.drafted(sequence, len(draft), right)
         self._pace.observe(step.prefill_tokens, len(step.decodes), seconds / max(burst, 1))
-        self.metrics.on_step(
-            StepRecord(
-                started_s=started,
-                seconds=perf_counter() - started,
-                budget=self.budget,
-                prefill_tokens=step.prefill_tokens,
-                decode_tokens=len(plain) * burst + len(drafts),
-                draft_tokens=sum(map(len, drafts.values())),
-                burst=burst if step.decodes else 0,
-                batch=len({chunk.sequence for chunk in step.chunks} | set(step.decodes)),
-                waiting=len(self._scheduler.waiting),
-                pages_used=self._used,
-                pages_total=len(self._memory),
-                kv_tokens=self._live,
-            )
-        )
+        self._account.stepped(step, drafts, burst, started)
         return said
 
     def _compute(
@@ -383,8 +354,7 @@ class GenerationEngine:
     def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
         sequence = drawn.sequence
         piece = sequence.accept(drawn.tokens, drawn.logprobs)
-        if sequence.record is not None:
-            self.metrics.on_tokens(sequence.record, len(piece.token_ids), perf_counter())
+        self._account.took(sequence, piece)
         return sequence, piece
 
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
@@ -397,53 +367,8 @@ class GenerationEngine:
 
     def _finish(self, sequence: Sequence) -> None:
         self._drafting.forget(sequence)
-        if sequence.record is not None:
-            reason = sequence.finish_reason or "cancelled"
-            sequence.metrics = self.metrics.on_finished(sequence.record, reason, perf_counter())
+        self._account.ended(sequence)
         sequence.on_end()
-
-    def _note_moves(self, now: float) -> None:
-        for sequence in self._scheduler.preempted:
-            if sequence.rewound:
-                self._drafting.forget(sequence)
-            if sequence.record is not None:
-                self.metrics.on_preempted(sequence.record, now)
-        for sequence in self._scheduler.started:
-            holding = sequence.holding
-            if sequence.record is None or holding is None:
-                continue
-            if not sequence.tokens and not sequence.prefill_s:
-                sequence.cached_tokens = holding.found.total
-            found = CachedTokens(device=holding.found.device, memory=holding.found.restored)
-            self.metrics.on_started(sequence.record, now, found)
-
-    @property
-    def _used(self) -> int:
-        return len({page for s in self._scheduler.running if s.holding for page in s.holding.pages})
-
-    @property
-    def _live(self) -> int:
-        """Tokens in the pages that sequences hold, those of shared pages counted once."""
-        seen: set[int] = set()
-        live = 0
-        for sequence in self._scheduler.running:
-            if sequence.holding is None:
-                continue
-            for nth, page in enumerate(sequence.holding.pages):
-                if page not in seen:
-                    seen.add(page)
-                    live += min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
-        return live
-
-    def _check_ids(self, ids: Iterable[int], where: str) -> None:
-        vocab = self._program.bundle.model.vocab
-        for token in ids:
-            if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab:
-                raise InputError(
-                    f"{token!r} in {where} is not a token id of this model, which has 0 to "
-                    f"{vocab - 1}.",
-                    code="input.token",
-                )
 
 
 def _limits(runner: Runner, options: EngineOptions) -> Limits:

@@ -11,7 +11,7 @@ chunk: twice as many chunks of half the tokens take far longer."""
 ROUND = 16
 """Chunks are multiples of so many tokens, the tiles of attention."""
 
-SHARE = 0.6
+SHARE = 0.65
 """Part of the time that prefill may take while sequences decode, at least."""
 
 SOFT = 0.8

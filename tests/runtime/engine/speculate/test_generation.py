@@ -121,6 +121,13 @@ def test_a_loop_is_guessed_from_the_text(target: Bundle) -> None:
     assert proposed == accepted > 35
 
 
+def test_a_model_as_large_as_the_target_is_not_asked(target: Bundle) -> None:
+    """Its drafts would be right, and cost more than the steps they save."""
+    with Engine(target.path, draft=target.path) as drafting:
+        drafting.generate(PROMPTS[0], max_tokens=60, ignore_eos=True, temperature=0)
+        assert drafted(drafting) == (0, 0)
+
+
 def test_drafts_change_no_token_on_a_gpu(bundles: BundleFactory) -> None:
     """Of a program whose decode gives the bits of its prefill."""
     path, device = bundles(CASE, targets=("cpu", "webgpu")), WgpuDevice()
