@@ -16,9 +16,10 @@ from edgewise.settings import LOOKUP, Settings
 from edgewise.turns import Turns
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device, LoadedProgram
-from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
+from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
 from edgewise_runtime.engine.metrics import Metrics
+from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.sampling import defaults_from, sampling_params
 from edgewise_runtime.engine.sequence import Request, Shorten
 from edgewise_runtime.engine.sequence import Sequence as Choice

@@ -68,7 +68,8 @@ def test_int8_activations_and_f16_pages_change_little(folders: dict[str, Path]) 
     weights = reference.load_weights(folders[name])
     with open_checkpoint(folders[name]) as checkpoint:
         exact = reference.logits(checkpoint.model, weights, golden["tokens"])
-        coarse = reference.logits(checkpoint.model, weights, golden["tokens"], a8=True, kv="float16")
+        tokens = golden["tokens"]
+        coarse = reference.logits(checkpoint.model, weights, tokens, a8=True, kv="float16")
     error = np.abs(exact - coarse).mean()
     assert 1e-3 < error < 0.2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
@@ -15,44 +14,16 @@ from edgewise_runtime.engine.account import Account
 from edgewise_runtime.engine.checks import check_ids, check_prompt
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.logprobs import check_logprobs
-from edgewise_runtime.engine.metrics import Metrics
-from edgewise_runtime.engine.pace import Pace, SharedTime
+from edgewise_runtime.engine.options import EngineOptions, step_limits
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.scheduler import Limits, Scheduler, Step
+from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
-from edgewise_runtime.engine.speculate.base import Drafter
-from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError, InputError
+from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.kv.keys import decode_agrees, root_key
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.pages import PAGE_TOKENS
-from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import Tokenizer
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """How an engine shares its device among requests.
-
-    Attributes:
-        step_tokens: the most tokens a step computes, None for what the program prefills at once.
-        max_waiting: requests that may wait.
-        share_decoded: let prompts reuse pages that decode has written, also where they are not the
-            bits that prefill would write: a conversation's next turn then begins sooner, and its
-            text may depend on whether it did. Programs where both agree always do.
-        pace: how prefill and decode share the time.
-        store: where pages go that have no room on the device; the engine closes it.
-        drafter: guesses tokens for the model to verify; the engine closes it.
-        metrics: who counts.
-    """
-
-    step_tokens: int | None = None
-    max_waiting: int = 1024
-    share_decoded: bool = False
-    pace: Pace = field(default_factory=SharedTime)
-    store: PageStore | None = None
-    drafter: Drafter | None = None
-    metrics: Metrics = field(default_factory=Metrics)
 
 
 class GenerationEngine:
@@ -99,7 +70,7 @@ class GenerationEngine:
         self._pace = options.pace
         self._scheduler = Scheduler(
             self._memory,
-            _limits(self._runner, options),
+            step_limits(self._runner, options),
             options.pace,
             root_key(program.bundle, program.program),
         )
@@ -369,14 +340,3 @@ class GenerationEngine:
         self._drafting.forget(sequence)
         self._account.ended(sequence)
         sequence.on_end()
-
-
-def _limits(runner: Runner, options: EngineOptions) -> Limits:
-    tokens = runner.rows if options.step_tokens is None else options.step_tokens
-    if tokens < runner.sequences:
-        raise InputError(
-            f"A step of {tokens} tokens is too small for {runner.sequences} sequences.",
-            remedy=f"Choose a budget of at least {runner.sequences}.",
-            code="input.step_tokens",
-        )
-    return Limits(runner.sequences, runner.rows, tokens, options.max_waiting)

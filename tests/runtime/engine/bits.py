@@ -15,8 +15,9 @@ from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu import CpuDevice
 from edgewise_runtime.devices.wgpu import WgpuDevice
-from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
+from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.logprobs import TokenLogprob
+from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import sampling_params
 from edgewise_runtime.engine.sequence import Request

@@ -11,7 +11,8 @@ import pytest
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
+from edgewise_runtime.engine.engine import GenerationEngine
+from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import sampling_params
 from edgewise_runtime.engine.sequence import Request, Sequence

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgewise_runtime.engine.engine import EngineOptions, GenerationEngine
+from edgewise_runtime.engine.engine import GenerationEngine
+from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Piece, Request
@@ -105,14 +106,22 @@ class DrawnPace:
 
 
 class Oracle:
-    """A drafter that knows the answer, and is wrong now and then."""
+    """A drafter that knows the answer, and is wrong now and then.
 
-    def __init__(self, context: int) -> None:
-        self._context = context
-        self._open: set[int] = set()
+    Attributes:
+        open: keys of the sequences it has seen and not forgotten.
+    """
+
+    cost = 0.2
+
+    def __init__(self) -> None:
+        self.open: set[int] = set()
+
+    def propose_all(self, wanted: Sequence[tuple[DraftView, int]]) -> list[tuple[int, ...]]:
+        return [self.propose(sequence, k) for sequence, k in wanted]
 
     def propose(self, sequence: DraftView, k: int) -> tuple[int, ...]:
-        self._open.add(sequence.key)
+        self.open.add(sequence.key)
         known = list(sequence.tokens)
         following = answer(
             known,
@@ -130,18 +139,11 @@ class Oracle:
         wrong = mix(len(known), sequence.seed) % 8
         return tuple((t + (i == wrong)) % VOCAB for i, t in enumerate(following))
 
-    @property
-    def cost(self) -> float:
-        return 0.1
-
-    def propose_all(self, wanted: Sequence[tuple[DraftView, int]]) -> list[tuple[int, ...]]:
-        return [self.propose(sequence, k) for sequence, k in wanted]
-
     def forget(self, key: int) -> None:
-        self._open.discard(key)
+        self.open.discard(key)
 
     def close(self) -> None:
-        self._open.clear()
+        self.open.clear()
 
 
 class World:
@@ -165,8 +167,9 @@ class World:
         drafters: dict[str, Callable[[], Drafter | None]] = {
             "none": lambda: None,
             "lookup": PromptLookup,
-            "oracle": lambda: Oracle(setting.bounds.context),
+            "oracle": Oracle,
         }
+        self._drafter = drafters[setting.drafter]()
         tokens = setting.step_tokens
         options = EngineOptions(
             step_tokens=None if tokens is None else setting.bounds.batch + tokens,
@@ -174,7 +177,7 @@ class World:
             share_decoded=setting.share_decoded,
             pace=DrawnPace(setting.pace) if setting.pace else Unpaced(),
             store=self._store(),
-            drafter=drafters[setting.drafter](),
+            drafter=self._drafter,
         )
         self.engine = GenerationEngine(
             self.program,
@@ -307,6 +310,7 @@ class World:
             self.check()
         assert not self.engine.busy
         assert not self.open
+        assert not isinstance(self._drafter, Oracle) or not self._drafter.open
         assert self.memory.free + self.memory.kept == self.setting.bounds.pages
         told = self.engine.metrics.snapshot()
         assert sum(told["request_success_total"].values()) == self._submitted
