@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
@@ -113,13 +113,17 @@ class AsyncEngine(Loaded):
 
     async def stream(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Yield pieces of text as they come; closing the iterator cancels the request."""
         asked = await asyncio.to_thread(self._asked, prompt, options)
-        async with self._start(single(asked)) as generation:
+        generation = self._start(single(asked))
+        try:
             async for piece in generation:
                 if piece.text:
                     yield piece.text
+        finally:
+            # Without waiting for the step in progress: who was cancelled wants to be done.
+            generation.cancel()
 
     async def stream_chat(
         self,
@@ -128,14 +132,18 @@ class AsyncEngine(Loaded):
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
         **options: Unpack[RequestOptions],
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Yield the pieces of an answer as they come; as `stream`."""
         ask = self._host.chat_choices
         asked = await asyncio.to_thread(ask, messages, tools, variables, options)
-        async with self._start(single(asked)) as generation:
+        generation = self._start(single(asked))
+        try:
             async for piece in generation:
                 if piece.text:
                     yield piece.text
+        finally:
+            # Without waiting for the step in progress: who was cancelled wants to be done.
+            generation.cancel()
 
     async def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return the logits after each token; as `Engine.score`."""

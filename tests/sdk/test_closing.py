@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -132,7 +131,7 @@ def test_nothing_is_left_of_engines_that_were_closed(bundle: Path, tmp_path: Pat
             engine.submit(TEXT, **LONG)
 
     def left() -> tuple[int, int]:
-        return len(os.listdir("/proc/self/fd")), threading.active_count()
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
     use()  # What a process needs once, it keeps.
     before = left()
