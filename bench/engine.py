@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -67,6 +67,11 @@ Figures = dict[str, dict[str, float]]
 def main() -> None:
     args = arguments()
     effort = QUICK if args.quick else FULL
+    if args.most is not None:
+        ours = min(args.most, effort.most_of_ours)
+        effort = replace(effort, most=args.most, most_of_ours=ours)
+    if args.wait is not None:
+        effort = replace(effort, idle_wait=args.wait)
     shape = SHAPES[args.shape]
     BUILD.mkdir(parents=True, exist_ok=True)
     commands = {"ours": our_command(shape, args.bundle, args.threads)}
@@ -96,6 +101,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
     parser.add_argument("--bundle", type=Path, help=f"of that shape and --context {CONTEXT}")
     parser.add_argument("--quick", action="store_true", help="one round, no waiting: a smoke test")
+    parser.add_argument(
+        "--most", type=int, metavar="N", help="rounds at most, on a machine that is never idle"
+    )
+    parser.add_argument(
+        "--wait", type=float, metavar="S", help="seconds to wait for an idle machine, each time"
+    )
     return parser.parse_args()
 
 
