@@ -31,7 +31,8 @@ from tests.runtime.engine.toy_model import VOCAB, mix, text_of
 from tests.runtime.engine.world import Setting, World
 
 Prompt = tuple[int, int, list[int]]
-"""Which of `TEXTS` it begins with, how many of its tokens, and what follows them."""
+"""Which of `TEXTS` it begins with, how many of its tokens, and what follows them. Beyond those: all
+of an earlier request and its answer, as the next turn of a conversation does."""
 
 Options = dict[str, Any]
 
@@ -49,7 +50,7 @@ TEXTS = [[mix(text, i) % VOCAB for i in range(256)] for text in range(3)]
 tokens = st.integers(0, VOCAB - 1)
 which = st.integers(0, 1 << 16)
 prompts = st.tuples(
-    st.integers(0, len(TEXTS) - 1),
+    st.integers(0, len(TEXTS) + 1),
     st.one_of(st.integers(0, 40), st.integers(0, 110)),
     st.lists(tokens, max_size=6),
 )
@@ -241,7 +242,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     def _prompt(self, prompt: Prompt) -> tuple[int, ...]:
         text, length, rest = prompt
-        return (*TEXTS[text][:length], *rest, 1)[-(self.world.engine.context - 1) :]
+        asked = self.world.asked
+        if text < len(TEXTS) or not asked:
+            begin = TEXTS[text % len(TEXTS)][:length]
+        else:
+            begin = asked[length % len(asked)].sequence.known
+        return (*begin, *rest, 1)[-(self.world.engine.context - 1) :]
 
 
 def _open_files() -> int:

@@ -359,6 +359,8 @@ class World:
         assert int(digests[-1]) == digest_after(sequence.known[:count])
         decoded = np.concatenate([self.program.decoded(page) for page in pages])[:count]
         if not self.setting.share_decoded:
+            found = sequence.holding.found
+            assert self.setting.bounds.agrees or found.exact == found.total
             assert not decoded[: min(sequence.prompt_len, count)].any()
         assert not decoded[: sequence.exact].any()
         assert 0 <= sequence.exact <= sequence.computed <= len(pages) * PAGE_TOKENS
