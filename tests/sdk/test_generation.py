@@ -167,7 +167,9 @@ def test_guesses_change_nothing_but_the_time(bundle: Path, engine: Engine, draft
 
     with Engine(bundle, draft=bundle if draft == "itself" else draft) as guessing:
         assert ask(guessing) == ask(engine)
-        assert guessing.metrics()["spec_decode_num_accepted_tokens_total"] > 0
+        # A draft that takes as long as what it guesses for is not asked.
+        accepted = guessing.metrics()["spec_decode_num_accepted_tokens_total"]
+        assert bool(accepted) == (draft == "lookup")
 
 
 def test_a_request_ends_when_its_time_is_up(gated: Engine, gate: Gate) -> None:

@@ -14,7 +14,6 @@ from edgewise.cli.output import stdout_console
 from edgewise.cli.speed import speed
 from edgewise.engine import Engine
 from edgewise.options import SamplingOptions
-from edgewise.stream import Stream
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
 
@@ -80,9 +79,14 @@ class Conversation:
         self._turns = []
 
     def ask(self, question: str) -> Completion:
-        """Print the answer as it comes, then how fast it was; Ctrl-C ends the answer early."""
-        self._turns.append({"role": "user", "content": question})
-        stream = self._start()
+        """Print the answer as it comes, then how fast it was; Ctrl-C ends the answer early.
+
+        Turns that no longer fit are forgotten, which is said.
+        """
+        asked = [*self._turns, {"role": "user", "content": question}]
+        stream = self._engine.chat(
+            self._first + asked, stream=True, context_policy="drop", **self._options
+        )
         try:
             for piece in stream:
                 print(piece, end="", flush=True)
@@ -92,21 +96,17 @@ class Conversation:
         print()
         note = "(stopped) " if completion.finish_reason == "cancelled" else ""
         self._console.print(f"{note}{speed(completion)}", style="dim")
-        self._turns.append({"role": "assistant", "content": completion.text})
+        if completion.dropped_turns:
+            self._console.print(_forgotten(completion.dropped_turns), style="dim")
+        asked.append({"role": "assistant", "content": completion.text})
+        self._turns = asked[2 * completion.dropped_turns :]
         return completion
 
-    def _start(self) -> Stream:
-        while True:
-            try:
-                return self._engine.chat(self._first + self._turns, stream=True, **self._options)
-            except InputError as error:
-                if error.code != "input.context" or len(self._turns) < 3:
-                    self._turns.pop()
-                    raise
-                del self._turns[:2]
-                self._console.print(
-                    "(the oldest turn no longer fits and is forgotten)", style="dim"
-                )
+
+def _forgotten(turns: int) -> str:
+    if turns == 1:
+        return "(the oldest turn no longer fits and is forgotten)"
+    return f"(the {turns} oldest turns no longer fit and are forgotten)"
 
 
 def _questions(given: str | None) -> Iterator[str]:

@@ -13,6 +13,7 @@ from edgewise.cli.progress import Phases
 from edgewise.devices import FORMS
 from edgewise.engine import Engine
 from edgewise.options import SamplingOptions
+from edgewise.settings import LOOKUP
 from edgewise_runtime.manifest import QUANTS
 
 _SAMPLING: dict[str, tuple[type, str, str]] = {
@@ -78,28 +79,41 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_QUANT,
         help=f"how a checkpoint is compiled (default: {DEFAULT_QUANT})",
     )
+    group.add_argument(
+        "--draft",
+        metavar="MODEL",
+        help="guess tokens ahead with a smaller model of the same tokenizer, or with 'lookup' from "
+        "the text itself; the answer stays the same",
+    )
     group.add_argument("--trust", action="store_true", help="run native code of others")
 
 
 def load(args: argparse.Namespace) -> Engine:
     """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    path = Path(args.model)
-    compiles = is_checkpoint(path) and not is_bundle(path)
-    if compiles and not is_bundle(cached := cached_bundle(path, args.quant)):
-        console.print(f"Compiling {path} once, to {cached}", markup=False)
-        start = perf_counter()
-        with Phases(console) as phases:
-            path = find_bundle(path, quant=args.quant, progress=phases)
-        console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
-    elif compiles:
-        path = cached
-        console.print(f"Using {path}", markup=False)
+    draft = args.draft
     return Engine(
-        path,
+        _compiled(Path(args.model), args.quant, console),
         device=args.device,
         program=args.program,
         threads=args.threads,
         context=args.context,
+        draft=draft if draft in (None, LOOKUP) else _compiled(Path(draft), args.quant, console),
         trust=args.trust,
     )
+
+
+def _compiled(path: Path, quant: str, console: Console) -> Path:
+    """The model at a path, or the bundle that its checkpoint is compiled to, once."""
+    if is_bundle(path) or not is_checkpoint(path):
+        return path
+    cached = cached_bundle(path, quant)
+    if is_bundle(cached):
+        console.print(f"Using {cached}", markup=False)
+        return cached
+    console.print(f"Compiling {path} once, to {cached}", markup=False)
+    start = perf_counter()
+    with Phases(console) as phases:
+        found = find_bundle(path, quant=quant, progress=phases)
+    console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
+    return found

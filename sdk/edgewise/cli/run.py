@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import nullcontext
 
 from rich.console import Console
 
@@ -20,18 +21,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prompt", metavar="PROMPT", nargs="?", help="default: stdin, without its last newline"
     )
     parser.add_argument("--json", action="store_true", help="print the completion as JSON")
+    parser.add_argument(
+        "--logprobs", action="store_true", help="with --json: each token's log-probability"
+    )
+    parser.add_argument(
+        "--top-logprobs",
+        type=int,
+        metavar="K",
+        help="with --json: also the K likeliest tokens in each one's place",
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the engine's steps, for https://ui.perfetto.dev"
+    )
     add_sampling(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the continuation as it comes, and the speed to stderr."""
+    options = sampling(args)
+    options["logprobs"] = args.logprobs or args.top_logprobs is not None
+    options["top_logprobs"] = args.top_logprobs
+    if options["logprobs"] and not args.json:
+        raise InputError(
+            "Log-probabilities are part of the JSON.", remedy="Add --json.", code="input.option"
+        )
     prompt = _stdin() if args.prompt is None else args.prompt
-    with load(args) as engine:
+    with load(args) as engine, engine.trace(args.trace) if args.trace else nullcontext():
         if args.json:
-            completion = engine.generate(prompt, **sampling(args))
+            completion = engine.generate(prompt, **options)
             print(json.dumps(completion.to_json(), ensure_ascii=False))
             return 0
-        with engine.generate(prompt, stream=True, **sampling(args)) as stream:
+        with engine.generate(prompt, stream=True, **options) as stream:
             for piece in stream:
                 print(piece, end="", flush=True)
         print()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -17,29 +16,14 @@ from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
 from edgewise.cli.sizes import size
 from edgewise_runtime.bundle import Bundle
+from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
-
-Run = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "40")
-
-
-@pytest.fixture
-def edgewise(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``edgewise("ls", stdin="…", status=0)``: run a command, return what it wrote to stdout."""
-
-    def run(*argv: object, stdin: str = "", status: int = 0) -> str:
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        found = main([str(arg) for arg in argv])
-        written = capsys.readouterr()
-        assert found == status, written.err
-        return written.out
-
-    return run
 
 
 @pytest.fixture
