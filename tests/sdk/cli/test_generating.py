@@ -103,11 +103,11 @@ def test_chat_says_how_many_turns_it_forgets(
 ) -> None:
     out = edgewise("chat", bundle, "--max-tokens", 9, *GREEDY, stdin="\n".join(lines))
     assert said in out
-    assert out.count("9 tokens") == len(lines)
+    assert out.count("\n9 tokens · ") == len(lines)
 
 
 def test_an_answer_may_be_longer_than_what_is_left(edgewise: Run, bundle: Path) -> None:
     lines = ["the weather " * 5, "the weather " * 5, "And now?"]
     out = edgewise("chat", bundle, "--max-tokens", 120, *GREEDY, stdin="\n".join(lines))
-    assert out.count("120 tokens") == 3
+    assert out.count("\n120 tokens · ") == 3
     assert "forgotten" in out
