@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from edgewise_runtime.devices.base import LoadedProgram
@@ -35,6 +35,11 @@ from tests.runtime.engine.bits import (
 SHARED = text(60, 35)
 """What several prompts begin with, and a page and a bit more."""
 
+EVENTS = (
+    "num_preemptions_total",
+    "kv_pages_restored_total",
+    "spec_decode_num_accepted_tokens_total",
+)
 ASKED: list[Request] = [
     *REQUESTS,
     *(silent(asked) for asked in REQUESTS[:3]),
@@ -105,7 +110,7 @@ def cold(program: LoadedProgram) -> list[list[Said]]:
     return [answers(engine_of(program), [asked]) for asked in ASKED]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=min(settings.default.max_examples, 400))
 @given(setting=SETTINGS, arrivals=ARRIVALS)
 def test_answers_depend_on_nothing_else(
     program: LoadedProgram, cold: list[list[Said]], setting: Setting, arrivals: list[Arrival]
@@ -134,7 +139,9 @@ def test_answers_depend_on_nothing_else(
         engine.step()
         steps += 1
         assert engine.check() == []
-    note(str(engine.metrics.snapshot()))
+    counts = engine.metrics.snapshot()
+    for name in EVENTS:
+        event(f"{name} > 0: {counts[name] > 0}")
     for arrival, sequences, _ in running:
         for expected, found, sequence in zip(
             cold[arrival.which], said(sequences), sequences, strict=True
