@@ -158,6 +158,9 @@ class GenerationEngine:
             for sequence in watched:
                 if sequence.ended:
                     self._finish(sequence)
+        if said:
+            # What was read came after all that the device was handed before.
+            self._memory.settle()
         return said
 
     def run(self, sequences: Rows[Sequence]) -> Generator[tuple[Sequence, str], None, None]:

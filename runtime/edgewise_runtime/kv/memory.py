@@ -101,7 +101,8 @@ class PageMemory:
         self._inexact = inexact
         self._store = store
         self._moved = moved or (lambda spilled, restored: None)
-        self._unsettled: list[Node] = []
+        # Keys of pages that were published since the device last answered.
+        self._unsettled: set[bytes] = set()
 
     def __len__(self) -> int:
         return len(self._pool)
@@ -212,7 +213,7 @@ class PageMemory:
                 self._pool.share([holding.pages[nth]])
                 self._pool.release([node.page])
                 node.page, node.exact = holding.pages[nth], sound
-                self._unsettled.append(node)
+                self._unsettled.add(node.key)
             holding.keys.append(key)
         return exact
 
@@ -240,9 +241,9 @@ class PageMemory:
     def distrust(self) -> None:
         """The device has failed, and perhaps with what it had only been handed: let nobody find
         pages published since it last answered."""
-        unsettled, self._unsettled = self._unsettled, []
-        for node in unsettled:
-            if self._index.get(node.key) is node:
+        for key in list(self._unsettled):
+            node = self._index.get(key)
+            if node is not None:
                 self._drop(node)
 
     def discard(self, holding: Holding) -> None:
@@ -358,10 +359,11 @@ class PageMemory:
     def _add(self, node: Node) -> None:
         self._pool.share([node.page])
         self._index.add(node)
-        self._unsettled.append(node)
+        self._unsettled.add(node.key)
 
     def _drop(self, node: Node) -> None:
         self._index.remove(node)
+        self._unsettled.discard(node.key)
         self._pool.release([node.page])
 
     def _sound(self, node: Node) -> bool:
@@ -396,6 +398,6 @@ class PageMemory:
             raise
         node.page = taken[0]
         self._index.add(node)
-        self._unsettled.append(node)
+        self._unsettled.add(node.key)
         self._moved(0, 1)
         return node

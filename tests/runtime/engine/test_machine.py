@@ -276,6 +276,19 @@ def test_what_fails_late_is_not_found_by_others(tmp_path: Path) -> None:
     assert [asked.sequence.finish_reason for asked in world.asked] == ["error", "length"]
 
 
+def test_what_the_device_has_answered_for_outlives_its_failures(tmp_path: Path) -> None:
+    world = World(Setting(Bounds(pages=20, rows=16)), tmp_path)
+    params = SamplingParams(temperature=0.0, max_tokens=5, ignore_eos=True)
+    for text, failure in ((0, None), (1, Failure("device.kernel", calls=3)), (0, None)):
+        if failure is not None:
+            world.fail(failure)
+        world.ask(Request(tuple(TEXTS[text][:40]), params))
+        while world.open:
+            world.step()
+    assert [asked.sequence.cached_tokens for asked in world.asked] == [0, 0, 39]
+    world.finish()
+
+
 def test_scoring_may_hear_of_what_others_computed(tmp_path: Path) -> None:
     world = World(Setting(Bounds(pages=20, rows=16)), tmp_path)
     params = SamplingParams(temperature=0.0, max_tokens=5, ignore_eos=True)
