@@ -309,3 +309,15 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),
     )
+
+
+def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
+    memory = PageMemory(Pages(8), 8, inexact=True)
+    tokens = (1,) * PAGE_TOKENS
+    decoded = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
+    prefilled = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
+    assert decoded is not None
+    assert prefilled is not None
+    assert memory.publish(decoded, tokens, PAGE_TOKENS, 5) == 5
+    assert memory.publish(prefilled, tokens, PAGE_TOKENS, PAGE_TOKENS) == 5
+    assert prefilled.pages == decoded.pages
