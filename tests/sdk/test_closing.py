@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from edgewise import EdgewiseError, Engine, Generation, Settings
+from edgewise_runtime.devices.cpu import _kernels
 from edgewise_runtime.errors import EngineError
 from tests.sdk.cli.commands import environment
 from tests.sdk.gate import PATIENCE, Gate
@@ -163,6 +164,21 @@ def test_a_request_keeps_its_engine_until_it_is_dropped_itself(
     assert thread.is_alive()
     del stream
     gc.collect()
+    assert not thread.is_alive()
+
+
+def test_an_engine_may_be_collected_on_the_thread_of_its_kernels(bundle: Path) -> None:
+    before = engine_threads()
+    engine = Engine(bundle)
+    [thread] = engine_threads() - before
+    gc.disable()
+    try:
+        vars(engine)["running"] = engine.submit(TEXT, **LONG)  # which holds the engine
+        del engine
+        _kernels.call(gc.collect)
+    finally:
+        gc.enable()
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

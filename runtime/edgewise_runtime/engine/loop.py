@@ -19,6 +19,9 @@ T = TypeVar("T")
 PATIENCE = 0.05
 """Seconds between looks for a Ctrl-C while waiting."""
 
+OURS = "edgewise-"
+"""How the names of our own threads begin: those of engines and that of kernels."""
+
 Job = Callable[[bool], None]
 """Something to do between two steps; or, with False, to tell whoever waits that it never will."""
 
@@ -46,7 +49,7 @@ class EngineLoop:
         self._ended = False
         self._failure: EdgewiseError | None = None
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._work, name="edgewise-engine", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"{OURS}engine", daemon=True)
         self._thread.start()
 
     @property
@@ -125,8 +128,10 @@ class EngineLoop:
             return
         self._closing = True
         self._jobs.put(None)
-        while self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(PATIENCE)
+        # An engine may be collected on any thread. One of ours must not wait: the end may need it.
+        if not threading.current_thread().name.startswith(OURS):
+            while self._thread.is_alive():
+                self._thread.join(PATIENCE)
 
     def check_process(self) -> None:
         """Raise DeviceError ``device.fork`` where the loop's thread is another process's."""
