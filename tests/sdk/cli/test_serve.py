@@ -112,7 +112,10 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     while not opened.exists() and monotonic() < deadline:
         sleep(0.02)
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
+    process.wait(timeout=30)
+    # `communicate` would miss lines that came together with the first.
+    rest = process.stdout.read()
+    process.stdout.close()
     assert first == f"Open {url} in a browser with WebGPU. Ctrl-C stops.\n"
     assert f"{both.name}: llama, q4, context 256; " in rest
     assert "webgpu-f16-subgroups, " in rest
