@@ -23,7 +23,7 @@ from edgewise_runtime.engine.memory import pages_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError, UnsupportedError
-from edgewise_runtime.kv.memory import Holding
+from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.text import Tokenizer
 
 Floats = npt.NDArray[np.float32]

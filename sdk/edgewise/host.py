@@ -30,8 +30,8 @@ from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.kv.keys import producer_of
-from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.stored import HEADER_BYTES
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.segments import SegmentCache

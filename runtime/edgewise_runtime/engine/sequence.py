@@ -14,7 +14,7 @@ from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.stops import StopStrings
 from edgewise_runtime.errors import EdgewiseError, EngineError
-from edgewise_runtime.kv.memory import Holding
+from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.text import Tokenizer
 
 ContextPolicy = Literal["stop", "error", "drop"]

@@ -8,19 +8,14 @@ elsewhere (`spill`) and comes back when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
+from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.keys import page_key
 from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, pages_for
 from edgewise_runtime.kv.prefix import Node, PrefixIndex
 from edgewise_runtime.kv.spill import PageStore
-
-_IDS = np.dtype("<u4")
-HEADER_BYTES = (1 + PAGE_TOKENS) * _IDS.itemsize
-"""Bytes before a stored page's own: how many of its tokens are exact, and its token ids."""
+from edgewise_runtime.kv.stored import pack, unpack
 
 
 class PageMover(Protocol):
@@ -34,44 +29,6 @@ class PageMover(Protocol):
     def read_page(self, page: int) -> bytes: ...
 
     def write_page(self, page: int, data: bytes) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Tokens that need not be computed, by where they were.
-
-    `exact` is how many of them, from the first, prefill has written.
-    """
-
-    device: int = 0
-    restored: int = 0
-    exact: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.device + self.restored
-
-
-@dataclass(slots=True, eq=False)
-class Holding:
-    """The pages of one sequence, in order.
-
-    Attributes:
-        root: the key before its first page.
-        pages: where they are.
-        keys: of its first pages, those that are full and known to the index.
-        found: how many of its first tokens were there when it began.
-    """
-
-    root: bytes
-    pages: list[int] = field(default_factory=list)
-    keys: list[bytes] = field(default_factory=list)
-    found: Found = Found()
-
-    @property
-    def room(self) -> int:
-        """Tokens that its pages have room for."""
-        return len(self.pages) * PAGE_TOKENS
 
 
 class PageMemory:
@@ -341,6 +298,9 @@ class PageMemory:
     def _take(self, count: int, spare: int) -> list[int] | None:
         """Pages nobody else has, older ones making room; None, where that is not enough."""
         count = max(count, 0)
+        if self._pool.free + self.kept < count + spare:
+            # Nobody has to go where that would not help.
+            return None
         while self._pool.free < count + spare:
             node = self._oldest()
             if node is None:
@@ -375,24 +335,25 @@ class PageMemory:
             return
         if self._store.touch(node.key):
             return
-        header = np.array([node.exact, *node.tokens], _IDS).tobytes()
-        self._store.put(node.key, header + self._mover.read_page(node.page))
+        state = self._mover.read_page(node.page)
+        self._store.put(node.key, pack(node.tokens, node.exact, state))
         self._moved(1, 0)
 
     def _restore(self, key: bytes, parent: bytes, content: tuple[int, ...]) -> Node | None:
         """Bring a page back from the store; None where it is not there, or there is no room."""
         data = None if self._store is None else self._store.get(key)
-        if data is None or len(data) != HEADER_BYTES + self._mover.page_bytes:
+        found = None if data is None else unpack(data, content, self._mover.page_bytes)
+        if found is None:
             return None
-        exact, *ids = np.frombuffer(data, _IDS, count=1 + PAGE_TOKENS).tolist()
+        exact, state = found
         node = Node(key, parent, -1, content, exact)
-        if tuple(ids) != content or exact > PAGE_TOKENS or not self._sound(node):
+        if not self._sound(node):
             return None
         taken = self._take(1, 0)
         if taken is None:
             return None
         try:
-            self._mover.write_page(taken[0], data[HEADER_BYTES:])
+            self._mover.write_page(taken[0], state)
         except BaseException:
             self._pool.release(taken)
             raise

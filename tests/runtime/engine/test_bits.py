@@ -17,8 +17,8 @@ import pytest
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.kv.keys import decode_agrees, producer_of
-from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.stored import HEADER_BYTES
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     AGREEING,

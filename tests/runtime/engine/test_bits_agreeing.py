@@ -20,8 +20,8 @@ from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
-from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.spill import MemoryStore
+from edgewise_runtime.kv.stored import HEADER_BYTES
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     AGREEING,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
-from edgewise_runtime.kv.memory import HEADER_BYTES
 from edgewise_runtime.kv.spill import MemoryStore
+from edgewise_runtime.kv.stored import HEADER_BYTES
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     REQUESTS,
