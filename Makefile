@@ -14,7 +14,7 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo web test test-python test-web test-full packages lint format bench clean
+.PHONY: help demo web test test-compiler test-runtime test-others test-web test-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -84,12 +84,19 @@ demo: $(DEMO)/bundle.json $(APP)
 	@$(BIN)/edgewise chat $(DEMO)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
-# Side by side: either leaves a core idle most of the time.
+# Two at a time, in this order: each leaves a core idle most of the time.
 test: $(VENV)/ready.stamp $(SHADERS) $(WEB) packages
-	@$(MAKE) --no-print-directory --jobs=2 test-python test-web
+	@$(MAKE) --no-print-directory --jobs=2 test-compiler test-web test-runtime test-others
 
-test-python: $(VENV)/ready.stamp $(SHADERS) packages
-	$(BIN)/python -m pytest
+test-compiler: $(VENV)/ready.stamp $(SHADERS) packages
+	$(BIN)/python -m pytest tests/compiler tests/shaders
+
+test-runtime: $(VENV)/ready.stamp $(SHADERS) packages
+	$(BIN)/python -m pytest tests/runtime tests/parity
+
+test-others: $(VENV)/ready.stamp $(SHADERS) packages
+	$(BIN)/python -m pytest --ignore=tests/compiler --ignore=tests/shaders --ignore=tests/runtime \
+		--ignore=tests/parity
 
 test-web: $(VENV)/ready.stamp $(WEB) packages
 	cd web && npm test --silent
