@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edgewise.cli.bundles import named
-from edgewise.cli.output import stdout_console
-from edgewise.cli.sizes import size
+from edgewise.cli.ls import named
+from edgewise.cli.output import size, stdout_console
 from edgewise.devices import device_for, device_for_target
 from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
