@@ -178,11 +178,7 @@ def run_together(asked: Sequence[Sequence[Choice]], start: Start) -> list[Comple
         raise
 
 
-def _start(
-    choices: Sequence[Choice],
-    start: Start,
-    before: Sequence[Generation],
-) -> Generation:
+def _start(choices: Sequence[Choice], start: Start, before: Sequence[Generation]) -> Generation:
     while True:
         try:
             return start(choices)

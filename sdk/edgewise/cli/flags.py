@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become arguments of the Engine."""
+"""Flags that several commands share, and how they become arguments of the Engine."""
 
 from __future__ import annotations
 
