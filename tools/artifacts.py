@@ -1,8 +1,8 @@
-"""Everything a compilation generates, by hash: shows which kernels, plans and weights a change moves.
+"""Everything a compilation generates, by hash: which kernels, plans and weights a change moves.
 
-    python tools/artifacts.py record before.json        on the old tree
-    python tools/artifacts.py record after.json         on the new one
-    python tools/artifacts.py compare before.json after.json
+    python -m tools.artifacts record before.json        on the old tree
+    python -m tools.artifacts record after.json         on the new one
+    python -m tools.artifacts compare before.json after.json
 
 Tiny Llama and Qwen3 checkpoints (tests/parity) are compiled for every target in every scheme. A
 CPU kernel is compared as TIR, a shader as WGSL, a plan by its launches, a tensor by its bytes.
@@ -27,8 +27,6 @@ from tests.parity.make_checkpoints import write_checkpoint
 CASES = ("llama-gqa4-bias-llama3", "llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias")
 SCHEMES = ("f32", "f16", "q8", "q4")
 PAGES = ("auto", "int8")
-BOUNDS = {"context": 128, "max_batch": 4, "prefill_chunk": 64}
-"""Batches and chunks long enough that every plan of a program exists."""
 
 
 def record() -> dict[str, str]:
@@ -56,7 +54,9 @@ def _compiled(checkpoint: Path, name: str, scheme: str, pages: str, folder: Path
         kv=pages,
         cpu="all",
         debug_dump=dump,
-        **BOUNDS,
+        context=128,
+        max_batch=4,
+        prefill_chunk=64,
     )
     found = {}
     for path in sorted(dump.rglob("*")):

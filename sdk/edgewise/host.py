@@ -14,12 +14,11 @@ from edgewise.options import split_options
 from edgewise.prompts import prompt_ids
 from edgewise.settings import LOOKUP, Settings
 from edgewise.turns import Turns
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
 from edgewise_runtime.engine.metrics import Metrics
-from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.sampling import defaults_from, sampling_params
 from edgewise_runtime.engine.sequence import Request, Shorten
 from edgewise_runtime.engine.sequence import Sequence as Choice
@@ -29,6 +28,7 @@ from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
 from edgewise_runtime.kv.stored import HEADER_BYTES

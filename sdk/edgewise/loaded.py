@@ -9,8 +9,8 @@ from typing import Any
 from weakref import finalize
 
 from edgewise.host import Host
-from edgewise_runtime.bundle import ModelInfo
 from edgewise_runtime.engine.trace import Trace
+from edgewise_runtime.format.bundle import ModelInfo
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.template import Message
 

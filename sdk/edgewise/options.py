@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from edgewise_runtime.engine.sequence import ContextPolicy
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 
 POLICIES = ("stop", "error", "drop")
 MAX_TIMEOUT_S = 7 * 24 * 3600.0

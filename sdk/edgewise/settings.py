@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from checkpoint import SHAPES
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu_adapter import choose_adapter
+from edgewise_runtime.devices.wgpu.adapter import choose_adapter
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import TABLE_HEADER
 from gpu.clock import Clock, TimedGpu, bandwidth
 from gpu.fill import fill

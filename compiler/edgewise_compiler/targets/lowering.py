@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from edgewise_compiler.graph import Value
+from edgewise_compiler.graph.nodes import Value
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Tensor
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.expr import Expr
+from edgewise_runtime.format.expr import Expr
 
 PAGE = 16  # tokens in a KV page
 TABLE_HEADER = 8  # int32 fields in front of the page ids of a table row

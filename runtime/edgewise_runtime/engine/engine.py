@@ -12,9 +12,9 @@ import numpy.typing as npt
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.account import Account
 from edgewise_runtime.engine.checks import check_ids, check_prompt
+from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.logprobs import check_logprobs
-from edgewise_runtime.engine.options import EngineOptions, step_limits
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step

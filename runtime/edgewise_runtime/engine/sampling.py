@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from edgewise_runtime.errors import BundleError, InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 
 MAX_BIASES = 320
 MAX_STOPS = 64

@@ -11,8 +11,8 @@ from edgewise.cache import DEFAULT_QUANT
 from edgewise.cli.output import stdout_console
 from edgewise.cli.progress import Phases
 from edgewise.cli.sizes import size
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.manifest import QUANTS
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.manifest import QUANTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ from rich.text import Text
 from edgewise.cli.bundles import folders
 from edgewise.cli.output import stdout_console
 from edgewise.cli.sizes import size
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.format.bundle import Bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.sampling.logprobs import COLUMNS, NO_TOKEN, TOP
+from edgewise_compiler.kernels.cpu.sampling.logprobs import COLUMNS, NO_TOKEN, TOP
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.attention.common import HEADER, PAGE
+from edgewise_compiler.kernels.cpu.attention.common import HEADER, PAGE
 from tests.compiler.kernels.conftest import aligned, aligned_copy
 
 Array = npt.NDArray[Any]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.vector import _EXP2
+from edgewise_compiler.kernels.cpu.vector import _EXP2
 
 Array = npt.NDArray[Any]
 

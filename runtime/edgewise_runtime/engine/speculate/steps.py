@@ -20,8 +20,8 @@ from edgewise_runtime.engine.batch import (
 from edgewise_runtime.engine.sampling_rows import SamplingOf, counts_row, write_sampling
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.kv.pages import TABLE_HEADER, PageTable
-from edgewise_runtime.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
