@@ -74,7 +74,7 @@ def test_kernels_run_on_parameters_in_place_and_write_state(program: CpuProgram)
 def test_the_tvm_package_and_torch_stay_out_of_the_process() -> None:
     code = (
         "import sys\n"
-        "from edgewise_runtime.devices import cpu, tvm_library\n"
+        "from edgewise_runtime.devices.cpu import device, tvm_library\n"
         "tvm_library.ffi()\n"
         "assert tvm_library.pool_threads() >= 1\n"
         "print([name for name in ('tvm', 'torch') if name in sys.modules])\n"
