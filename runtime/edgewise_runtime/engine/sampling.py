@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.format.abi import MAX_BIASES, TOP_LOGPROBS
 from edgewise_runtime.format.reading import shorten
 
-MAX_BIASES = 320
 MAX_STOPS = 64
 MAX_STOP_CHARACTERS = 1000
-MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 64
 GREEDY_BELOW = 1e-4
 """Temperatures below this choose the likeliest token: dividing by them would overflow."""
@@ -29,7 +28,7 @@ _WHOLE: dict[str, tuple[int, int]] = {
     "max_tokens": (1, (1 << 31) - 1),
     "top_k": (0, (1 << 31) - 1),
     "seed": (0, (1 << 64) - 1),
-    "top_logprobs": (0, MAX_TOP_LOGPROBS),
+    "top_logprobs": (0, TOP_LOGPROBS),
     "n": (1, MAX_CHOICES),
 }
 _MAX_BIAS = 1e4
