@@ -82,8 +82,8 @@ def compiled(shape: Shape, kind: str) -> Callable[..., None]:
     """The kernel for this machine, as a function of arrays."""
     import tvm
 
-    from edgewise_compiler.kernels.attention.decode import attention_decode
-    from edgewise_compiler.targets.cpu_isa import ISAS
+    from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
+    from edgewise_compiler.kernels.cpu.isa import ISAS
 
     features = cpu_features()
     isa = next(isa for isa in ISAS.values() if features.issuperset(isa.features))

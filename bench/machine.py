@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from edgewise_runtime.cpuid import cpu_features, cpu_name
-from edgewise_runtime.devices.wgpu_adapter import Adapter
+from edgewise_runtime.devices.wgpu.adapter import Adapter
 
 IDLE_SHARE = 0.85
 QUIET, GLANCE = 0.5, 0.02  # seconds looked at

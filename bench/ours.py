@@ -9,9 +9,9 @@ import argparse
 from importlib.metadata import version
 from pathlib import Path
 
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices import tvm_library
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu import tvm_library
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from protocol import cold, serve

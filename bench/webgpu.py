@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from checkpoint import SHAPES, write_checkpoint
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu_adapter import choose_adapter
+from edgewise_runtime.devices.wgpu.adapter import choose_adapter
+from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import TimedGpu, bandwidth
 from gpu.report import markdown
 from gpu.speed import FULL, QUICK, measure_program, runnable

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.gpu import Launch
-from edgewise_compiler.targets.webgpu_codegen import Shader, shader
+from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from tests.gpu import run_shader
 
 WIDTHS = (4, 8, 16, 32, 64, 128)

@@ -23,20 +23,7 @@ FOLDERS = {
 # What the compiler may share with the runtime: the formats that both sides of a bundle agree on,
 # how files are written and signed, and what this machine's processor is.
 SHARED = {
-    f"edgewise_runtime.{name}"
-    for name in (
-        "bundle",
-        "cost",
-        "cpuid",
-        "dtypes",
-        "errors",
-        "expr",
-        "files",
-        "manifest",
-        "plan",
-        "plan_checks",
-        "trust",
-    )
+    f"edgewise_runtime.{name}" for name in ("cost", "cpuid", "errors", "files", "format", "trust")
 }
 
 

@@ -11,7 +11,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu import (
+from edgewise_compiler.kernels.gpu.reduce import combine_group
+from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     gpu_kernel,
@@ -21,8 +22,7 @@ from edgewise_compiler.kernels.gpu import (
     store,
     subgroup_size,
 )
-from edgewise_compiler.kernels.gpu_reduce import combine_group
-from edgewise_compiler.targets.webgpu_codegen import shader
+from edgewise_compiler.targets.webgpu.codegen import shader
 from tests import gpu
 from tests.subgroups import ELSEWHERE, WIDTHS, emulate, run
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise_runtime.devices.wgpu_adapter import FEATURES, Adapter
-from edgewise_runtime.devices.wgpu_gpu import DEFAULT_LIMITS, Gpu
+from edgewise_runtime.devices.wgpu.adapter import FEATURES, Adapter
+from edgewise_runtime.devices.wgpu.gpu import DEFAULT_LIMITS, Gpu
 
 TIMESTAMPS = "timestamp-query"
 

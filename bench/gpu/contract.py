@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import pages_for
 from tests.parity.driver import Driver, Floats
 

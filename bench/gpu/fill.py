@@ -16,7 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from checkpoint import write_tokenizer
-from edgewise_runtime.bundle import BundleManifest, TensorEntry, describe_files, write_manifest
+from edgewise_runtime.format.bundle import (
+    BundleManifest,
+    TensorEntry,
+    describe_files,
+    write_manifest,
+)
 
 CHUNK = 32 << 20
 """Bytes made at once, a multiple of every element's size."""

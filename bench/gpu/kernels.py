@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cost import plan_cost
-from edgewise_runtime.devices.wgpu import WgpuProgram
-from edgewise_runtime.devices.wgpu_binding import Launch
-from edgewise_runtime.kv.pages import TABLE_HEADER, pages_for
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.devices.wgpu.binding import Launch
+from edgewise_runtime.devices.wgpu.device import WgpuProgram
+from edgewise_runtime.format.abi import TABLE_HEADER
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.plan import Plan
+from edgewise_runtime.kv.pages import pages_for
 from gpu.clock import Clock, TimedGpu
 
 LEAST_SECONDS, MOST_LAUNCHES = 0.05, 512

@@ -25,8 +25,8 @@ import numpy as np
 
 from checkpoint import SHAPES
 from edgewise_compiler.compile import compile_model
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import pages_for
 from gpu.contract import Contract
 from gpu.recording import load_call

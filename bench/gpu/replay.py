@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise_runtime.devices.wgpu_gpu import Gpu
+from edgewise_runtime.devices.wgpu.gpu import Gpu
 from gpu.clock import bind, compute_pipeline
 from gpu.recording import Array, Call, load_call
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu import WgpuDevice
-from edgewise_runtime.devices.wgpu_adapter import adapters, choose_adapter
+from edgewise_runtime.devices.wgpu.adapter import adapters, choose_adapter
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import TimedGpu, bandwidth
 from gpu.contract import check_bundle
 from gpu.fill import fill

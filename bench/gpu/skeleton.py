@@ -14,19 +14,19 @@ import numpy as np
 from checkpoint import Shape, config
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.compile import build_manifest, model_info
-from edgewise_compiler.gpu_layout import gpu_specs, linear_parts, linear_widths_of
-from edgewise_compiler.graphs import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
-from edgewise_compiler.layout import param_tensors
+from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.layouts.panels import param_tensors
+from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import ArraySpec
-from edgewise_compiler.targets.webgpu import GpuLowering, plans, variants_for
-from edgewise_compiler.targets.webgpu_codegen import Shader
-from edgewise_compiler.targets.webgpu_program import LAYOUT, build_program, write_program
+from edgewise_compiler.targets.gpu.lower import GpuLowering, plans, variants_for
+from edgewise_compiler.targets.webgpu.codegen import Shader
+from edgewise_compiler.targets.webgpu.program import LAYOUT, build_program, write_program
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_runtime.bundle import FileEntry, Program, TensorEntry
 from edgewise_runtime.files import write_json
+from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry
 
 NO_HASH = "0" * 64
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.scheduler import MAX_BURST
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from gpu.clock import TimedGpu

@@ -9,8 +9,8 @@ from pathlib import Path
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.models.base import ModelConfig, ParamSpec
 from edgewise_compiler.options import Options
-from edgewise_runtime.bundle import Program, TensorEntry
 from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Program, TensorEntry
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, and how much of how much of it is done."""

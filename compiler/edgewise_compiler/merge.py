@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise_runtime.bundle import Bundle, ModelInfo, Program
 from edgewise_runtime.errors import EdgewiseError, StorageError
 from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Bundle, ModelInfo, Program
 
 
 def kept_programs(

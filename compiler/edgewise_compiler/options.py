@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Scheme, find_scheme
-from edgewise_compiler.targets.cpu_isa import ISAS, Isa, isa_named
 from edgewise_compiler.targets.lowering import Bounds
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgewise_runtime import expr as ex
 from edgewise_runtime.cpuid import default_threads
 from edgewise_runtime.errors import PlanError
-from edgewise_runtime.plan import Kernel, Plan
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.plan import Kernel, Plan
 
 BANDWIDTH_BYTES = 256 << 20
 """What `measure_bandwidth` reads in one pass: more than most machines' caches hold."""

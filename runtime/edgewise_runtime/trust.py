@@ -17,7 +17,7 @@ from pathlib import Path
 
 from edgewise_runtime.errors import TrustError
 from edgewise_runtime.files import data_folder, read_bytes, storage_errors
-from edgewise_runtime.reading import HEX_SHA256, shorten
+from edgewise_runtime.format.reading import HEX_SHA256, shorten
 
 KEY_BYTES = 32
 PURPOSE = b"edgewise native library v1\0"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from edgewise_runtime.bundle import Bundle, Progress
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.common import choose
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
-from edgewise_runtime.engine.memory import pages_for, pool_pages
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.format.bundle import Bundle, Progress
+from edgewise_runtime.kv.budget import pages_for, pool_pages
 
 FORMS = "cpu, wgpu (the best GPU) or wgpu:N (`edgewise doctor` lists them)"
 

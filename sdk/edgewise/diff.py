@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.devices import device_for_target
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
-from edgewise_runtime.engine.memory import pages_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.kv.budget import pages_for
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.text import Tokenizer
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text import Tokenizer
 
 

@@ -13,7 +13,7 @@ from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
 from edgewise_runtime.errors import BundleError, InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 
 POLICIES = ("stop", "error", "drop")
 MAX_TIMEOUT_S = 7 * 24 * 3600.0

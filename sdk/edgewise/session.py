@@ -15,17 +15,17 @@ from edgewise.prompt import each_prompt_ids, prompt_ids
 from edgewise.request import defaults_from, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
-from edgewise_runtime.bundle import Bundle, ModelInfo
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
 from edgewise_runtime.engine.metrics import Metrics
-from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from edgewise.cache import Progress, find_bundle, prefixes_folder
 from edgewise.devices import load_program
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
 from edgewise_runtime.kv.stored import HEADER_BYTES
-from edgewise_runtime.reading import shorten
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50

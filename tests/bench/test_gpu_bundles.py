@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from checkpoint import SHAPES
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu_adapter import choose_adapter
-from edgewise_runtime.kv.pages import TABLE_HEADER
+from edgewise_runtime.devices.wgpu.adapter import choose_adapter
+from edgewise_runtime.format.abi import TABLE_HEADER
+from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import Clock, TimedGpu, bandwidth
 from gpu.fill import fill
 from gpu.kernels import TimedProgram, Work, step_arrays

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgewise_runtime.devices.wgpu_adapter import choose_adapter
-from edgewise_runtime.devices.wgpu_gpu import Gpu
+from edgewise_runtime.devices.wgpu.adapter import choose_adapter
+from edgewise_runtime.devices.wgpu.gpu import Gpu
 from gpu.recording import MOST_BYTES, MOST_CALLS, Call, load_call, save_call
 from gpu.replay import difference, needed_features, replay
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgewise_compiler import shards
 from edgewise_compiler.compile import compile_model
-from edgewise_runtime.bundle import Bundle
+from edgewise_compiler.layouts import shards
 from edgewise_runtime.errors import EdgewiseError, StorageError
+from edgewise_runtime.format.bundle import Bundle
 from tests.parity.make_checkpoints import CASES, make_weights, write_weights
 
 CASE = "llama-mha"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.targets.webgpu import variants_for
-from edgewise_runtime.bundle import Bundle
+from edgewise_compiler.targets.gpu.lower import variants_for
 from edgewise_runtime.errors import EdgewiseError, StorageError
+from edgewise_runtime.format.bundle import Bundle
 
 CASE = "llama-mha"
 WEBGPU = [variant.name for variant in variants_for("q4")]

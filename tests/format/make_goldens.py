@@ -17,9 +17,9 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
-from edgewise_runtime import expr as ex
 from edgewise_runtime.devices.common import buffer_sizes
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.plan import Plan
 from tests.runtime import sample
 
 FOLDER = Path(__file__).parent

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from edgewise_compiler.targets.cpu_isa import ISAS
-from edgewise_compiler.targets.webgpu import VARIANTS
-from edgewise_runtime.bundle import Bundle
+from edgewise_compiler.kernels.cpu.isa import ISAS
+from edgewise_compiler.targets.gpu.lower import VARIANTS
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 

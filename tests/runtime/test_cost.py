@@ -6,7 +6,7 @@ import pytest
 
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.errors import PlanError
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.format.plan import Plan
 from tests.runtime.sample import plans
 
 VALUES = {"n": 3, "b": 2, "kv": 10, "pages": 4}

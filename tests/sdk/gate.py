@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import DeviceError
 
 PATIENCE = 60

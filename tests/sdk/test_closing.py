@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from edgewise import EdgewiseError, Engine, Generation, Settings
-from edgewise_runtime.devices.cpu import _kernels
+from edgewise_runtime.devices.cpu.device import _kernels
 from edgewise_runtime.errors import EngineError
 from tests.sdk.cli.commands import environment
 from tests.sdk.gate import PATIENCE, Gate

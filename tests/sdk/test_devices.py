@@ -10,11 +10,11 @@ import pytest
 
 from edgewise import Engine
 from edgewise.devices import device_for, device_for_target, load_program, named_device
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
 

@@ -11,9 +11,9 @@ import pytest
 from edgewise.cli.main import main
 from edgewise.diff import DECADES, compare, default_tolerance, report, run_program, run_transformers
 from edgewise_compiler.compile import compile_model
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.parity.make_checkpoints import CASES, make_weights, write_checkpoint, write_weights
 

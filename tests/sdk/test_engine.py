@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgewise import Completion, EdgewiseError, Engine, Stream
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import EngineError, InputError, TrustError
 
 TEXT = "The quick brown fox"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise import Completion, Engine, Settings
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import StorageError
 
 PROMPT = [(i * 29) % 50 + 20 for i in range(83)]

@@ -11,8 +11,8 @@ import pytest
 from edgewise import Engine
 from edgewise.cli.main import main
 from edgewise.diff import default_tolerance, report, run_program
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu import WgpuDevice, WgpuProgram
+from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 
 CASE = "llama-gqa2-tied-linear"

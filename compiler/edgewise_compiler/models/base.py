@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise_compiler.graph import GraphBuilder, Value
+from edgewise_compiler.graph.nodes import GraphBuilder, Value
 from edgewise_compiler.models.rope import RopeConfig
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from edgewise_compiler.graph import GraphBuilder, Value
+from edgewise_compiler.graph.nodes import GraphBuilder, Value
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, ParamSpec, VectorSpec
 from edgewise_compiler.models.fields import Fields, shown
 from edgewise_compiler.models.rope import MAX_CONTEXT, read_rope

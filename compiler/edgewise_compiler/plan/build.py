@@ -9,11 +9,11 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
 from edgewise_compiler.plan.host import HostCall, StopTable, host_function
-from edgewise_compiler.plan.memory import Lifetime, assign_storages
-from edgewise_runtime import plan as p
+from edgewise_compiler.plan.storages import Lifetime, assign_storages
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.expr import Expr
-from edgewise_runtime.plan_checks import check_shared, check_states_written
+from edgewise_runtime.format import plan as p
+from edgewise_runtime.format.expr import Expr
+from edgewise_runtime.format.plan_checks import check_shared, check_states_written
 
 MAX_PAGES = 1 << 16
 

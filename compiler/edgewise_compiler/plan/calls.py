@@ -8,7 +8,7 @@ from typing import Literal
 
 from tvm.tirx import PrimFunc
 
-from edgewise_runtime.expr import Expr
+from edgewise_runtime.format.expr import Expr
 
 Role = Literal["param", "state", "input", "output", "scratch"]
 Access = Literal["read", "write", "readwrite"]

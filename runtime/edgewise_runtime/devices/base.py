@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from edgewise_runtime.bundle import Bundle, Progress
-from edgewise_runtime.manifest import Program
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.format.bundle import Bundle, Progress
+from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.plan import Plan
 
 Array = npt.NDArray[Any]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgewise_runtime import expr as ex
-from edgewise_runtime.bundle import Bundle, choose_program
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.manifest import Program
-from edgewise_runtime.plan import ROLES, Buffer, Plan, check_extents
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.bundle import Bundle, choose_program
+from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.plan import ROLES, Buffer, Plan, check_extents
+from edgewise_runtime.format.reading import shorten
 
 
 def choose(

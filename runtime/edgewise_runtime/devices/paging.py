@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgewise_runtime import expr as ex
 from edgewise_runtime.devices.common import buffer_error
-from edgewise_runtime.dtypes import DTYPES
-from edgewise_runtime.manifest import StateGroup
-from edgewise_runtime.plan import Buffer
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.dtypes import DTYPES
+from edgewise_runtime.format.manifest import StateGroup
+from edgewise_runtime.format.plan import Buffer
 
 SYMBOL = "pages"
 """The load symbol that is the number of pages."""

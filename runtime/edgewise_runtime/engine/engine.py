@@ -12,17 +12,17 @@ import numpy.typing as npt
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.account import Account
 from edgewise_runtime.engine.checks import check_ids, check_prompt
+from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.logprobs import check_logprobs
-from edgewise_runtime.engine.options import EngineOptions, step_limits
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import decode_agrees, root_key
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.text import Tokenizer
 
 

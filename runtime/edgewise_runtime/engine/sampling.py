@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.abi import MAX_BIASES, TOP_LOGPROBS
+from edgewise_runtime.format.reading import shorten
 
-MAX_BIASES = 320
 MAX_STOPS = 64
 MAX_STOP_CHARACTERS = 1000
-MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 64
 GREEDY_BELOW = 1e-4
 """Temperatures below this choose the likeliest token: dividing by them would overflow."""
@@ -28,7 +27,7 @@ _WHOLE: dict[str, tuple[int, int]] = {
     "max_tokens": (1, (1 << 31) - 1),
     "top_k": (0, (1 << 31) - 1),
     "seed": (0, (1 << 64) - 1),
-    "top_logprobs": (0, MAX_TOP_LOGPROBS),
+    "top_logprobs": (0, TOP_LOGPROBS),
     "n": (1, MAX_CHOICES),
 }
 _MAX_BIAS = 1e4

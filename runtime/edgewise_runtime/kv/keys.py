@@ -8,8 +8,8 @@ from json import dumps
 
 import numpy as np
 
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.manifest import Program
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.manifest import Program
 
 EXACT = {("cpu", "w4a8"), ("cpu", "w8a8")}
 """Target and arithmetic of programs whose groups of 32 are exact integer dot products."""

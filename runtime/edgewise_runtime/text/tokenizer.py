@@ -11,7 +11,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
-from edgewise_runtime.reading import shorten
+from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import read_object, read_text

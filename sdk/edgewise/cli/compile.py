@@ -9,8 +9,8 @@ from time import perf_counter
 
 from edgewise.cache import DEFAULT_QUANT
 from edgewise.cli.output import Phases, size, stdout_console
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.manifest import QUANTS
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.manifest import QUANTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

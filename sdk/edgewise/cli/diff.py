@@ -23,9 +23,9 @@ from edgewise.diff import (
     run_program,
     run_transformers,
 )
-from edgewise_runtime.bundle import Bundle, Program
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle, Program
 from edgewise_runtime.text import Tokenizer
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1 + 2 = 3, and so on: naïve, 東京, 🙂."

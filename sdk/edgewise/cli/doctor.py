@@ -21,12 +21,12 @@ from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
 from edgewise.devices import named_device
-from edgewise_runtime.bundle import NATIVE_TARGETS, Bundle
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
 from edgewise_runtime.devices.common import choose
-from edgewise_runtime.devices.wgpu import WgpuDevice
-from edgewise_runtime.devices.wgpu_adapter import Adapter, adapters
+from edgewise_runtime.devices.wgpu.adapter import Adapter, adapters
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.format.bundle import NATIVE_TARGETS, Bundle
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import key_id, key_path, verify
 
@@ -134,7 +134,7 @@ def _gpu(adapter: Adapter) -> list[Finding]:
 def _compiled_for() -> Finding:
     """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
     try:
-        from edgewise_compiler.targets.cpu_isa import ISAS
+        from edgewise_compiler.kernels.cpu.isa import ISAS
     except Exception as error:
         return Finding("compiler", f"TVM does not load: {error}", "problem")
     available = cpu_features() | {cpu_arch()}

@@ -14,7 +14,7 @@ from edgewise.devices import FORMS
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
-from edgewise_runtime.manifest import QUANTS
+from edgewise_runtime.format.manifest import QUANTS
 
 _SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from edgewise.cache import bundles_folder, is_bundle
 from edgewise.cli.output import size, stdout_console
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.format.bundle import Bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,10 @@ from shlex import quote
 
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
-from edgewise_runtime.bundle import MANIFEST, MAX_MANIFEST, BundleManifest
 from edgewise_runtime.errors import BundleError, InputError
 from edgewise_runtime.files import read_bytes, storage_errors
-from edgewise_runtime.reading import parse_json
+from edgewise_runtime.format.bundle import MANIFEST, MAX_MANIFEST, BundleManifest
+from edgewise_runtime.format.reading import parse_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

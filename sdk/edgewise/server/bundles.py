@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.server.resource import Resource, StoredFile, in_memory
-from edgewise_runtime.bundle import MANIFEST, Bundle
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors
-from edgewise_runtime.manifest import Program
+from edgewise_runtime.format.bundle import MANIFEST, Bundle
+from edgewise_runtime.format.manifest import Program
 
 TARGET = "webgpu"
 TEXTS = (

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 import tvm
 
-from edgewise_compiler.targets.cpu_isa import ISAS
+from edgewise_compiler.kernels.cpu.isa import ISAS
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise_compiler.graph import GraphBuilder, Node
+from edgewise_compiler.graph.nodes import GraphBuilder, Node
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.llama import LLAMA

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
-from edgewise_compiler.graphs import CPU_FLOAT, CPU_INTEGER, build_graphs
-from edgewise_compiler.layout import layout_specs, linear_widths, param_tensors
+from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs
+from edgewise_compiler.layouts.panels import layout_specs, linear_widths, param_tensors
 from edgewise_compiler.quantize import find_scheme
-from edgewise_compiler.targets.cpu import ARITHMETICS, CpuLowering
-from edgewise_compiler.targets.cpu_program import build_program
+from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
+from edgewise_compiler.targets.cpu.program import build_program
 from edgewise_compiler.targets.lowering import Bounds
 from edgewise_runtime.cost import plan_cost
-from edgewise_runtime.plan import Plan
+from edgewise_runtime.format.plan import Plan
 
 Plans = dict[str, Plan]
 LAYERS = 5

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.cpu import CpuDevice, CpuProgram
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice, CpuProgram
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
 from tests.runtime.sample import Json

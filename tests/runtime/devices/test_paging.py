@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import Array, LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.sample import Json
 

@@ -17,7 +17,7 @@ sys.modules["torch"] = blocked
 from tvm.tirx import Buffer  # noqa: E402
 
 from edgewise_compiler.kernels.function import STEP, Arg  # noqa: E402
-from edgewise_compiler.kernels.gpu import (  # noqa: E402
+from edgewise_compiler.kernels.gpu.thread import (  # noqa: E402
     Launch,
     Thread,
     cast,
@@ -26,7 +26,7 @@ from edgewise_compiler.kernels.gpu import (  # noqa: E402
     store,
     when,
 )
-from edgewise_compiler.targets.webgpu_codegen import shader  # noqa: E402
+from edgewise_compiler.targets.webgpu.codegen import shader  # noqa: E402
 
 BOUNDS = {"n": 4, "b": 2, "r": 2, "t": 64}
 X, TABLE = Arg("x", "float32", (4, 8)), Arg("table", "int32", (2, 12))

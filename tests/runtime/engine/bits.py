@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.logprobs import TokenLogprob
-from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.engine.sequence import Sequence as Running
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text import Tokenizer
 from tests.conftest import BundleFactory
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.spill import MemoryStore
 from edgewise_runtime.kv.stored import HEADER_BYTES
 from tests.conftest import BundleFactory

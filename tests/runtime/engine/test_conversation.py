@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.prefix import common_length
 from edgewise_runtime.text import Tokenizer
 

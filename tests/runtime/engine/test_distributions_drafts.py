@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
+from edgewise_runtime.format.bundle import Bundle
 from tests.compiler.kernels.sampling_reference import Request as Chain
 from tests.compiler.kernels.sampling_reference import distribution
 from tests.conftest import BundleFactory

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
-from edgewise_runtime.engine.options import EngineOptions
 from edgewise_runtime.engine.pace import Unpaced
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text import Tokenizer
 
 PAGES = 40

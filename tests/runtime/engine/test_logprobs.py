@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine.logprobs import (
     TokenLogprob,
     check_logprobs,
@@ -24,6 +23,7 @@ from edgewise_runtime.engine.logprobs import (
 )
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.parity.driver import Driver
 

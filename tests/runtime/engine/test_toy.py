@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise_runtime.engine.batch import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.kv.pages import TABLE_HEADER
+from edgewise_runtime.format.abi import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START, TABLE_HEADER
 from tests.runtime.engine.toy import Failure, FaultError, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 from tests.runtime.engine.toy_model import VOCAB, answer, digest_of, draw_of, mix, text_of

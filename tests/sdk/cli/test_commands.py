@@ -15,7 +15,7 @@ from edgewise.cache import cached_bundle
 from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
 from edgewise.cli.output import size
-from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from edgewise import Engine
-from edgewise_runtime.bundle import Bundle
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 
 CASE = "llama-gqa2-tied-linear"

@@ -17,14 +17,14 @@ from hypothesis.stateful import (
 )
 
 from edgewise import Engine
-from edgewise_runtime.bundle import Bundle
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.devices.cpu import CpuDevice
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.draft import PATIENCE, DraftModel
 from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.runtime.engine.speculate.conftest import CASE
 

@@ -11,9 +11,9 @@ import pytest
 
 import edgewise.settings
 from edgewise import Engine
-from edgewise_runtime.bundle import Bundle
-from edgewise_runtime.devices.wgpu import WgpuDevice
+from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine.speculate.draft import DraftModel
+from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.runtime.engine.speculate.conftest import CASE
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from edgewise_runtime.bundle import Bundle, describe_files, write_manifest
 from edgewise_runtime.engine.speculate.draft import check_draft
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle, describe_files, write_manifest
 
 Edit = Callable[[dict[str, Any]], None]
 

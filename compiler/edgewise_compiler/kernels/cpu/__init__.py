@@ -1,0 +1,1 @@
+"""Kernels for CPUs, written with vectors of 16 lanes."""

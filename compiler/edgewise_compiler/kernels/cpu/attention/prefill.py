@@ -1,0 +1,249 @@
+"""Attention of chunks of a prompt: bound by multiply-adds, with the bits of decode attention."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.cpu.attention.common import (
+    accumulate,
+    clear,
+    for_blocks,
+    merge_weights,
+    merged,
+    pages_at_once,
+    registers,
+    softmax,
+    tile_for,
+)
+from edgewise_compiler.kernels.cpu.attention.pages import (
+    each_dimension,
+    kv_arguments,
+    segment_scales,
+    widen_kv,
+)
+from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
+
+# Query positions of one tile. Tiles start at multiples of it, so that none straddles a segment and
+# the tile that ends a segment needs a whole number of its pages.
+_ROWS = 16
+
+
+@functools.cache
+def attention_prefill(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    kv_dtype: str,
+    sm_scale: float,
+    *,
+    isa: str,
+) -> PrimFunc:
+    """Causal attention of every row of a ragged batch over the tokens of its sequence up to itself.
+
+    Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
+    holds the rows' own tokens already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
+    [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose field 1 is the number of
+    sequences. Rows of a stopped sequence are left alone.
+
+    An item of parallel work is 16 positions of a sequence for one KV head with all the query heads
+    that share it. Keys and values of a segment are widened once for an item, into a panel as wide
+    as the block of accumulators in registers.
+
+    Args:
+        N, B, MP: the most rows, sequences and pages of a sequence.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 or float32.
+        sm_scale: factor on q.k.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    GQ = check_heads(HQ, HK, D, kv_dtype)
+    tile, scale = tile_for(isa), log2_scale(sm_scale)
+    pairs = _ROWS * GQ  # (row, query head): pair row*GQ + g
+    pages_wide = pages_at_once(tile, tile.rows)
+    chunks_wide = tile.columns(tile.rows, D // LANES)
+    arguments = [
+        Arg("q", "float32", (N, HQ * D)),
+        *kv_arguments(HK, D, kv_dtype),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("out", "float32", (N, HQ * D)),
+        STEP,
+    ]
+
+    def body(q: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, out, step = rest
+
+        def first_tile(s: Expr) -> Expr:
+            return T.floordiv(table[s, KV_LEN], _ROWS)
+
+        def tiles(s: Expr) -> Expr:
+            end = table[s, KV_LEN] + table[s, Q_LEN]
+            count = T.floordiv(end + (_ROWS - 1), _ROWS) - first_tile(s)
+            runs = (table[s, STOP] == 0) & (table[s, Q_LEN] > 0)
+            return T.Select(runs, count, 0)
+
+        def attend(index: Expr, h: Expr) -> None:
+            """Tile ``index`` of the batch for KV head ``h``."""
+            cursor = T.sblock_alloc_buffer((2,), "int32")
+            queries = T.sblock_alloc_buffer((pairs, D), "float32")
+            O = T.sblock_alloc_buffer((pairs, D), "float32")
+            scores = T.sblock_alloc_buffer((pairs, SEGMENT), "float32")
+            M, L, m, l, a, c = (T.sblock_alloc_buffer((pairs,), "float32") for _ in range(6))
+            keys_panel = T.sblock_alloc_buffer((pages_wide, D * PAGE_TOKENS), "float32")
+            values_panel = T.sblock_alloc_buffer((SEGMENT, chunks_wide * LANES), "float32")
+            acc = registers(tile)
+
+            T.buffer_store(cursor, 0, [0])
+            T.buffer_store(cursor, index, [1])
+            with T.While(cursor[1] >= tiles(cursor[0])):
+                T.buffer_store(cursor, cursor[1] - tiles(cursor[0]), [1])
+                T.buffer_store(cursor, cursor[0] + 1, [0])
+            s, nth = let(cursor[0]), let(cursor[1])
+            # Tiles from both ends in turn: any run of items then has a like share of long rows.
+            tile_index = T.Select(
+                T.floormod(nth, 2) == 0, T.floordiv(nth, 2), tiles(s) - 1 - T.floordiv(nth, 2)
+            )
+            start = let(T.max((first_tile(s) + tile_index) * _ROWS, table[s, KV_LEN]))
+            end = table[s, KV_LEN] + table[s, Q_LEN]
+            last = let(T.min((first_tile(s) + tile_index + 1) * _ROWS, end) - 1)
+            # Rows of a tile that lies partly outside the chunk repeat its last row.
+            row = let(table[s, Q_START] + start - table[s, KV_LEN])
+            last_row = let(row + last - start)
+            # A short chunk, the draft tokens of a sequence say, has few of a tile's rows.
+            live = let((last - start + 1) * GQ)
+            blocks = let(T.floordiv(live + (tile.rows - 1), tile.rows))
+
+            def position(pair: Expr) -> Expr:
+                return T.min(start + T.floordiv(pair, GQ), last)
+
+            with T.serial(0, pairs) as pair:
+                source = let(T.min(row + T.floordiv(pair, GQ), last_row))
+                head = let(h * GQ + T.floormod(pair, GQ))
+                with T.serial(0, D // LANES) as i:
+                    store(queries, load(q, source, head * D + i * LANES), pair, i * LANES)
+                    store(O, splat(0.0), pair, i * LANES)
+            with T.serial(0, pairs // LANES) as i:
+                store(M, splat(-math.inf), i * LANES)
+                store(L, splat(0.0), i * LANES)
+
+            with T.serial(0, T.floordiv(last, SEGMENT) + 1) as segment:
+                base = let(segment * SEGMENT)
+                keys = let(T.min(last + 1 - base, SEGMENT))
+                pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
+
+                def page_of(i: Expr) -> Expr:
+                    return let(
+                        T.Cast("int64", table[s, TABLE_HEADER + segment * SEGMENT_PAGES + i])
+                    )
+
+                def valid(pair: Expr) -> Expr:
+                    return T.min(position(pair) + 1 - base, SEGMENT)
+
+                scales = None
+                if kv_scale:
+                    scales = segment_scales(kv_scale[0], page_of, pages, h, scale, isa)
+
+                def dot(start_page: Expr) -> None:
+                    for i in range(pages_wide):
+                        page = page_of(T.min(start_page + i, pages - 1))
+
+                        def copy(d: Expr, keys: list[Expr], i: int = i) -> None:
+                            store(keys_panel, keys[0], i, d * PAGE_TOKENS)
+
+                        each_dimension(kv, [page], h, isa, copy)
+                    with T.serial(0, blocks) as i:
+                        first = let(i * tile.rows)
+                        clear(acc, tile.rows * pages_wide)
+                        with T.serial(0, D) as d:
+                            accumulate(
+                                acc,
+                                [queries[first + r, d] for r in range(tile.rows)],
+                                [load(keys_panel, i, d * PAGE_TOKENS) for i in range(pages_wide)],
+                                isa,
+                            )
+                        for r in range(tile.rows):
+                            for i in range(pages_wide):
+                                value = load(acc[r * pages_wide + i], 0)
+                                store(scores, value, first + r, (start_page + i) * PAGE_TOKENS)
+
+                def mix(chunk: Expr, chunks: int) -> None:
+                    with T.serial(0, pages) as i:
+                        page = page_of(i)
+                        with T.serial(0, T.min(keys - i * PAGE_TOKENS, PAGE_TOKENS)) as t:
+                            for j in range(chunks):
+                                at = t * D + (chunk + j) * LANES
+                                value = widen_kv(load(kv, page, 1, h, at), isa)
+                                store(values_panel, value, i * PAGE_TOKENS + t, j * LANES)
+                    with T.serial(0, blocks) as i:
+                        first = let(i * tile.rows)
+                        clear(acc, tile.rows * chunks)
+                        common, most = let(valid(first)), let(valid(first + (tile.rows - 1)))
+
+                        def key(j: Expr, where: list[Expr] | None = None) -> None:
+                            weights = [scores[first + r, j] for r in range(tile.rows)]
+                            values = [load(values_panel, j, i * LANES) for i in range(chunks)]
+                            accumulate(acc, weights, values, isa, where=where)
+
+                        with T.serial(0, common) as j:
+                            key(j)
+                        with T.serial(common, most) as j:
+                            key(j, [j < valid(first + r) for r in range(tile.rows)])
+                        for r in range(tile.rows):
+                            for i in range(chunks):
+                                at = let((chunk + i) * LANES)
+                                o = load(acc[r * chunks + i], 0)
+                                old = load(O, first + r, at)
+                                value = merged(old, a[first + r], o, c[first + r], isa)
+                                store(O, value, first + r, at)
+
+                with T.serial(0, T.floordiv(pages + (pages_wide - 1), pages_wide)) as i:
+                    dot(let(i * pages_wide))
+                with T.serial(0, blocks * tile.rows) as pair:
+                    best, total = softmax(scores, pair, let(valid(pair)), scale, isa, scales)
+                    store(m, best, pair)
+                    store(l, total, pair)
+                with T.serial(0, pairs // LANES) as i:
+                    at = i * LANES
+                    results = merge_weights(load(M, at), load(L, at), load(m, at), load(l, at), isa)
+                    for buffer, value in zip((M, L, a, c), results, strict=True):
+                        store(buffer, value, at)
+                for_blocks(D // LANES, chunks_wide, mix)
+
+            with T.serial(0, live) as pair:
+                source = let(row + T.floordiv(pair, GQ))
+                head = let(h * GQ + T.floormod(pair, GQ))
+                with T.serial(0, D // LANES) as i:
+                    value = load(O, pair, i * LANES) / splat(L[pair])
+                    store(out, value, source, head * D + i * LANES)
+
+        with block("prefill"):
+            total = T.sblock_alloc_buffer((1,), "int32")
+            T.buffer_store(total, 0, [0])
+            with T.serial(0, live_rows(step, SEQUENCES, B)) as s:
+                T.buffer_store(total, total[0] + tiles(s), [0])
+            with T.parallel(0, total[0] * HK) as item, block("tile"):
+                attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))
+
+    name = symbol("attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, sm_scale)
+    return kernel(name, arguments, body)

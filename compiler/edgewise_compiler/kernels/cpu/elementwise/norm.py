@@ -1,0 +1,84 @@
+"""Root-mean-square normalization, plain or fused with quantization."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
+from edgewise_compiler.kernels.cpu.vector import fma, lane_sum, let, load, register, splat, store
+from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_runtime.format.abi import GROUP
+
+
+def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa: str) -> Expr:
+    """1 / sqrt(mean(v*v) + eps) of v = x[row, first : first + H]; H is a multiple of 32.
+
+    Squares are added in 32 lanes from left to right; lanes 16-31 are added to 0-15, then a tree.
+    """
+    sums = [register(splat(0.0)) for _ in range(2)]
+    with T.serial(H // 32) as i, block("squares"):
+        for half, total in enumerate(sums):
+            value = let(load(x, row, first + i * 32 + half * 16))
+            store(total, fma(value, value, load(total, 0), isa), 0)
+    squares = let(lane_sum(load(sums[0], 0) + load(sums[1], 0)))
+    mean = let(squares / splat(float(H), 1))
+    return let(splat(1.0, 1) / T.sqrt(mean + splat(eps, 1)))
+
+
+@cache
+def rms_norm(
+    N: int,
+    H: int,
+    eps: float,
+    *,
+    out: Literal["f32", "a8"],
+    offset: int,
+    gather: bool,
+    out_rows: int,
+    isa: str,
+) -> PrimFunc:
+    """x[N,H], weight[H] float32 -> x / rms(x) * weight, as float32 or quantized.
+
+    Arguments in order: x, weight, logit_rows int32[out_rows] if ``gather``, then y[out_rows,H] or
+    xq, xs, xc (see :func:`quantize`), step. With ``gather`` output row i comes from input row
+    logit_rows[i] and step[2] rows are live; otherwise rows correspond and step[0] are live.
+    """
+
+    def body(x: Buffer, weight: Buffer, *rest: Buffer) -> None:
+        *rows, step = rest
+        logit_rows = rows.pop(0) if gather else None
+
+        def row(i: Expr) -> None:
+            # An index from the host is kept inside the buffer whatever it says.
+            source = i if logit_rows is None else T.bind(T.max(0, T.min(logit_rows[i], N - 1)))
+            scale = inverse_rms(x, source, 0, H, eps, isa)
+            with T.serial(H // GROUP) as g, block("group"):
+                values = tuple(
+                    let(load(x, source, k) * splat(scale) * load(weight, k))
+                    for k in (g * GROUP, g * GROUP + 16)
+                )
+                if out == "a8":
+                    store_group(tuple(rows), i, g, values, offset, isa)
+                else:
+                    for half, value in enumerate(values):
+                        store(rows[0], value, i, g * GROUP + half * 16)
+
+        with block("rows"):
+            for_rows(live_rows(step, 2 if gather else 0, out_rows), out_rows, row)
+
+    results = a8_args(out_rows, H) if out == "a8" else (Arg("y", "float32", (out_rows, H)),)
+    arguments = (
+        Arg("x", "float32", (N, H)),
+        Arg("weight", "float32", (H,)),
+        *((Arg("logit_rows", "int32", (out_rows,)),) if gather else ()),
+        *results,
+        STEP,
+    )
+    kind = f"a8_z{offset}" if out == "a8" else "f32"
+    name = f"rms_norm_{kind}_{H}_n{N}" + (f"_gather{out_rows}" if gather else "")
+    return kernel(name, arguments, body)

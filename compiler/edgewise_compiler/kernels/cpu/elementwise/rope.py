@@ -1,0 +1,215 @@
+"""Rotary position embedding of queries and keys, and the keys' and values' way into the pages."""
+
+from __future__ import annotations
+
+import functools
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+from edgewise_compiler.kernels.attention import check_heads
+from edgewise_compiler.kernels.cpu.attention.pages import (
+    kv_arguments,
+)
+from edgewise_compiler.kernels.cpu.vector import (
+    LANES,
+    bits,
+    cast,
+    fma,
+    lane_max,
+    lane_sum,
+    let,
+    load,
+    narrow,
+    rint_bits,
+    splat,
+    store,
+    widen,
+)
+from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows, symbol
+from edgewise_runtime.format.abi import PAGE_TOKENS, ROWS, STOP, TABLE_HEADER
+
+INT8_MAX = 127
+
+
+def _normalize(x: Buffer, weight: Buffer, D: int, eps: float, isa: str) -> None:
+    """RMSNorm of x[D] in place: squares summed in 16 lanes, then the tree."""
+    total = T.sblock_alloc_buffer((LANES,), "float32")
+    store(total, splat(0.0), 0)
+    with T.serial(0, D // LANES) as i:
+        value = let(load(x, i * LANES))
+        store(total, fma(value, value, load(total, 0), isa), 0)
+    mean = let(fma(lane_sum(load(total, 0)), splat(1.0 / D, 1), splat(eps, 1), isa))
+    inverse = let(splat(splat(1.0, 1) / T.sqrt(mean)))
+    with T.serial(0, D // LANES) as i:
+        store(x, load(x, i * LANES) * inverse * load(weight, i * LANES), i * LANES)
+
+
+def _scale_of(largest: Expr, isa: str) -> tuple[Expr, Expr]:
+    """The scale of int8 codes for numbers up to ``largest``, as the bits of a float16, and 1/scale.
+
+    The inverse is that of the rounded scale, and zero where there is nothing but zeros: without a
+    scale every code is zero.
+    """
+    half = let(narrow(largest * splat(1.0 / INT8_MAX, 1), isa))
+    scale = let(widen(half, isa))
+    inverse = T.Select(scale > splat(0.0, 1), splat(1.0, 1) / scale, splat(0.0, 1))
+    return cast(bits(half, "uint16"), "uint32"), let(inverse)
+
+
+def _codes(value: Expr, inverse: Expr, isa: str) -> Expr:
+    """``value * inverse`` to the nearest integer, ties to even, within int8's symmetric range."""
+    most = splat(INT8_MAX, LANES, "int32")
+    least = splat(-INT8_MAX, LANES, "int32")
+    return cast(T.max(T.min(rint_bits(value, splat(inverse), isa), most), least), "int8")
+
+
+def _stored(value: Expr, kv_dtype: str, isa: str) -> Expr:
+    return narrow(value, isa) if kv_dtype == "float16" else value
+
+
+def _rotate(x: Buffer, rope: Buffer, position: Expr, D: int, isa: str) -> None:
+    """Rotates (x[d], x[d+D/2]) by the angle of ``position`` and d, in place."""
+    half = D // 2
+    lanes = LANES if half % LANES == 0 else LANES // 2
+    with T.serial(0, half // lanes) as i:
+        d = i * lanes
+        cos = let(load(rope, position, 0, d, lanes=lanes))
+        sin = let(load(rope, position, 1, d, lanes=lanes))
+        first = let(load(x, d, lanes=lanes))
+        second = let(load(x, half + d, lanes=lanes))
+        store(x, fma(first, cos, second * (sin * splat(-1.0, lanes)), isa), d)
+        store(x, fma(second, cos, first * sin, isa), half + d)
+
+
+@functools.cache
+def rope_append(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    eps: float,
+    *,
+    qk_norm: bool,
+    isa: str,
+) -> PrimFunc:
+    """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
+
+    Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
+    then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
+    [B, 8+MP]; with ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
+    before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D],
+    written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step int32 [8], whose field 0
+    is the number of rows. Rows of a stopped sequence leave the pages alone.
+
+    The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
+    are computed with it; attention/pages.py says where both lie.
+
+    Args:
+        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 (rounded to nearest, ties to even) or float32.
+        eps: of the RMSNorm.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    check_heads(HQ, HK, D, kv_dtype)
+    norms = [Arg(name, "float32", (D,)) for name in ("q_norm", "k_norm")] if qk_norm else []
+    arguments = [
+        Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
+        Arg("rope", "float32", (C, 2, D // 2)),
+        Arg("positions", "int32", (N, 1)),
+        Arg("row_seq", "int32", (N,)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        *norms,
+        Arg("q", "float32", (N, HQ * D)),
+        *kv_arguments(HK, D, kv_dtype),
+        STEP,
+    ]
+
+    def body(
+        qkv: Buffer,
+        rope: Buffer,
+        positions: Buffer,
+        row_seq: Buffer,
+        table: Buffer,
+        *rest: Buffer,
+    ) -> None:
+        q_norm, k_norm = rest[:2] if qk_norm else (None, None)
+        q, kv, *kv_scale, step = rest[len(norms) :]
+
+        def head(x: Buffer, row: Expr, first: Expr, position: Expr, norm: Buffer | None) -> None:
+            with T.serial(0, D // LANES) as i:
+                store(x, load(qkv, row, first + i * LANES), i * LANES)
+            if norm is not None:
+                _normalize(x, norm, D, eps, isa)
+            _rotate(x, rope, position, D, isa)
+
+        def one_row(row: Expr) -> None:
+            x = T.sblock_alloc_buffer((D,), "float32")
+            position = let(positions[row, 0])
+            with T.serial(0, HQ) as h:
+                head(x, row, h * D, position, q_norm)
+                with T.serial(0, D // LANES) as i:
+                    store(q, load(x, i * LANES), row, h * D + i * LANES)
+            sequence = let(row_seq[row])
+            with T.If(table[sequence, STOP] == 0), T.Then():
+                page = let(
+                    T.Cast(
+                        "int64", table[sequence, TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)]
+                    )
+                )
+                slot = let(T.floormod(position, PAGE_TOKENS))
+                with T.serial(0, HK) as h:
+                    head(x, row, (HQ + h) * D, position, k_norm)
+                    if kv_scale:
+                        append_codes(x, row, page, slot, h)
+                    else:
+                        append(x, row, page, slot, h)
+
+        def append(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
+            packed = T.sblock_alloc_buffer((D,), kv_dtype)
+            with T.serial(0, D // LANES) as i:
+                d = i * LANES
+                store(packed, _stored(load(x, d), kv_dtype, isa), d)
+                value = load(qkv, row, (HQ + HK + h) * D + d)
+                store(kv, _stored(value, kv_dtype, isa), page, 1, h, slot * D + d)
+            with T.serial(0, D) as d:
+                T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE_TOKENS + slot])
+
+        def append_codes(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
+            key = [T.sblock_alloc_buffer((LANES,), "float32") for _ in range(2)]
+            packed = T.sblock_alloc_buffer((D,), "int8")
+            first = (HQ + HK + h) * D
+            for register in key:
+                store(register, splat(0.0), 0)
+            with T.serial(0, D // LANES) as i:
+                values = load(x, i * LANES), load(qkv, row, first + i * LANES)
+                for register, value in zip(key, values, strict=True):
+                    store(register, T.max(load(register, 0), T.abs(value)), 0)
+            (k_bits, k_inverse), (v_bits, v_inverse) = (
+                _scale_of(let(lane_max(load(register, 0))), isa) for register in key
+            )
+            T.buffer_store(
+                kv_scale[0], k_bits | (v_bits << splat(16, 1, "uint32")), [page, h, slot]
+            )
+            with T.serial(0, D // LANES) as i:
+                d = i * LANES
+                store(packed, _codes(load(x, d), k_inverse, isa), d)
+                codes = _codes(load(qkv, row, first + d), v_inverse, isa)
+                store(kv, codes, page, 1, h, slot * D + d)
+            with T.serial(0, D // 4) as i:
+                store(kv, load(packed, i * 4, lanes=4), page, 0, h, (i * PAGE_TOKENS + slot) * 4)
+
+        for_rows(live_rows(step, ROWS, N), N, one_row)
+
+    name = symbol(
+        "rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *((f"norm{eps}",) if qk_norm else ())
+    )
+    return kernel(name, arguments, body)

@@ -1,0 +1,117 @@
+"""Linear layers on quantized weights and quantized activations."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args
+from edgewise_compiler.kernels.cpu.matmul.dots import DOTS, STEPS, Operands
+from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
+from edgewise_compiler.kernels.cpu.matmul.tiles import (
+    EPILOGUES,
+    PAIR,
+    PREFETCH_BYTES,
+    Chunks,
+    Row,
+    Tile,
+    chunks_of,
+    for_tile_rows,
+    load_row,
+    matmul,
+    prefetch,
+    quantized_swiglu,
+    store_row,
+)
+from edgewise_compiler.kernels.cpu.vector import bits as bits_of
+from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_runtime.format.abi import GROUP, PANEL
+
+_OFFSET = {4: 7, 8: 128}
+
+
+@cache
+def matmul_int(
+    N: int, NP: int, K: int, bits: int, *, epilogue: str, bias: bool, rows: int, isa: str
+) -> PrimFunc:
+    """y = x @ weight.T (+ bias) on codes, for step[rows] rows of x.
+
+    Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
+    ``cpu`` layout of q4 or q8 (``bits``), bias float32[NP] if ``bias``, outputs, step. Outputs by
+    ``epilogue``: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
+    whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
+
+    Each output is acc = fma(float(xc + sum of codes*xq), scale*xs, acc) over the groups in order,
+    whatever the instruction set and the rows computed beside it.
+    """
+    dot = DOTS[isa, bits]
+    steps = STEPS[bits]
+    ends = quantized_swiglu(_OFFSET[bits]) if epilogue == "swiglu_a8" else EPILOGUES[epilogue]
+
+    def body(
+        xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
+    ) -> None:
+        *out, step = rest
+        bias_buffer = out.pop(0) if bias else None
+
+        def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
+            dots = chunks_of(tile.rows, tile.panels, "int32")
+            acc = chunks_of(tile.rows, tile.panels)
+            each = [(r, p) for r in range(tile.rows) for p in range(tile.panels)]
+            for r, p in each:
+                store_row(acc, splat(0.0), r, p)
+            with T.serial(K // GROUP) as g, block("group"):
+
+                def word(p: int, i: Expr | int) -> Expr:
+                    index = g * steps + i
+                    if tile.panels == 1:
+                        prefetch(weight, panel + p, index + PREFETCH_BYTES // 64, 0)
+                    else:
+                        prefetch(weight, panel + p + tile.panels, index, 0)
+                    return let(load(weight, panel + p, index, 0))
+
+                def four(r: int, i: Expr | int) -> Expr:
+                    return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
+
+                results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
+                for r, p in each:
+                    store_row(dots, results[r][p], r, p)
+                units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]
+
+                def accumulate(r: Any) -> None:
+                    for p in range(tile.panels):
+                        unit = let(units[p] * splat(xs[row(r), g]))
+                        dot_ = cast(load_row(dots, r, p), "float32")
+                        store_row(acc, fma(dot_, unit, load_row(acc, r, p), isa), r, p)
+
+                for_tile_rows(tile, isa, accumulate)
+            for r, p in each:
+                store_row(finished, load_row(acc, r, p), r, first + p)
+
+        with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
+            matmul(
+                live_rows(step, rows, N),
+                N,
+                shapes=dot.shapes,
+                sums=sums,
+                epilogue=ends,
+                out=out,
+                bias=bias_buffer,
+                item=item,
+                isa=isa,
+            )
+
+    arguments = (
+        *a8_args(N, K),
+        *weight_args(f"q{bits}", NP, K),
+        *((Arg("bias", "float32", (NP,)),) if bias else ()),
+        *ends.outputs(N, NP),
+        STEP,
+    )
+    name = f"matmul_q{bits}_{epilogue}_{NP}x{K}_n{N}_s{rows}" + ("_bias" if bias else "")
+    return kernel(name, arguments, body)

@@ -1,0 +1,94 @@
+"""What a step writes down so that the next one can run without asking the host."""
+
+from __future__ import annotations
+
+import functools
+
+from tvm import tirx
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer, PrimFunc
+
+from edgewise_compiler.kernels.cpu.sampling.scratch import when
+from edgewise_compiler.kernels.cpu.vector import let, store
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
+from edgewise_compiler.kernels.sampling import penalized
+from edgewise_runtime.format.abi import (
+    COUNT,
+    IGNORE_EOS,
+    KV_LEN,
+    LIMIT,
+    RING,
+    SAMPLING_WIDTH,
+    SEQUENCES,
+    SLOT,
+    STOP,
+    STOP_TOKENS,
+    TABLE_HEADER,
+)
+
+
+@functools.cache
+def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimFunc:
+    """Notes the sampled token of every running sequence and whether it was the last one.
+
+    For each: with ``advance`` kv_len grows by 1 (the token this step put into the KV memory); the
+    token goes to ``ring`` and count grows by 1; stop becomes 1 if the token is one of ``eos``
+    (unless ignore_eos is set), else 2 once kv_len reaches the limit; tokens and positions get the
+    token and kv_len, where the next step reads them; with a penalty on, counts grows by 2 (its last
+    bit says whether the token is in the prompt).
+    A stopped sequence stays as it is.
+
+    Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens int32 [N]
+    and positions int32 [N, 1], written; ring int32 [B, 64], written (it wraps around); eos int32
+    [16], padded with -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8];
+    step int32 [8], whose field 1 is the number of sequences.
+    """
+    arguments = [
+        Arg("sampled", "int32", (B,)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("tokens", "int32", (N,)),
+        Arg("positions", "int32", (N, 1)),
+        Arg("ring", "int32", (B, RING)),
+        Arg("eos", "int32", (STOP_TOKENS,)),
+        Arg("counts", "int32", (B, V)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
+        STEP,
+    ]
+
+    def body(
+        sampled: Buffer,
+        table: Buffer,
+        tokens: Buffer,
+        positions: Buffer,
+        ring: Buffer,
+        eos: Buffer,
+        counts: Buffer,
+        sampling_f: Buffer,
+        sampling_i: Buffer,
+        step: Buffer,
+    ) -> None:
+        def note(row: Expr) -> None:
+            token = let(sampled[row])
+            length = let(table[row, KV_LEN] + int(advance))
+            count = let(table[row, COUNT])
+            store(table, length, row, KV_LEN)
+            store(ring, token, row, count & (RING - 1))
+            store(table, count + 1, row, COUNT)
+            store(tokens, token, row)
+            store(positions, length, row, 0)
+            with when(penalized(sampling_f, row)):
+                slot = let(table[row, SLOT])
+                store(counts, counts[slot, token] + 2, slot, token)
+            at_limit = T.Select(length >= table[row, LIMIT], 2, 0)
+            store(table, at_limit, row, STOP)
+            with when(T.EQ(sampling_i[row, IGNORE_EOS], 0)), T.serial(0, STOP_TOKENS) as i:
+                with when(T.EQ(eos[i], token)):
+                    store(table, tirx.const(1, "int32"), row, STOP)
+
+        with block("record"), T.serial(0, step[SEQUENCES]) as row, when(T.EQ(table[row, STOP], 0)):
+            note(row)
+
+    name = f"record_{N}_{B}_{MP}_{V}" + ("_advance" if advance else "")
+    return kernel(name, arguments, body)

@@ -1,0 +1,250 @@
+"""Vectors inside CPU kernels: one spelling per operation, bit-equal on every instruction set.
+
+Functions here build TIR. Those that need intermediate values keep them in registers (``let``) of
+the innermost sblock under construction, so they work in plain IR-builder code and inside TVMScript
+alike, but only inside an sblock. ``isa`` is the name of an instruction set (kernels/cpu/isa.py).
+
+What keeps results equal everywhere:
+  * LLVM fuses ``a*b+c`` on targets that can and not on others. A product that is added to anything
+    goes through :func:`fma`, never through ``*`` and ``+``.
+  * TVM simplifies floats as if they were real numbers (``x+y-x`` becomes ``y``) and substitutes
+    pure ``T.let`` bindings into their uses, without limit. Intermediate values therefore go through
+    :func:`let`, which neither looks through.
+  * A float sum over lanes is :func:`lane_sum`, whose tree is fixed.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from tvm import DataType, tirx
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.cpu.isa import isa_named
+from edgewise_compiler.kernels.numbers import EXP2, LN2, LOG2E, SQRT_HALF_BITS
+
+LANES = 16
+
+# 1.5 * 2**23: adding it to |x| < 2**22 leaves rint(x), ties to even, in the low mantissa bits.
+_ROUND = 12582912.0
+_ROUND_BITS = 0x4B400000
+
+
+def register(value: Expr) -> Buffer:
+    """A register that holds ``value`` for now: read it with ``load(r, 0)``, ``store(r, new, 0)``.
+
+    It is a local buffer of the innermost sblock, which LLVM promotes.
+    """
+    lanes = lanes_of(value)
+    buffer = T.sblock_alloc_buffer((lanes,), str(DataType(_dtype(value)).with_lanes(1)))
+    store(buffer, value, 0)
+    return buffer
+
+
+def let(value: Expr) -> Expr:
+    """Keeps ``value`` in a register: computed here, once, and opaque to TVM's simplifier.
+
+    Indices belong in ``T.let`` instead, where TVM can see their bounds and alignment.
+    """
+    return load(register(value), 0, lanes=lanes_of(value))
+
+
+def splat(value: Any, lanes: int = LANES, dtype: str = "float32") -> Expr:
+    """A vector whose lanes all hold ``value`` (a Python number of ``dtype``, or a scalar).
+
+    Numbers are rounded to ``dtype`` here: TVM keeps a float32 constant in double precision and
+    would fold the unrounded one into a conversion to float64, as the emulated :func:`fma` makes.
+    """
+    scalar = value
+    if isinstance(value, int | float):
+        scalar = tirx.const(np.dtype(dtype).type(value).item(), dtype)
+    return scalar if lanes == 1 else T.broadcast(scalar, lanes)
+
+
+def load(buffer: Buffer, *index: Any, lanes: int = LANES) -> Expr:
+    """``lanes`` consecutive elements of ``buffer`` from ``index`` on, along the last axis."""
+    *outer, last = index
+    return tirx.BufferLoad(buffer, [*outer, _run(last, lanes)])
+
+
+def store(buffer: Buffer, value: Expr, *index: Any) -> None:
+    """Stores all lanes of ``value`` from ``index`` on, along the last axis."""
+    *outer, last = index
+    T.buffer_store(buffer, value, [*outer, _run(last, lanes_of(value))])
+
+
+def lanes_of(value: Expr) -> int:
+    """How many lanes ``value`` has; 1 for a scalar."""
+    return int(DataType(_dtype(value)).lanes)
+
+
+def bits(value: Expr, dtype: str) -> Expr:
+    """The bits of ``value`` as ``dtype`` (an element type; the lanes follow from the width)."""
+    have, want = DataType(_dtype(value)), DataType(dtype)
+    lanes = have.bits * have.lanes // want.bits
+    return T.reinterpret(dtype if lanes == 1 else f"{dtype}x{lanes}", value)
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """``value`` converted lane by lane. Not between float16 and float32: see :func:`widen`."""
+    lanes = lanes_of(value)
+    return T.Cast(dtype if lanes == 1 else f"{dtype}x{lanes}", value)
+
+
+def llvm(dtype: str, name: str, *arguments: Expr) -> Expr:
+    """Calls the LLVM intrinsic ``name``, which must be free of side effects."""
+    return T.call_llvm_pure_intrin(dtype, name, *arguments)
+
+
+def fma(a: Expr, b: Expr, c: Expr, isa: str) -> Expr:
+    """``a*b + c`` in float32 with one rounding.
+
+    Where no instruction does it: the product of two floats is exact in double precision; the sum is
+    rounded to odd there (its error is known from Knuth's TwoSum), which makes the final rounding to
+    float32 the only one that shows (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded
+    sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57(4), 2008).
+    """
+    if isa_named(isa).fused:
+        return llvm(_dtype(a), "llvm.fma", a, b, c)
+    lanes = lanes_of(a)
+    one, none = splat(1, lanes, "uint64"), splat(0, lanes, "uint64")
+    zero = splat(0.0, lanes, "float64")
+    product = let(cast(a, "float64") * cast(b, "float64"))
+    addend = let(cast(c, "float64"))
+    total = let(product + addend)
+    part = let(total - product)
+    error = let((product - (total - part)) + (addend - part))
+    word = let(bits(total, "uint64"))
+    # Ordered comparisons: beside an infinity the error is NaN, and the sum must stay as it is.
+    inexact = T.Select(error > zero, one, none) | T.Select(error < zero, one, none)
+    moves = let(inexact & (word ^ one))
+    down = (bits(error, "uint64") ^ word) >> splat(63, lanes, "uint64")
+    odd = word + moves - ((moves & down) << one)
+    return cast(bits(odd, "float64"), "float32")
+
+
+def lane_sum(value: Expr) -> Expr:
+    """Sum of the lanes: halves are added until one lane is left (16 lanes: 8, 4, 2, 1)."""
+    while (half := lanes_of(value) // 2) > 0:
+        value = let(value)
+        value = _lanes(value, 0, half) + _lanes(value, half, half)
+    return value
+
+
+def lane_max(value: Expr) -> Expr:
+    """Largest lane, by the same tree as :func:`lane_sum`."""
+    while (half := lanes_of(value) // 2) > 0:
+        value = let(value)
+        value = T.max(_lanes(value, 0, half), _lanes(value, half, half))
+    return value
+
+
+def exp2(x: Expr, isa: str) -> Expr:
+    """2**x in float32, relative error below 1e-7; exp2(0) is exactly 1.
+
+    The argument is clamped to [-126, 127], so results are never subnormal, zero or infinite.
+    """
+    lanes = lanes_of(x)
+    x = let(T.min(T.max(x, splat(-126.0, lanes)), splat(127.0, lanes)))
+    shifted = let(x + splat(_ROUND, lanes))
+    part = let(x - (shifted - splat(_ROUND, lanes)))
+    power = reduce(
+        lambda sum_, term: let(fma(sum_, part, splat(term, lanes), isa)),
+        EXP2[1:],
+        splat(EXP2[0], lanes),
+    )
+    # The shift drops all of `shifted` but its integer, which lands on the exponent.
+    exponent = bits(shifted, "int32") << splat(23, lanes, "int32")
+    return bits(bits(power, "int32") + exponent, "float32")
+
+
+def ln(x: Expr, isa: str) -> Expr:
+    """The natural logarithm of a positive, normal float32, relative error below 2e-7.
+
+    x is 2**e * m with m from sqrt(1/2) to sqrt(2), and ln(m) is 2*atanh((m-1)/(m+1)), of whose
+    series five terms are summed: the sixth is below 1e-9.
+    """
+    lanes = lanes_of(x)
+    one = splat(1.0, lanes)
+    word = let(bits(x, "int32"))
+    shift = splat(23, lanes, "int32")
+    exponent = let((word - splat(SQRT_HALF_BITS, lanes, "int32")) >> shift)
+    mantissa = let(bits(word - (exponent << shift), "float32"))
+    part = let((mantissa - one) / (mantissa + one))
+    square, twice = let(part * part), let(part + part)
+    series = splat(1 / 9, lanes)
+    for divisor in (7, 5, 3):
+        series = let(fma(series, square, splat(1 / divisor, lanes), isa))
+    rest = let(twice * square)
+    inside = let(fma(rest, series, twice, isa))
+    return fma(cast(exponent, "float32"), splat(LN2, lanes), inside, isa)
+
+
+def silu(x: Expr, isa: str) -> Expr:
+    """x / (1 + exp(-x)) in float32."""
+    lanes = lanes_of(x)
+    x = let(x)
+    return x / (splat(1.0, lanes) + exp2(x * splat(-LOG2E, lanes), isa))
+
+
+def rint_bits(x: Expr, scale: Expr, isa: str) -> Expr:
+    """``x*scale`` (|product| < 2**22) rounded once, to the nearest integer, ties to even: int32."""
+    lanes = lanes_of(x)
+    rounded = fma(x, scale, splat(_ROUND, lanes), isa)
+    return bits(rounded, "int32") - splat(_ROUND_BITS, lanes, "int32")
+
+
+def widen(half: Expr, isa: str) -> Expr:
+    """float16 to float32, exact; subnormals, infinities and NaN included."""
+    if isa_named(isa).half:
+        return cast(half, "float32")
+    lanes = lanes_of(half)
+
+    def word(value: int) -> Expr:
+        return splat(value, lanes, "uint32")
+
+    raw = let(cast(bits(half, "uint16"), "uint32"))
+    magnitude = let(raw & word(0x7FFF))
+    # float16 has exponent bias 15, float32 127; infinity and NaN need the offset twice.
+    offset = T.Select(magnitude >= word(0x7C00), word(0x70000000), word(0x38000000))
+    normal = (magnitude << word(13)) + offset
+    tiny = cast(cast(magnitude, "int32"), "float32") * splat(2.0**-24, lanes)
+    value = T.Select(magnitude < word(0x0400), bits(tiny, "uint32"), normal)
+    return bits(value | ((raw & word(0x8000)) << word(16)), "float32")
+
+
+def narrow(value: Expr, isa: str) -> Expr:
+    """float32 to float16, to nearest, ties to even; too large becomes infinite, NaN stays NaN."""
+    if isa_named(isa).half:
+        return cast(value, "float16")
+    lanes = lanes_of(value)
+
+    def word(value: int) -> Expr:
+        return splat(value, lanes, "uint32")
+
+    raw = let(bits(value, "uint32"))
+    magnitude = let(raw & word(0x7FFFFFFF))
+    odd = (magnitude >> word(13)) & word(1)
+    normal = (magnitude - word(0x38000000) + word(0xFFF) + odd) >> word(13)
+    # Adding 0.5 lets the FPU round at the last place of a float16 subnormal, 2**-24.
+    tiny = bits(bits(magnitude, "float32") + splat(0.5, lanes), "uint32") - word(0x3F000000)
+    special = T.Select(magnitude > word(0x7F800000), word(0x7E00), word(0x7C00))
+    finite = T.Select(magnitude < word(0x38800000), tiny, normal)
+    result = T.Select(magnitude >= word(0x47800000), special, finite)
+    return bits(cast(result | ((raw >> word(16)) & word(0x8000)), "uint16"), "float16")
+
+
+def _dtype(value: Expr) -> str:
+    return str(value.ty)
+
+
+def _run(first: Any, lanes: int) -> Any:
+    return first if lanes == 1 else T.ramp(first, 1, lanes)
+
+
+def _lanes(value: Expr, first: int, count: int) -> Expr:
+    return tirx.Shuffle([value], list(range(first, first + count)))

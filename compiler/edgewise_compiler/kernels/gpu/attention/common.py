@@ -1,0 +1,166 @@
+"""What the GPU kernels that read or write KV pages share.
+
+A layer's pages are one buffer (pages, 2, HK, 16*D): keys as [d][token], values as [token][d].
+Kernels see it as vectors of four: of one page and KV head, key vector d*4 + u holds tokens 4u..4u+3
+at d, value vector token*D/4 + c holds 4c..4c+3 of a token. Positions and page ids are int32.
+
+int8 pages hold codes, four a word, and keys as [d/4][token][d%4]. A vector of four words has 16
+codes, of keys those of tokens 4u..4u+3 at four d, of values those of a token at 16 d. Their scales
+(pages, HK, 16) are a word for every token: two float16, the key's scale, then the value's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.gpu.thread import (
+    Thread,
+    bind,
+    bits,
+    cast,
+    dtype_of,
+    half2,
+    i32,
+    keep,
+    lane,
+    number,
+    u32,
+    vec4,
+    wgsl,
+    when,
+)
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
+
+PAGES = 65536  # declared extent of a pool: more than any binding holds
+QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
+SEGMENT_QUADS = SEGMENT // 4
+_LARGEST_HALF = 65504.0  # of float16; what pack2x16float makes of more is undefined
+LOWEST = -3.0e38  # stands for the score of a key that takes no part; WGSL has no infinity
+
+
+def kv_vectors(HK: int, D: int, kv_dtype: str) -> tuple[Arg, ...]:
+    """A layer's KV pages as vectors of four; of int8 as vectors of 16 codes, and the scales."""
+    if kv_dtype != "int8":
+        return (Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
+    pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE_TOKENS * D // 16))
+    return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
+
+
+def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr) -> Expr:
+    """The page that is ``nth`` of a segment; past its ``pages`` live pages the last one again."""
+    return bind(table[sequence, TABLE_HEADER + segment * SEGMENT_PAGES + T.min(nth, pages - 1)])
+
+
+def pages_of(keys: Expr) -> Expr:
+    """How many pages hold ``keys`` tokens."""
+    return bind(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
+
+
+def largest_divisor(size: int, most: int, multiple: int = 1) -> int:
+    """The largest divisor of ``size`` up to ``most`` that is a multiple of ``multiple``."""
+    fitting = (n for n in range(multiple, most + 1, multiple) if size % n == 0)
+    return max(fitting)
+
+
+def power_of_two_up_to(size: int) -> int:
+    """The largest power of two that is not larger than ``size``."""
+    return 1 << (size.bit_length() - 1)
+
+
+def deal(thread: Thread, count: int, action: Callable[[Expr, int], None]) -> None:
+    """``action(item, round)`` for items 0 to ``count`` - 1, which the threads take in turn."""
+    for i in range(-(-count // thread.threads)):
+        item = bind(thread.t + i * thread.threads)
+        if (i + 1) * thread.threads <= count:
+            action(item, i)
+        else:
+            with when(item < count):
+                action(item, i)
+
+
+def key_codes(words: Expr) -> list[Expr]:
+    """The codes of four tokens' keys at d, d+1, d+2 and d+3: of each d a float32x4."""
+    return [_floats((words >> _all(8 * j) if j else words) & _all(0xFF)) for j in range(4)]
+
+
+def value_codes(words: Expr) -> list[Expr]:
+    """16 codes of one token's value as four float32x4."""
+    return [bind(part) for part in map(word_codes, (lane(words, i) for i in range(4)))]
+
+
+def word_codes(word: Expr) -> Expr:
+    """The four codes of a word as a float32x4."""
+    word = bind(word)
+    shifted = [word >> u32(8 * i) if i else word for i in range(4)]
+    return _floats(vec4(*shifted) & _all(0xFF))
+
+
+def nth_lane(vector: Expr, n: Expr) -> Expr:
+    """Element ``n`` modulo 4 of a vector of four."""
+    n = bind(T.floormod(n, 4))
+    low = T.Select(n == 0, lane(vector, 0), lane(vector, 1))
+    high = T.Select(n == 2, lane(vector, 2), lane(vector, 3))
+    return T.Select(n < 2, low, high)
+
+
+def scales_of(words: Expr) -> tuple[Expr, Expr]:
+    """The scales of four tokens' keys and of their values, a float32x4 each."""
+    pairs = [bind(half2(lane(words, i))) for i in range(4)]
+    of_keys, of_values = ([lane(pair, half) for pair in pairs] for half in range(2))
+    return bind(vec4(*of_keys)), bind(vec4(*of_values))
+
+
+def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
+    """The word of scales of a key and a value with these largest magnitudes, and each 1/scale.
+
+    The inverses are of the scales as they are stored, zero where there is nothing but zeros.
+    """
+    most = number(_LARGEST_HALF)
+    wanted = [T.min(x * number(1.0 / 127), most) for x in largest]
+    word = bind(wgsl("uint32", "pack2x16float", wgsl("float32x2", "vec2<f32>", *wanted)))
+    pair = bind(half2(word))
+    scales = [bind(lane(pair, i)) for i in range(2)]
+    zero = number(0.0)
+    return word, [bind(T.Select(x > zero, number(1.0) / x, zero)) for x in scales]
+
+
+def code_word(numbers: Expr, inverse: Expr) -> Expr:
+    """Four numbers times ``inverse`` as codes in a word, in order from its low byte."""
+    word: Expr = u32(0)
+    for i in range(4):
+        rounded = wgsl("float32", "round", lane(numbers, i) * inverse)
+        held = T.max(T.min(rounded, number(127.0)), number(-127.0))
+        word = word | (keep(u32(i32(held)) & u32(0xFF)) << u32(8 * i))
+    return word
+
+
+def _all(value: int) -> Expr:
+    return number(value, "uint32x4")
+
+
+def _floats(byte: Expr) -> Expr:
+    """Codes in the low bytes of a uint32x4 as float32x4, by the bits of a float.
+
+    With its sign bit turned around a code is code + 128. In the low bits of the float 2**23 that is
+    added to it, and the difference is exact; converting integers is slow on many GPUs.
+    """
+    biased = bits(bind(byte ^ _all(0x4B000080)), "float32")
+    return bind(biased - number(2.0**23 + 128, "float32x4"))
+
+
+def widened(value: Expr) -> Expr:
+    """A vector of keys or values in float32."""
+    return value if dtype_of(value) == "float32x4" else cast(value, "float32")
+
+
+def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
+    """``value`` of four tokens from ``first`` on; ``otherwise`` for those from ``keys`` on."""
+    vector = bind(value)
+    parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
+    return vec4(*parts)

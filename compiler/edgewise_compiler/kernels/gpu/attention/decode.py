@@ -1,0 +1,366 @@
+"""Attention of one query token per sequence on the GPU: segments side by side, then their merge.
+
+A workgroup takes one segment of 64 positions of one KV head, for all the query heads that share it:
+
+    s[j] = q.k[j] * scale,  scale = sm_scale*log2(e)
+    m = max s[j],  p[j] = exp2(s[j] - m),  l = sum p[j],  o = sum p[j]*v[j]
+
+and :func:`gpu_attention_merge` joins the segments:
+
+    M = max m,  w = exp2(m - M),  out = sum w*o / sum w*l
+
+Every sum has an order that follows from the head dimension and the number of keys alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of, spread
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.gpu.attention.common import (
+    LOWEST,
+    QUADS,
+    SEGMENT_QUADS,
+    deal,
+    key_codes,
+    kv_vectors,
+    largest_divisor,
+    masked,
+    nth_lane,
+    page_of,
+    pages_of,
+    power_of_two_up_to,
+    scales_of,
+    widened,
+    word_codes,
+)
+from edgewise_compiler.kernels.gpu.thread import (
+    MAX_SHARED,
+    Launch,
+    Thread,
+    barrier,
+    bind,
+    exp2,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    number,
+    shared,
+    store,
+    vec4,
+    when,
+)
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
+
+_MERGE_THREADS = 128
+_LOADS = 4  # vectors of keys or values a thread asks for at once
+
+
+def part_elements(B: int, HQ: int, C: int, D: int) -> int:
+    """How many float32 the partial results take: o, m, l and padding for every segment."""
+    return B * HQ * -(-C // SEGMENT) * (D + 4)
+
+
+def _part(B: int, HQ: int, C: int, D: int) -> Arg:
+    return Arg("part", "float32x4", (B, HQ, -(-C // SEGMENT), D // 4 + 1))
+
+
+def _heads_at_once(group: int, D: int) -> tuple[int, int]:
+    """Threads of a workgroup, and how many of ``group`` query heads fit its shared memory."""
+    for threads in (128, 64):
+        # Partial scores, q, p, and the maximum and sum of each vector of scores.
+        bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
+        most = MAX_SHARED // bytes_per_head
+        if group <= most:
+            break
+    return threads, min(group, most)
+
+
+@cache
+def gpu_attention_decode(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    sm_scale: float,
+    *,
+    subgroups: bool,
+) -> Launch:
+    """Every segment's part of the attention of row i, the newest token of sequence i.
+
+    Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
+    [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [B, HQ, ceil(C/64), D+4], written: o, m, l
+    and padding; step int32 [8], whose field 1 is the number of sequences. Segments that a sequence
+    does not reach and stopped sequences are left alone. Grid: segments of ``t`` tokens in x,
+    sequences times KV heads in y.
+
+    Args:
+        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 or float32.
+        sm_scale: factor on q.k.
+        subgroups: makes no difference; the kernel is the same for both.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    group = check_heads(HQ, HK, D, kv_dtype)
+    threads, most = _heads_at_once(group, D)
+    vectors = D // 4
+    # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
+    slices = threads // SEGMENT_QUADS
+    packed = 4 if kv_dtype == "int8" else 1  # d of a vector
+    per_slice, runs_left = divmod(D // packed, slices)
+    # Values: a thread has four d and every `strides`-th token of a page.
+    strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
+    per_stride = PAGE_TOKENS // strides
+    arguments = [
+        Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
+        *kv_vectors(HK, D, kv_dtype),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        _part(B, HQ, C, D),
+        STEP,
+    ]
+
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, part, step = rest
+        t, segment = thread.t, thread.x
+        s, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
+        queries = shared((most * D,))
+        sums = shared((threads * most,), "float32x4")  # over slices, then over strides
+        weights = shared((most * SEGMENT,))
+        quad_max, quad_sum = (shared((most * SEGMENT_QUADS,)) for _ in range(2))
+        acc = local((most,), "float32x4")
+        rounds = -(-most * SEGMENT_QUADS // threads)
+        scores = local((rounds,), "float32x4")
+        scales = local((rounds,), "uint32x4") if kv_scale else None
+
+        def some_heads(first: Expr, heads: int, keys: Expr, pages: Expr) -> None:
+            head = bind(h * group + first)
+
+            def stage(item: Expr, i: int) -> None:
+                g, d = T.floordiv(item, D), T.floormod(item, D)
+                value = qkv[s, head + g, d] * number(log2_scale(sm_scale))
+                store(queries, value, item)
+
+            deal(thread, heads * D, stage)
+            barrier()
+
+            quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
+            nth = bind(T.floordiv(t, QUADS * slices))
+            page = page_of(table, s, segment, nth, pages)
+            for g in range(heads):
+                store(acc, 0.0, g)
+
+            def add(runs: list[Expr]) -> None:
+                """Runs of ``packed`` d, one vector of the page each."""
+                loaded = [bind(kv[page, 0, h, run * QUADS + quad]) for run in runs]
+                for run, vector in zip(runs, loaded, strict=True):
+                    columns = key_codes(vector) if kv_scale else [bind(widened(vector))]
+                    for j, key in enumerate(columns):
+                        for g in range(heads):
+                            q = queries[g * D + run * packed + j]
+                            store(acc, fma(vec4(q), key, acc[g]), g)
+
+            if per_slice:
+                unrolled = largest_divisor(per_slice, _LOADS)
+                with T.serial(0, per_slice // unrolled) as i:
+                    add([bind(z + (i * unrolled + j) * slices) for j in range(unrolled)])
+            if runs_left:
+                with when(z < runs_left):
+                    add([bind(z + per_slice * slices)])
+            for g in range(heads):
+                at = (z * heads + g) * SEGMENT_QUADS + nth * QUADS + quad
+                store(sums, acc[g], at)
+            barrier()
+
+            def page_at(item: Expr) -> Expr:
+                nth = T.floordiv(T.floormod(item, SEGMENT_QUADS), QUADS)
+                return page_of(table, s, segment, nth, pages)
+
+            def score(item: Expr, i: int) -> None:
+                store(scores, sums[item], i)
+                with T.serial(1, slices) as j:
+                    store(scores, scores[i] + sums[j * heads * SEGMENT_QUADS + item], i)
+                first = T.floormod(item, SEGMENT_QUADS) * 4
+                if scales is not None:
+                    store(scales, kv_scale[0][page_at(item), h, T.floormod(item, QUADS)], i)
+                    store(scores, scores[i] * scales_of(scales[i])[0], i)
+                store(scores, masked(scores[i], first, keys, LOWEST), i)
+                quads = [lane(scores[i], j) for j in range(4)]
+                store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
+
+            deal(thread, heads * SEGMENT_QUADS, score)
+            barrier()
+
+            best = local((1,))
+
+            def largest(g: Expr) -> Expr:
+                store(best, quad_max[g * SEGMENT_QUADS], 0)
+                with T.serial(1, SEGMENT_QUADS) as j:
+                    store(best, T.max(best[0], quad_max[g * SEGMENT_QUADS + j]), 0)
+                return bind(best[0])
+
+            def weigh(item: Expr, i: int) -> None:
+                m = largest(T.floordiv(item, SEGMENT_QUADS))
+                first = bind(T.floormod(item, SEGMENT_QUADS) * 4)
+                p = bind(masked(exp2(scores[i] - vec4(m)), first, keys, 0.0))
+                weight = p
+                if scales is not None:
+                    weight = bind(masked(p * scales_of(scales[i])[1], first, keys, 0.0))
+                for j in range(4):
+                    store(weights, lane(weight, j), item * 4 + j)
+                store(quad_sum, lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3), item)
+
+            deal(thread, heads * SEGMENT_QUADS, weigh)
+            barrier()
+
+            c, stride = bind(T.floormod(t, vectors)), bind(T.floordiv(t, vectors))
+            with when(stride < strides):
+                for g in range(heads):
+                    store(acc, 0.0, g)
+                at_once = min(per_stride, _LOADS)
+                with T.serial(0, SEGMENT_PAGES * per_stride // at_once) as i:
+                    nth_page = bind(T.floordiv(i * at_once, per_stride))
+                    page = page_of(table, s, segment, nth_page, pages)
+                    first = bind(T.floormod(i * at_once, per_stride))
+                    tokens = [bind(stride + (first + j) * strides) for j in range(at_once)]
+                    loaded = [
+                        bind(kv[page, 1, h, token * (vectors // packed) + T.floordiv(c, packed)])
+                        for token in tokens
+                    ]
+                    for token, vector in zip(tokens, loaded, strict=True):
+                        j = bind(nth_page * PAGE_TOKENS + token)
+                        value = word_codes(nth_lane(vector, c)) if kv_scale else widened(vector)
+                        # A token without a weight may hold anything, and 0*NaN is NaN.
+                        value = bind(T.Select(j < keys, value, vec4(number(0.0))))
+                        for g in range(heads):
+                            store(acc, fma(vec4(weights[g * SEGMENT + j]), value, acc[g]), g)
+                for g in range(heads):
+                    store(sums, acc[g], (stride * heads + g) * vectors + c)
+            barrier()
+
+            def join(item: Expr, i: int) -> None:
+                store(acc, sums[item], 0)
+                with T.serial(1, strides) as j:
+                    store(acc, acc[0] + sums[j * heads * vectors + item], 0)
+                g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
+                store(part, acc[0], s, head + g, segment, c)
+
+            deal(thread, heads * vectors, join)
+            with when(t < heads):
+                m = largest(t)
+                store(best, quad_sum[t * SEGMENT_QUADS], 0)
+                with T.serial(1, SEGMENT_QUADS) as j:
+                    store(best, best[0] + quad_sum[t * SEGMENT_QUADS + j], 0)
+                stats = vec4(m, best[0], number(0.0), number(0.0))
+                store(part, stats, s, head + t, segment, vectors)
+
+        with when(s < step[SEQUENCES]):
+            with when(table[s, STOP] == 0):
+                keys = bind(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
+                with when(keys > 0):
+                    pages = pages_of(keys)
+                    for first, heads, times in spread(group, most):
+                        with T.serial(0, times) as i:
+                            some_heads(bind(first + i * heads), heads, keys, pages)
+
+    return gpu_kernel(
+        symbol("attention_decode", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        arguments,
+        body,
+        threads=threads,
+        grid=(("ceildiv", "t", SEGMENT), ("mul", "b", HK)),
+        bounds={"t": C, "b": B},
+    )
+
+
+@cache
+def gpu_attention_merge(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    sm_scale: float,
+    *,
+    subgroups: bool,
+) -> Launch:
+    """Joins what :func:`gpu_attention_decode` left in ``part``, of which it takes the arguments.
+
+    Arguments: part float32 [B, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
+    written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
+    sequences. Grid: query heads in x, sequences in y.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    check_heads(HQ, HK, D, kv_dtype)
+    vectors = D // 4
+    slices = power_of_two_up_to(_MERGE_THREADS // vectors)
+    arguments = [
+        _part(B, HQ, C, D),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("out", "float32x4", (N, HQ, vectors)),
+        STEP,
+    ]
+
+    def body(thread: Thread, part: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
+        head, s = thread.x, thread.y
+        outputs = shared((slices * vectors,), "float32x4")
+        totals = shared((slices,))
+        state = local((2,))  # M, L
+        acc = local((1,), "float32x4")
+
+        def merge() -> None:
+            segments = bind(segments_of(table[s, KV_LEN] + 1))
+            c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
+            store(state, LOWEST, 0)
+            with T.serial(0, segments) as i:
+                store(state, T.max(state[0], lane(part[s, head, i, vectors], 0)), 0)
+            with when(z < slices):
+                store(state, 0.0, 1)
+                store(acc, 0.0, 0)
+                with T.serial(0, T.floordiv(segments - z + (slices - 1), slices)) as i:
+                    segment = bind(z + i * slices)
+                    stats = bind(part[s, head, segment, vectors])
+                    weight = bind(exp2(lane(stats, 0) - state[0]))
+                    store(state, fma(weight, lane(stats, 1), state[1]), 1)
+                    store(acc, fma(vec4(weight), part[s, head, segment, c], acc[0]), 0)
+                store(outputs, acc[0], z * vectors + c)
+                with when(c == 0):
+                    store(totals, state[1], z)
+            barrier()
+            with when(thread.t < vectors):
+                with T.serial(1, slices) as j:
+                    store(acc, acc[0] + outputs[j * vectors + c], 0)
+                    store(state, state[1] + totals[j], 1)
+                store(out, acc[0] / vec4(state[1]), s, head, c)
+
+        with when(s < step[SEQUENCES]):
+            with when(table[s, STOP] == 0):
+                merge()
+
+    return gpu_kernel(
+        symbol("attention_merge", N, B, MP, HQ, D, C),
+        arguments,
+        body,
+        threads=_MERGE_THREADS,
+        grid=(HQ, "b"),
+        bounds={"b": B},
+    )

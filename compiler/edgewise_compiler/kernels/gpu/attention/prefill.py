@@ -1,0 +1,318 @@
+"""Causal attention of chunks of prompts on the GPU.
+
+A workgroup takes 32 rows of one sequence for one query head and walks the sequence's segments of 64
+positions with an online softmax (M. Milakov, N. Gimelshein, "Online normalizer calculation for
+softmax", 2018). Keys, then weights and values go through 16 KiB of shared memory:
+
+    s[j] = q.k[j] * scale,  M' = max(M, max s[j]),  a = exp2(M - M'),  p[j] = exp2(s[j] - M')
+    L = L*a + sum p[j],  O = O*a + sum p[j]*v[j],  and O / L in the end
+
+A row's operations follow from its position alone: it skips segments that it does not see and adds
+nothing for keys after itself, so it does not matter which rows share its tile.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
+from edgewise_compiler.kernels.gpu.attention.common import (
+    LOWEST,
+    QUADS,
+    SEGMENT_QUADS,
+    deal,
+    key_codes,
+    kv_vectors,
+    largest_divisor,
+    masked,
+    page_of,
+    pages_of,
+    power_of_two_up_to,
+    scales_of,
+    value_codes,
+    widened,
+)
+from edgewise_compiler.kernels.gpu.thread import (
+    MAX_SHARED,
+    Launch,
+    Thread,
+    barrier,
+    bind,
+    exp2,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    number,
+    shared,
+    store,
+    vec4,
+    when,
+)
+from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
+
+TILE = 32  # rows of a workgroup
+_ROWS = 4  # rows of a thread, which share what it loads
+_THREADS = TILE // _ROWS * SEGMENT_QUADS
+_SPACE = MAX_SHARED // 16  # shared memory in vectors
+_WEIGHTS = TILE * SEGMENT_QUADS  # vectors of p, in the second half of it
+
+
+@cache
+def gpu_attention_prefill(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    sm_scale: float,
+    *,
+    subgroups: bool,
+) -> Launch:
+    """Attention of every row of a ragged batch over the tokens of its sequence up to itself.
+
+    Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
+    [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose
+    field 1 is the number of sequences. Rows of a stopped sequence are left alone. Grid: tiles of 32
+    rows in x, query heads in y.
+
+    Args:
+        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 or float32.
+        sm_scale: factor on q.k.
+        subgroups: makes no difference; the kernel is the same for both.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    group = check_heads(HQ, HK, D, kv_dtype)
+    vectors = D // 4
+    # What is staged at once: so many d of a segment's keys, so many tokens of its values.
+    ds = largest_divisor(D, _SPACE // SEGMENT_QUADS, multiple=8)
+    tokens = power_of_two_up_to(min(SEGMENT, (_SPACE - _WEIGHTS) // vectors))
+    packed = 4 if kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
+    columns = -(-vectors // SEGMENT_QUADS)  # vectors of a row's output that a thread sums
+    arguments = [
+        Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
+        *kv_vectors(HK, D, kv_dtype),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("out", "float32x4", (N, HQ, vectors)),
+        STEP,
+    ]
+
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, out, step = rest
+        t, head = thread.t, thread.y
+        h = bind(T.floordiv(head, group))
+        block, column = bind(T.floordiv(t, SEGMENT_QUADS)), bind(T.floormod(t, SEGMENT_QUADS))
+        space = shared((_SPACE,), "float32x4")
+        found = local((3,), "int32")  # sequence, tile of it, tiles left to pass
+        scores, outputs = local((_ROWS,), "float32x4"), local((_ROWS * columns,), "float32x4")
+        state = local((2,), "float32x4")  # M and this thread's share of L, of its four rows
+
+        def find_tile() -> None:
+            store(found, -1, 0)
+            store(found, 0, 1)
+            store(found, thread.x, 2)
+            with T.serial(0, live_rows(step, SEQUENCES, B)) as i:
+                rows = bind(T.Select(table[i, STOP] == 0, table[i, Q_LEN], 0))
+                tiles = bind(T.floordiv(rows + (TILE - 1), TILE))
+                here = bind((found[2] >= 0) & (found[2] < tiles))
+                store(found, T.Select(here, i, found[0]), 0)
+                # The last tiles, which take longest, come first.
+                store(found, T.Select(here, tiles - 1 - found[2], found[1]), 1)
+                store(found, found[2] - tiles, 2)
+
+        def attend(s: Expr, tile: Expr) -> None:
+            live = bind(T.min(table[s, Q_LEN] - tile * TILE, TILE))
+            first_row = bind(table[s, Q_START] + tile * TILE)
+            first_position = bind(table[s, KV_LEN] + tile * TILE)
+            busy = bind(block * _ROWS < live)
+            # Rows that the tile does not have repeat its last one.
+            nth = [bind(T.min(block * _ROWS + r, live - 1)) for r in range(_ROWS)]
+            rows = [bind(first_row + i) for i in nth]
+
+            store(state, LOWEST, 0)
+            store(state, 0.0, 1)
+            for i in range(_ROWS * columns):
+                store(outputs, 0.0, i)
+
+            def one_segment(segment: Expr) -> None:
+                base = bind(segment * SEGMENT)
+                pages = pages_of(T.min(first_position + live - base, SEGMENT))
+                # Keys of the segment each row sees: none, some or, from 64 on, all.
+                keys = [bind(first_position + i + 1 - base) for i in nth]
+
+                def stage_keys(chunk: Expr) -> None:
+                    runs = ds // packed
+
+                    def copy(item: Expr, _: int) -> None:
+                        nth_page = bind(T.floordiv(item, runs * QUADS))
+                        at = bind(T.floormod(item, runs * QUADS))
+                        page = page_of(table, s, segment, nth_page, pages)
+                        vector = bind(kv[page, 0, h, chunk * (runs * QUADS) + at])
+                        first = bind(T.floordiv(at, QUADS) * (packed * SEGMENT_QUADS))
+                        place = first + nth_page * QUADS + T.floormod(at, QUADS)
+                        for j, column in enumerate(key_codes(vector) if kv_scale else [vector]):
+                            store(space, widened(column), place + j * SEGMENT_QUADS)
+
+                    deal(thread, runs * SEGMENT_QUADS, copy)
+
+                def dot(chunk: Expr) -> None:
+                    with T.serial(0, ds // 4) as i:
+                        queries = [bind(qkv[row, head, chunk * (ds // 4) + i]) for row in rows]
+                        for j in range(4):
+                            key = bind(space[(i * 4 + j) * SEGMENT_QUADS + column])
+                            for r, query in enumerate(queries):
+                                store(scores, fma(vec4(lane(query, j)), key, scores[r]), r)
+
+                def softmax() -> None:
+                    best = local((1,), "float32x4")
+                    most = []
+                    of_keys = of_values = None
+                    if kv_scale:
+                        nth_page = T.floordiv(column, QUADS)
+                        page = page_of(table, s, segment, nth_page, pages)
+                        words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
+                        of_keys, of_values = scales_of(words)
+                    for r in range(_ROWS):
+                        scaled = scores[r] * number(log2_scale(sm_scale), "float32x4")
+                        if of_keys is not None:
+                            scaled = scaled * of_keys
+                        store(scores, masked(scaled, column * 4, keys[r], LOWEST), r)
+                        x = [lane(scores[r], j) for j in range(4)]
+                        most.append(T.max(T.max(x[0], x[1]), T.max(x[2], x[3])))
+                    store(space, vec4(*most), _WEIGHTS + t)
+                    barrier()
+                    store(best, state[0], 0)
+                    with T.serial(0, SEGMENT_QUADS) as i:
+                        other = space[_WEIGHTS + block * SEGMENT_QUADS + i]
+                        store(best, T.max(best[0], other), 0)
+                    barrier()
+                    scale = bind(exp2(state[0] - best[0]))
+                    sums = []
+                    for r in range(_ROWS):
+                        p = exp2(scores[r] - vec4(lane(best[0], r)))
+                        p = bind(masked(p, column * 4, keys[r], 0.0))
+                        weight = p
+                        if of_values is not None:
+                            weight = masked(p * of_values, column * 4, keys[r], 0.0)
+                        place = _WEIGHTS + (block * _ROWS + r) * SEGMENT_QUADS + column
+                        store(space, weight, place)
+                        total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
+                        old = lane(state[1], r)
+                        new = fma(old, lane(scale, r), total)
+                        sums.append(bind(T.Select(keys[r] > 0, new, old)))
+                        for c in range(r * columns, (r + 1) * columns):
+                            new = outputs[c] * vec4(lane(scale, r))
+                            store(outputs, T.Select(keys[r] > 0, new, outputs[c]), c)
+                    store(state, best[0], 0)
+                    store(state, vec4(*sums), 1)
+
+                def stage_values(chunk: Expr) -> None:
+                    runs = vectors // packed
+
+                    def copy(item: Expr, _: int) -> None:
+                        token = bind(chunk * tokens + T.floordiv(item, runs))
+                        at = T.floormod(token, PAGE_TOKENS) * runs + T.floormod(item, runs)
+                        page = page_of(table, s, segment, T.floordiv(token, PAGE_TOKENS), pages)
+                        vector = bind(kv[page, 1, h, at])
+                        for j, part in enumerate(value_codes(vector) if kv_scale else [vector]):
+                            store(space, widened(part), item * packed + j)
+
+                    deal(thread, tokens * runs, copy)
+
+                def mix(chunk: Expr) -> None:
+                    def quad(i: Expr, *, every_row: bool) -> None:
+                        """Four tokens of the chunk."""
+                        at = bind(chunk * (tokens // 4) + i)
+                        first = _WEIGHTS + block * (_ROWS * SEGMENT_QUADS) + at
+                        weights = [bind(space[first + r * SEGMENT_QUADS]) for r in range(_ROWS)]
+                        for j in range(4):
+                            for c in range(columns):
+                                d = column + c * SEGMENT_QUADS
+                                if (c + 1) * SEGMENT_QUADS > vectors:
+                                    d = T.min(d, vectors - 1)
+                                value = bind(space[(i * 4 + j) * vectors + d])
+                                for r, weight in enumerate(weights):
+                                    old = outputs[r * columns + c]
+                                    new = fma(vec4(lane(weight, j)), value, old)
+                                    if not every_row:
+                                        # Not by a weight of zero: 0*NaN is NaN.
+                                        new = T.Select(at * 4 + j < keys[r], new, old)
+                                    store(outputs, new, r * columns + c)
+
+                    def within(quads: Expr) -> Expr:
+                        left = quads - chunk * (tokens // 4)
+                        return bind(T.max(0, T.min(left, tokens // 4)))
+
+                    common = within(T.floordiv(keys[0], 4))
+                    some = within(T.floordiv(keys[-1] + 3, 4))
+                    with T.serial(0, common) as i:
+                        quad(i, every_row=True)
+                    with T.serial(common, some) as i:
+                        quad(i, every_row=False)
+
+                for r in range(_ROWS):
+                    store(scores, 0.0, r)
+                with T.serial(0, D // ds) as chunk:
+                    stage_keys(chunk)
+                    barrier()
+                    with when(busy):
+                        dot(chunk)
+                    barrier()
+                softmax()
+                with T.serial(0, T.floordiv(pages * PAGE_TOKENS + (tokens - 1), tokens)) as chunk:
+                    stage_values(chunk)
+                    barrier()
+                    with when(busy):
+                        mix(chunk)
+                    barrier()
+
+            with T.serial(0, T.floordiv(first_position + live - 1, SEGMENT) + 1) as segment:
+                one_segment(segment)
+            store(space, state[1], t)
+            barrier()
+            total = local((1,), "float32x4")
+            store(total, space[block * SEGMENT_QUADS], 0)
+            with T.serial(1, SEGMENT_QUADS) as i:
+                store(total, total[0] + space[block * SEGMENT_QUADS + i], 0)
+            for r in range(_ROWS):
+                for c in range(columns):
+                    d = column + c * SEGMENT_QUADS
+                    with when((block * _ROWS + r < live) & (d < vectors)):
+                        value = outputs[r * columns + c] / vec4(lane(total[0], r))
+                        store(out, value, rows[r], head, d)
+
+        find_tile()
+        sequence = bind(found[0])
+        with when(sequence >= 0):
+            attend(sequence, bind(found[1]))
+
+    return gpu_kernel(
+        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        arguments,
+        body,
+        threads=_THREADS,
+        grid=(("add", ("ceildiv", "n", TILE), "b"), HQ),
+        bounds={"n": N, "b": B},
+    )

@@ -1,0 +1,164 @@
+"""Attention without barriers: one thread takes one query head of one row, page after page.
+
+    s[j] = q.k[j] * scale,  m = max(M, max s[j]),  w = exp2(M - m),  p[j] = exp2(s[j] - m)
+    L = L*w + sum p[j],  O = O*w + sum p[j]*v[j],  M = m          (j over a page's 16 tokens)
+
+with scale = sm_scale*log2(e): the online softmax (M. Milakov, N. Gimelshein, "Online normalizer
+calculation for softmax", 2018). What a row gives follows from its position and its pages alone, so
+decode and prefill, which use the same kernel, give the same bits.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.gpu.attention.common import (
+    LOWEST,
+    QUADS,
+    key_codes,
+    kv_vectors,
+    masked,
+    pages_of,
+    scales_of,
+    value_codes,
+    widened,
+)
+from edgewise_compiler.kernels.gpu.thread import (
+    Launch,
+    Thread,
+    bind,
+    exp2,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    number,
+    store,
+    vec4,
+    when,
+)
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
+
+THREADS = 32
+
+
+@cache
+def gpu_attention_serial(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    sm_scale: float,
+) -> Launch:
+    """Attention of every live row to its sequence's tokens up to its own.
+
+    Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
+    [pages, 2, HK, 16*D], which holds the rows' own tokens already; of int8 pages kv_scale uint32
+    [pages, HK, 16]; table int32 [B, 8+MP]; row_seq int32 [N]; out float32 [N, HQ*D], written for
+    rows of sequences that have not stopped; step int32 [8], whose field 0 is the number of rows.
+    Grid: 32 of the rows' query heads at a time.
+
+    Args:
+        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 or float32.
+        sm_scale: factor on q.k.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    group = check_heads(HQ, HK, D, kv_dtype)
+    vectors = D // 4
+    arguments = [
+        Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
+        *kv_vectors(HK, D, kv_dtype),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("row_seq", "int32", (N,)),
+        Arg("out", "float32x4", (N, HQ, vectors)),
+        STEP,
+    ]
+
+    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
+        *kv_scale, table, row_seq, out, step = rest
+        place = bind(thread.x * THREADS + thread.t)
+        row, head = bind(T.floordiv(place, HQ)), bind(T.floormod(place, HQ))
+        h = bind(T.floordiv(head, group))
+        best, total = local((1,)), local((1,))
+        outputs = local((vectors,), "float32x4")
+        scores = local((QUADS,), "float32x4")
+        weights = local((PAGE_TOKENS,))
+
+        def one_page(page: Expr, keys: Expr) -> None:
+            for u in range(QUADS):
+                store(scores, 0.0, u)
+            at_once = 4 if kv_scale else 1
+            with T.serial(0, D // at_once) as i:
+                qs = [
+                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(sm_scale)))
+                    for j in range(at_once)
+                ]
+                for u in range(QUADS):
+                    loaded = bind(kv[page, 0, h, i * QUADS + u])
+                    columns = key_codes(loaded) if kv_scale else [bind(widened(loaded))]
+                    for q, key in zip(qs, columns, strict=True):
+                        store(scores, fma(vec4(q), key, scores[u]), u)
+            scales = [scales_of(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
+            for u, (of_keys, _) in enumerate(scales):
+                store(scores, scores[u] * of_keys, u)
+            largest = bind(best[0])
+            for u in range(QUADS):
+                store(scores, masked(scores[u], T.int32(u * 4), keys, LOWEST), u)
+                for j in range(4):
+                    largest = bind(T.max(largest, lane(scores[u], j)))
+            rest = bind(exp2(best[0] - largest))
+            store(best, largest, 0)
+            store(total, total[0] * rest, 0)
+            for u in range(QUADS):
+                p = bind(masked(exp2(scores[u] - vec4(largest)), T.int32(u * 4), keys, 0.0))
+                weight = bind(p * scales[u][1]) if kv_scale else p
+                for j in range(4):
+                    store(weights, lane(weight, j), u * 4 + j)
+                    store(total, total[0] + lane(p, j), 0)
+            for c in range(vectors):
+                store(outputs, outputs[c] * vec4(rest), c)
+            # Tokens after the row's own may hold anything: they are not read.
+            with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
+                p = bind(vec4(weights[token]))
+                at_once = 4 if kv_scale else 1
+                for c in range(vectors // at_once):
+                    loaded = bind(kv[page, 1, h, token * (vectors // at_once) + c])
+                    values = value_codes(loaded) if kv_scale else [bind(widened(loaded))]
+                    for j, value in enumerate(values, c * at_once):
+                        store(outputs, fma(p, value, outputs[j]), j)
+
+        with when(row < T.min(step[ROWS], N)):
+            s = bind(row_seq[row])
+            with when(table[s, STOP] == 0):
+                keys = bind(table[s, KV_LEN] + (row - table[s, Q_START]) + 1)
+                store(best, LOWEST, 0)
+                store(total, 0.0, 0)
+                for c in range(vectors):
+                    store(outputs, 0.0, c)
+                with T.serial(0, pages_of(keys)) as i:
+                    one_page(bind(table[s, TABLE_HEADER + i]), bind(keys - i * PAGE_TOKENS))
+                for c in range(vectors):
+                    store(out, outputs[c] / vec4(total[0]), row, head, c)
+
+    return gpu_kernel(
+        symbol("attention_serial", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        arguments,
+        body,
+        threads=THREADS,
+        grid=(("ceildiv", ("mul", "n", HQ), THREADS), 1),
+        bounds={"n": N},
+    )

@@ -1,0 +1,1 @@
+"""Embeddings, norms and rotations on GPUs."""

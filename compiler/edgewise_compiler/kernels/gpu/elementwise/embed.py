@@ -1,0 +1,51 @@
+"""The embedding table's rows for the tokens of a step, on the GPU."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, gpu_kernel, store, when
+from edgewise_runtime.format.abi import ROWS
+
+_THREADS = 64
+
+
+@cache
+def gpu_embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
+    """``x[i] = table[tokens[i]]`` for the live rows whose token this part of the table has.
+
+    Arguments: tokens int32 [N], weight [rows, H], scale of an integer scheme, x float32 [N, H],
+    step. A workgroup takes one row, a thread groups of 32 columns. Ids that no part has leave their
+    row as it is; the engine refuses them.
+
+    Args:
+        rows, first: the part holds the table's rows from ``first`` on.
+    """
+    weights = GpuWeights(scheme, rows, H)
+    arguments = (
+        Arg("tokens", "int32", (N,)),
+        *weights.arguments(),
+        Arg("x", "float32x4", (N, H // 4)),
+        STEP,
+    )
+
+    def body(thread: Thread, tokens: Buffer, *rest: Buffer) -> None:
+        *packed, x, step = rest
+        row = thread.x
+        token = bind(tokens[T.min(row, N - 1)] - first)
+        there = T.And(T.And(token >= 0, token < rows), row < T.min(step[ROWS], N))
+        with when(there), T.serial(0, -(-weights.groups // _THREADS)) as i:
+            g = bind(i * _THREADS + thread.t)
+            with when(g < weights.groups):
+                vectors, scale = weights.group(packed, token, g)
+                for j, vector in enumerate(vectors):
+                    value = vector if scale is None else vector * scale
+                    store(x, value, row, g * VECTORS + j)
+
+    name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"
+    return gpu_kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})

@@ -1,0 +1,216 @@
+"""Rotary position embedding on the GPU, and the keys' and values' way into the pages."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.attention import check_heads
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.gpu.attention.common import PAGES, code_word, scales_for
+from edgewise_compiler.kernels.gpu.reduce import Combine, combine_group
+from edgewise_compiler.kernels.gpu.thread import (
+    Launch,
+    Thread,
+    bind,
+    cast,
+    dtype_of,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    number,
+    shared,
+    store,
+    vec4,
+    wgsl,
+    when,
+)
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
+
+_THREADS = 128
+
+
+@cache
+def gpu_rope_append(
+    N: int,
+    B: int,
+    MP: int,
+    HQ: int,
+    HK: int,
+    D: int,
+    C: int,
+    kv_dtype: str,
+    eps: float,
+    *,
+    qk_norm: bool,
+    subgroups: bool,
+) -> Launch:
+    """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
+
+    Arguments: qkv float32 [N, (HQ+2*HK)*D], whose queries are replaced by the rotated ones; rope
+    float32 [C, 2, D/2], the cosines then the sines of a position; positions int32 [N, 1]; row_seq
+    int32 [N]; table int32 [B, 8+MP]; with ``qk_norm`` qk_norm float32 [2, D], the weights of an
+    RMSNorm of every query head, then of every key head, before the rotation (Qwen3); kv
+    ``kv_dtype`` [pages, 2, HK, 16*D], written; step int32 [8], whose field 0 is the number of rows.
+    Rows of a stopped sequence leave the pages alone. Grid: a workgroup for some heads of one row.
+
+    With int8 pages kv_scale uint32 [pages, HK, 16], written, follows kv; positions, which would be
+    a ninth buffer, is left out, for the table says them too. The scale of a key or value is
+    max|x|/127 over the head, rounded to float16 before codes are computed with it. One thread
+    writes the scales of a key and its value, and whole words of codes: no row touches another's.
+
+    Args:
+        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
+        HQ, HK, D: query heads, KV heads, head dimension.
+        kv_dtype: int8, float16 (WGSL leaves the rounding to the device) or float32.
+        eps: of the RMSNorm.
+        subgroups: for sums and maxima over a head; a kernel without any is the same for both.
+
+    Raises:
+        CompileError: heads or dtypes that attention is not written for.
+    """
+    check_heads(HQ, HK, D, kv_dtype)
+    coded = kv_dtype == "int8"
+    subgroups = subgroups and (qk_norm or coded)
+    half = D // 8  # vectors of half a head, one a thread
+    lanes = 1 << (half - 1).bit_length()
+    # The threads of an int8 key have its value as well.
+    heads, side_by_side = HQ + HK * (1 if coded else 2), _THREADS // lanes
+    codes = PAGE_TOKENS * D // 4
+    arguments = [
+        Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
+        Arg("rope", "float32x4", (C, 2, half)),
+        *([] if coded else [Arg("positions", "int32", (N, 1))]),
+        Arg("row_seq", "int32", (N,)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        *([Arg("qk_norm", "float32x4", (2, 2, half))] if qk_norm else []),
+        Arg(
+            "kv",
+            "uint32" if coded else kv_dtype,
+            (PAGES, 2, HK, codes if coded else PAGE_TOKENS * D),
+        ),
+        *([Arg("kv_scale", "uint32", (PAGES, HK, PAGE_TOKENS))] if coded else []),
+        STEP,
+    ]
+
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        qkv, rope, row_seq, table, kv, step = (
+            named[name] for name in ("qkv", "rope", "row_seq", "table", "kv", "step")
+        )
+        row = thread.x
+        head = bind(thread.y * side_by_side + T.floordiv(thread.t, lanes))
+        place = bind(T.floormod(thread.t, lanes))
+        # Threads without a head or without a vector read a neighbour's and write nothing.
+        busy = bind((head < heads) & (place < half))
+        source, i = bind(T.min(head, heads - 1)), bind(T.min(place, half - 1))
+        scratch = shared((_THREADS,)) if qk_norm or coded else None
+
+        def combined(value: Expr, combine: Combine) -> Expr:
+            """Of all threads of a head; zero stands for those that have no part of it."""
+            value = T.Select(busy, value, number(0.0))
+            return combine_group(thread, value, lanes, combine, scratch)
+
+        def normalized(pair: list[Expr]) -> list[Expr]:
+            square = number(0.0)
+            for vector in pair:
+                for j in range(4):
+                    square = fma(lane(vector, j), lane(vector, j), square)
+            total = combined(square, lambda a, b: a + b)
+            mean = fma(total, number(1.0 / D), number(eps))
+            inverse = bind(vec4(wgsl("float32", "inverseSqrt", mean)))
+            which = bind(T.Select(source < HQ, 0, 1))
+            weights = named["qk_norm"]
+            return [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
+
+        def position_of() -> Expr:
+            if not coded:
+                return bind(named["positions"][row, 0])
+            sequence = bind(row_seq[row])
+            return bind(table[sequence, KV_LEN] + row - table[sequence, Q_START])
+
+        def page_of(position: Expr) -> Expr:
+            return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])
+
+        def append(
+            which: int, head: Expr, pair: list[Expr], position: Expr, stride: int, first: Expr
+        ) -> None:
+            """Writes numbers d of a head to ``first + d*stride`` of a row's page."""
+            with when(table[row_seq[row], STOP] == 0):
+                page = page_of(position)
+                for j, vector in enumerate(pair):
+                    for k in range(4):
+                        d = bind((j * half + i) * 4 + k)
+                        value = lane(vector, k)
+                        stored = value if kv_dtype == dtype_of(value) else cast(value, kv_dtype)
+                        store(kv, stored, page, which, head, first + d * stride)
+
+        def append_codes(keys: list[Expr], position: Expr) -> None:
+            h = bind(T.max(source - HQ, 0))
+            numbers = [local((2,), "float32x4") for _ in range(2)]
+            for j in range(2):
+                store(numbers[0], keys[j], j)
+                store(numbers[1], 0.0, j)
+                with when(source >= HQ):
+                    store(numbers[1], qkv[row, HQ + HK + h, j, i], j)
+            largest = []
+            for pair in numbers:
+                most = number(0.0)
+                for j in range(2):
+                    x = bind(wgsl("float32x4", "abs", pair[j]))
+                    for k in range(4):
+                        most = T.max(most, lane(x, k))
+                    most = bind(most)
+                largest.append(combined(most, lambda a, b: T.max(a, b)))
+            word, inverses = scales_for(largest)
+            with when(busy & (head >= HQ) & (table[row_seq[row], STOP] == 0)):
+                page, slot = page_of(position), bind(T.floormod(position, PAGE_TOKENS))
+                for j in range(2):
+                    vector = bind(j * half + i)
+                    key, value = (
+                        code_word(pair[j], inverse)
+                        for pair, inverse in zip(numbers, inverses, strict=True)
+                    )
+                    store(kv, key, page, 0, h, vector * PAGE_TOKENS + slot)
+                    store(kv, value, page, 1, h, slot * (D // 4) + vector)
+                with when(place == 0):
+                    store(named["kv_scale"], word, page, h, slot)
+
+        def one_row() -> None:
+            loaded = [bind(qkv[row, source, j, i]) for j in range(2)]
+            first, second = normalized(loaded) if qk_norm else loaded
+            position = position_of()
+            slot = bind(T.floormod(position, PAGE_TOKENS))
+            cos, sin = (bind(rope[position, j, i]) for j in range(2))
+            rotated = [
+                bind(fma(first, cos, second * (sin * number(-1.0, "float32x4")))),
+                bind(fma(second, cos, first * sin)),
+            ]
+            with when(busy & (head < HQ)):
+                for j, vector in enumerate(rotated):
+                    store(qkv, vector, row, head, j, i)
+            if coded:
+                append_codes(rotated, position)
+                return
+            with when(busy & (head >= HQ) & (head < HQ + HK)):
+                append(0, head - HQ, rotated, position, PAGE_TOKENS, slot)
+            with when(busy & (head >= HQ + HK)):
+                append(1, head - (HQ + HK), loaded, position, 1, slot * D)
+
+        with when(row < step[ROWS]):
+            one_row()
+
+    flags = (*((f"norm{eps}",) if qk_norm else ()), *(("subgroups",) if subgroups else ()))
+    return gpu_kernel(
+        symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *flags),
+        arguments,
+        body,
+        threads=_THREADS,
+        grid=("n", -(-heads // side_by_side)),
+        bounds={"n": N},
+        subgroups=subgroups,
+    )

@@ -1,0 +1,1 @@
+"""Linears on GPUs."""

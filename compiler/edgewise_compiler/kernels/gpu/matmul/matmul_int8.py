@@ -1,0 +1,229 @@
+"""Linears of prefill in integers: 8-bit activations against 4- or 8-bit weights, packed by fours.
+
+The arithmetic of the CPU's ``w4a8`` and ``w8a8``: activations are rounded to int8 in groups of 32
+columns, a group's products are added up exactly in int32 (WGSL's `dot4I8Packed`, one instruction
+where the hardware has it), and groups are joined in order by one float32 fma each. Since a group is
+exact, neither tiles nor neighbours can change a bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from tvm.ir import Expr as TirExpr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.matmul.matmul import (
+    COLUMNS,
+    FEW_ROWS,
+    MANY_ROWS,
+    SIDE,
+    THREADS,
+    write_outputs,
+)
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.thread import (
+    Launch,
+    Thread,
+    barrier,
+    bind,
+    f32,
+    fma,
+    gpu_kernel,
+    i32,
+    keep,
+    lane,
+    local,
+    shared,
+    store,
+    u32,
+    wgsl,
+    when,
+)
+from edgewise_runtime.format.abi import GROUP, ROWS
+
+QUANTIZE_THREADS = 64
+WORDS = GROUP // 4  # words of four int8 in a group
+STRIDE = WORDS + 1  # rows of a tile lie apart by an odd number: banks do not collide
+LARGEST = 127
+
+
+@cache
+def gpu_quantize(N: int, K: int) -> Launch:
+    """Rounds activations to int8 in groups of 32, for the step[0] live rows.
+
+    Arguments: x float32 [N, K], xq uint32 [N, K/4] (byte b of a word is column 4i+b), xs float32
+    [N, K/32], step. A group's scale is its largest magnitude over 127; a thread takes a group.
+    """
+    groups = K // GROUP
+    arguments = (
+        Arg("x", "float32x4", (N, K // 4)),
+        Arg("xq", "uint32", (N, K // 4)),
+        Arg("xs", "float32", (N, groups)),
+        STEP,
+    )
+
+    def body(thread: Thread, x: Buffer, xq: Buffer, xs: Buffer, step: Buffer) -> None:
+        g = bind(thread.x * QUANTIZE_THREADS + thread.t)
+        row = thread.y
+        with when(T.And(g < groups, row < T.min(step[ROWS], N))):
+            vectors = [bind(x[row, g * VECTORS + i]) for i in range(VECTORS)]
+            largest: TirExpr = f32(0.0)
+            for vector in vectors:
+                for c in range(4):
+                    largest = T.max(largest, wgsl("float32", "abs", lane(vector, c)))
+                largest = bind(largest)
+            inverse = bind(T.Select(largest > f32(0.0), f32(LARGEST) / largest, f32(0.0)))
+            for i, vector in enumerate(vectors):
+                word: TirExpr = u32(0)
+                for c in range(4):
+                    rounded = i32(wgsl("float32", "round", lane(vector, c) * inverse))
+                    byte = keep(u32(rounded) & u32(255))
+                    word = word | (byte << u32(8 * c))
+                store(xq, word, row, g * WORDS + i)
+            store(xs, largest * f32(1 / LARGEST), row, g)
+
+    return gpu_kernel(
+        f"quantize_{N}x{K}",
+        arguments,
+        body,
+        threads=QUANTIZE_THREADS,
+        grid=(-(-groups // QUANTIZE_THREADS), "n"),
+        bounds={"n": N},
+    )
+
+
+@cache
+def gpu_matmul_int8(
+    N: int,
+    NP: int,
+    K: int,
+    scheme: str,
+    *,
+    few: bool,
+    epilogue: str = "store",
+    bias: bool = False,
+    out_width: int,
+    first: int = 0,
+) -> Launch:
+    """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the step[0] live rows i.
+
+    Arguments: xq uint32 [N, K/4] and xs float32 [N, K/32] of `gpu_quantize`, weight and scale of
+    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, out_width], step. It needs
+    the WGSL language feature ``packed_4x8_integer_dot_product``.
+
+    Args:
+        few, epilogue, bias, out_width, first: as for `gpu_matmul`.
+    """
+    weights = GpuWeights(scheme, NP, K)
+    rows = FEW_ROWS if few else MANY_ROWS
+    arguments = (
+        Arg("xq", "uint32", (N, K // 4)),
+        Arg("xs", "float32", (N, K // GROUP)),
+        *weights.octet_arguments(),
+        *((Arg("bias", "float32", (NP,)),) if bias else ()),
+        Arg("out", "float32", (N, out_width)),
+        STEP,
+    )
+
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        live = bind(T.min(named["step"][0], N))
+        with when(thread.y * rows < live):
+            _Kernel(thread, named, weights, rows, live).run(epilogue, first, bias)
+
+    name = f"matmul_int8_{scheme}_{epilogue}_{N}_{NP}x{K}_t{rows}_o{out_width}_{first}"
+    return gpu_kernel(
+        name + ("_b" if bias else ""),
+        arguments,
+        body,
+        threads=THREADS,
+        grid=(-(-NP // COLUMNS), ("ceildiv", "n", rows)),
+        bounds={"n": N},
+    )
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The parts of one kernel's body."""
+
+    thread: Thread
+    named: dict[str, Buffer]
+    weights: GpuWeights
+    rows: int
+    live: TirExpr
+
+    def run(self, epilogue: str, first: int, bias: bool) -> None:
+        thread = self.thread
+        rows, columns = self.rows // SIDE, COLUMNS // SIDE
+        xs, ws = shared((self.rows * STRIDE,), "uint32"), shared((COLUMNS * STRIDE,), "uint32")
+        x_scales, w_scales = shared((self.rows,)), shared((COLUMNS,))
+        sums, dot = local((rows * columns,)), local((rows * columns,), "int32")
+        for i in range(rows * columns):
+            store(sums, 0.0, i)
+        across, down = bind(thread.t % SIDE), bind(thread.t // SIDE)
+        with T.serial(0, self.weights.groups) as g:
+            self._load_x(xs, x_scales, g)
+            self._load_weights(ws, w_scales, g)
+            barrier()
+            for i in range(rows * columns):
+                store(dot, 0, i)
+            with T.serial(0, WORDS) as v:
+                xv = [bind(xs[(down + SIDE * i) * STRIDE + v]) for i in range(rows)]
+                wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
+                for i in range(rows):
+                    for j in range(columns):
+                        product = wgsl("int32", "dot4I8Packed", xv[i], wv[j])
+                        store(dot, dot[i * columns + j] + product, i * columns + j)
+            for i in range(rows):
+                for j in range(columns):
+                    at = i * columns + j
+                    scale = x_scales[down + SIDE * i] * w_scales[across + SIDE * j]
+                    store(sums, fma(f32(dot[at]), scale, sums[at]), at)
+            barrier()
+        for i in range(rows):
+            row = bind(thread.y * self.rows + down + SIDE * i)
+            with when(row < self.live):
+
+                def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
+                    return bind(sums[at + j] + self.named["bias"][column]) if bias else sums[at + j]
+
+                height = self.weights.rows
+                write_outputs(thread, self.named["out"], height, value, row, epilogue, first)
+
+    def _load_x(self, xs: Buffer, x_scales: Buffer, g: TirExpr) -> None:
+        t, last = self.thread.t, self.live - 1
+        for start in range(0, self.rows * WORDS, THREADS):
+            index = bind(t + start)
+            row, v = bind(index // WORDS), bind(index % WORDS)
+            source = bind(T.min(self.thread.y * self.rows + row, last))
+            with when(index < self.rows * WORDS):
+                store(xs, self.named["xq"][source, g * WORDS + v], row * STRIDE + v)
+        with when(t < self.rows):
+            source = bind(T.min(self.thread.y * self.rows + t, last))
+            store(x_scales, self.named["xs"][source, g], t)
+
+    def _load_weights(self, ws: Buffer, w_scales: Buffer, g: TirExpr) -> None:
+        """Each thread unpacks 8 columns of one matrix row to two words of int8."""
+        weights, octets = self.weights, GROUP // 8
+        row, part = bind(self.thread.t // octets), bind(self.thread.t % octets)
+        source = bind(T.min(self.thread.x * COLUMNS + row, weights.rows - 1))
+        loaded = bind(self.named["weight"][source, g * octets + part])
+        if weights.scheme == "q8":
+            # What is stored is the integer plus 128: turning the top bit makes it signed.
+            words = [bind(lane(loaded, i) ^ u32(0x80808080)) for i in range(2)]
+        else:
+            halves = [loaded & u32(0x0F0F0F0F), (loaded >> u32(4)) & u32(0x0F0F0F0F)]
+            # Minus 7 in every byte at once: the top bits keep borrows from crossing over.
+            words = [
+                bind(((half | u32(0x80808080)) - u32(0x07070707)) ^ u32(0x80808080))
+                for half in halves
+            ]
+        for i, word in enumerate(words):
+            store(ws, word, row * STRIDE + part * 2 + i)
+        with when(part == 0):
+            packed = [self.named["weight"], self.named["scale"]]
+            store(w_scales, weights.scale(packed, source, g), row)

@@ -1,0 +1,185 @@
+"""Linears in which no thread waits for another: every output is summed by one thread, in order.
+
+Software adapters and some mobile GPUs pay more for a barrier than for the work it divides. Here a
+thread unpacks a group of 32 columns of a few matrix rows and multiplies it with one row of x or
+with several. An output is one chain of additions over the groups in order, and each group one over
+its columns, whatever rows stand beside it: decode and prefill give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tvm.ir import Expr as TirExpr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.thread import (
+    Launch,
+    Thread,
+    bind,
+    fma,
+    gpu_kernel,
+    lane,
+    local,
+    silu,
+    store,
+    when,
+)
+
+THREADS = 32
+COLUMNS = 4  # matrix rows a thread computes: they share its loads of x
+MANY_ROWS = 4  # rows of x a thread multiplies them with, which share what was unpacked
+PANEL = 16  # gate and up rows alternate by so many
+OCTETS = VECTORS // 2  # of 8 columns, in a group
+
+
+@cache
+def gpu_serial(
+    x_rows: int,
+    NP: int,
+    K: int,
+    scheme: str,
+    *,
+    single: bool,
+    bound: int,
+    epilogue: str = "store",
+    bias: bool = False,
+    rows: int = 0,
+    out_width: int,
+    first: int = 0,
+) -> Launch:
+    """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
+
+    Arguments: x float32 [x_rows, K], weight, scale of an integer scheme, bias float32 [NP] with
+    ``bias``, out float32 [bound or more, out_width], step.
+
+    Args:
+        single: for steps of one row; otherwise a thread takes four. The bits are the same.
+        bound: the most live rows.
+        rows: which element of step counts the live rows.
+        epilogue, bias, out_width, first: as for `gpu_matvec`.
+    """
+    weights = GpuWeights(scheme, NP, K)
+    batch = 1 if single else MANY_ROWS
+    arguments = (
+        Arg("x", "float32x4", (x_rows, K // 4)),
+        *weights.arguments(),
+        *((Arg("bias", "float32", (NP,)),) if bias else ()),
+        Arg("out", "float32", (max(bound, x_rows) if rows == 0 else bound, out_width)),
+        STEP,
+    )
+
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        live = bind(T.min(named["step"][rows], bound))
+        place = bind(thread.x * THREADS + thread.t)
+        with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
+            _Kernel(thread, named, weights, batch, live, place).run(epilogue, first, bias)
+
+    name = (
+        f"serial_{scheme}_{epilogue}_{NP}x{K}_x{x_rows}_m{batch}_r{rows}_{bound}"
+        f"_o{out_width}_{first}{'_b' if bias else ''}"
+    )
+    symbol = {0: "n", 2: "r"}[rows]
+    return gpu_kernel(
+        name,
+        arguments,
+        body,
+        threads=THREADS,
+        grid=(-(-NP // (THREADS * COLUMNS)), ("ceildiv", symbol, batch)),
+        bounds={symbol: bound},
+    )
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The parts of one kernel's body."""
+
+    thread: Thread
+    named: dict[str, Buffer]
+    weights: GpuWeights
+    batch: int
+    live: TirExpr
+    place: TirExpr
+
+    def run(self, epilogue: str, first: int, bias: bool) -> None:
+        columns = self._columns(epilogue)
+        sources = [
+            bind(T.min(self.thread.y * self.batch + m, self.live - 1)) for m in range(self.batch)
+        ]
+        sums = local((COLUMNS * self.batch,))
+        for i in range(COLUMNS * self.batch):
+            store(sums, 0.0, i)
+        inner = local((COLUMNS * self.batch,)) if self.weights.scaled else sums
+        with T.serial(0, self.weights.groups) as group:
+            self._group(columns, sources, group, inner, sums)
+        for m in range(self.batch):
+            row = bind(self.thread.y * self.batch + m)
+            with when(row < self.live):
+                values = [
+                    bind(sums[c * self.batch + m] + self.named["bias"][column])
+                    if bias
+                    else sums[c * self.batch + m]
+                    for c, column in enumerate(columns)
+                ]
+                self._write(values, row, epilogue, first)
+
+    def _columns(self, epilogue: str) -> list[TirExpr]:
+        """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
+        if epilogue == "swiglu":
+            half = COLUMNS // 2
+            gate = bind(self.place * half)
+            packed = bind(gate // PANEL * (2 * PANEL) + gate % PANEL)
+            gates = [bind(packed + i) for i in range(half)]
+            return [*gates, *(bind(row + PANEL) for row in gates)]
+        return [bind(self.place * COLUMNS + c) for c in range(COLUMNS)]
+
+    def _group(
+        self,
+        columns: Sequence[TirExpr],
+        sources: Sequence[TirExpr],
+        group: TirExpr,
+        inner: Buffer,
+        sums: Buffer,
+    ) -> None:
+        """Adds 32 columns to every sum; products of integers by themselves first, unscaled."""
+        weights = self.weights
+        packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
+        words = [weights.group_words(packed[0], column, group) for column in columns]
+        if weights.scaled:
+            for at in range(COLUMNS * self.batch):
+                store(inner, 0.0, at)
+        for octet in range(OCTETS):
+            xs = [
+                [bind(self.named["x"][row, group * VECTORS + octet * 2 + j]) for j in range(2)]
+                for row in sources
+            ]
+            for c, loaded in enumerate(words):
+                for j, column in enumerate(weights.unpack_octet(loaded, octet)):
+                    for m, vectors in enumerate(xs):
+                        at = c * self.batch + m
+                        for i in range(4):
+                            product = lane(column, i), lane(vectors[j], i)
+                            store(inner, fma(*product, inner[at]), at)
+        if weights.scaled:
+            for c, column in enumerate(columns):
+                scale = weights.scale(packed, column, group)
+                for m in range(self.batch):
+                    at = c * self.batch + m
+                    store(sums, fma(inner[at], scale, sums[at]), at)
+
+    def _write(self, values: list[TirExpr], row: TirExpr, epilogue: str, first: int) -> None:
+        out = self.named["out"]
+        outputs, start = COLUMNS, first
+        if epilogue == "swiglu":
+            outputs, start = COLUMNS // 2, first // 2
+            gates, ups = values[:outputs], values[outputs:]
+            values = [bind(silu(gate) * up) for gate, up in zip(gates, ups, strict=True)]
+        for c, value in enumerate(values):
+            at = bind(self.place * outputs + (start + c))
+            store(out, out[row, at] + value if epilogue == "add" else value, row, at)

@@ -1,0 +1,159 @@
+"""Reading packed weights on the GPU: 32 columns of a row at a time, whatever the scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.gpu.thread import (
+    bind,
+    bits,
+    half2,
+    lane,
+    lanes_of,
+    number,
+    u32,
+    vec4,
+    wgsl,
+)
+from edgewise_runtime.format.abi import GROUP
+
+VECTORS = GROUP // 4
+
+_COLUMNS = {"f32": 1, "f16": 2, "q8": 4, "q4": 8}  # columns in a word of 32 bits
+# How 8 columns of a row are loaded: as what, and how many of it.
+_OCTETS = {
+    "f32": ("float32x4", 2),
+    "f16": ("uint32x4", 1),
+    "q8": ("uint32x2", 1),
+    "q4": ("uint32", 1),
+}
+_OFFSET = {"q8": 128, "q4": 7}
+_TWO_TO_23 = 0x4B000000  # the bits of that float32
+
+
+@dataclass(frozen=True)
+class GpuWeights:
+    """A packed linear in the ``gpu`` layout, or a part of one: ``rows`` by ``k``, whole groups.
+
+    Attributes:
+        scheme: ``f32``, ``f16``, ``q8`` or ``q4``.
+    """
+
+    scheme: str
+    rows: int
+    k: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of 32 columns in a row."""
+        return self.k // GROUP
+
+    @property
+    def scaled(self) -> bool:
+        """Whether groups have scales, which come as a second buffer."""
+        return self.scheme in _OFFSET
+
+    def arguments(self) -> tuple[Arg, ...]:
+        """The weight buffer as kernels see it, and the scales of an integer scheme."""
+        dtype = "float32x4" if self.scheme == "f32" else "uint32x4"
+        vectors = self.k // _COLUMNS[self.scheme] // 4
+        weight = Arg("weight", dtype, (self.rows, vectors))
+        if not self.scaled:
+            return (weight,)
+        return weight, Arg("scale", "uint32", (self.rows * self.groups // 2,))
+
+    def octet_arguments(self) -> tuple[Arg, ...]:
+        """The same buffers for kernels that read 8 columns at a time (`octet`)."""
+        dtype, vectors = _OCTETS[self.scheme]
+        weight = Arg("weight", dtype, (self.rows, self.k // 8 * vectors))
+        return weight, *self.arguments()[1:]
+
+    def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
+        """Columns 8c to 8c+7 of a row as two float32x4, multiplied with their scale."""
+        vectors = self.unpack(self.load(buffers, row, c))
+        if not self.scaled:
+            return vectors
+        scale = self.scale(buffers, row, T.floordiv(c, VECTORS // 2))
+        return [bind(vector * scale) for vector in vectors]
+
+    def load(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
+        """What is stored of columns 8c to 8c+7 of a row, for `unpack`.
+
+        Args:
+            buffers: those of `octet_arguments`.
+        """
+        weight = buffers[0]
+        if self.scheme == "f32":
+            return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
+        loaded = bind(weight[row, c])
+        lanes = lanes_of(loaded)
+        return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
+
+    def group(
+        self, buffers: Sequence[Buffer], row: Expr, g: Expr
+    ) -> tuple[list[Expr], Expr | None]:
+        """Columns 32g to 32g+31 of a row as eight float32x4, unscaled, and their scale if any.
+
+        Loads, conversions and the scale are bound where this is called.
+        """
+        words = self.group_words(buffers[0], row, g)
+        vectors = [v for octet in range(GROUP // 8) for v in self.unpack_octet(words, octet)]
+        return vectors, self.scale(buffers, row, g) if self.scaled else None
+
+    def group_words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
+        """What is stored of columns 32g to 32g+31 of a row, for `unpack_octet`.
+
+        Args:
+            weight: the first of `arguments`.
+        """
+        count = GROUP // _COLUMNS[self.scheme] // 4
+        loaded = [bind(weight[row, g * count + i]) for i in range(count)]
+        if self.scheme == "f32":
+            return loaded
+        return [bind(lane(vector, i)) for vector in loaded for i in range(4)]
+
+    def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
+        """Columns 8·octet to 8·octet+7 of a group as two float32x4, unscaled."""
+        each = len(words) * 8 // GROUP
+        return self.unpack(list(words[octet * each : (octet + 1) * each]))
+
+    def unpack(self, words: list[Expr]) -> list[Expr]:
+        """Words of 32 bits as float32x4, unscaled, in the order of the columns."""
+        if self.scheme == "f32":
+            return words
+        if self.scheme == "f16":
+            pairs = [bind(half2(word)) for word in words]
+            return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
+        if self.scheme == "q8":
+            return [self._whole(word, 0, 0xFF) for word in words]
+        return [self._whole(word, start, 0xF) for word in words for start in (0, 4)]
+
+    def _whole(self, word: Expr, start: int, mask: int) -> Expr:
+        """The integers that begin ``start`` bits into each byte of a word.
+
+        Put into the low bits of the float 2**23 they are that float plus the integer; the
+        difference is exact. Converting integers is several times slower on many GPUs.
+        """
+        numbers = [
+            ((word >> u32(8 * i + start) if i + start else word) & u32(mask)) | u32(_TWO_TO_23)
+            for i in range(4)
+        ]
+        biased = bits(bind(vec4(*numbers)), "float32")
+        return bind(biased - number(2.0**23 + _OFFSET[self.scheme], "float32x4"))
+
+    def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
+        """The scale of a row's group g, float32."""
+        index = bind(row * self.groups + g)
+        pair = bind(half2(buffers[1][index >> 1]))
+        return bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))
+
+
+def _four(low: Expr, high: Expr) -> Expr:
+    """Two float32x2 as one float32x4."""
+    return bind(wgsl("float32x4", "vec4<f32>", low, high))

@@ -1,0 +1,92 @@
+"""One token for every sequence of a batch from its logits, on the GPU: the launches in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.gpu.sampling.draw import gpu_draw
+from edgewise_compiler.kernels.gpu.sampling.record import gpu_count, gpu_record
+from edgewise_compiler.kernels.gpu.sampling.scores import blocks_of, gpu_best, gpu_scores
+from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.plan.calls import Access
+
+
+@dataclass(frozen=True)
+class SamplingLaunch:
+    """A launch, and which buffers it gets: step buffers or scratch, by name."""
+
+    label: str
+    launch: Launch
+    arguments: tuple[tuple[str, Access], ...]
+
+
+def gpu_sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+    """Scratch of the sampler: a key for every score, and the best key of each block."""
+    return (
+        Arg("keys", "int32", (B, VP)),
+        Arg("best", "int32", (B, blocks_of(VP))),
+    )
+
+
+def gpu_sampling(
+    N: int, B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
+) -> tuple[SamplingLaunch, ...]:
+    """Sample and record: rules as for `sample` and `record` of the CPU.
+
+    Args:
+        N, B, V, VP, MP: the most rows, sequences, tokens, columns of the logits, pages.
+        advance: whether the step's own token went into the pages just now (decode).
+    """
+
+    def reads(*names: str) -> tuple[tuple[str, Access], ...]:
+        return tuple((name, "read") for name in names)
+
+    return (
+        SamplingLaunch(
+            "scores",
+            gpu_scores(B, V, VP, MP),
+            (
+                *reads("logits", "table", "sampling_f", "counts"),
+                ("keys", "write"),
+                ("step", "read"),
+            ),
+        ),
+        SamplingLaunch(
+            "best",
+            gpu_best(B, VP, MP, subgroups=subgroups),
+            (
+                ("keys", "readwrite"),
+                *reads("table", "sampling_i", "bias_ids", "bias_values"),
+                ("best", "write"),
+                ("step", "read"),
+            ),
+        ),
+        SamplingLaunch(
+            "sample",
+            gpu_draw(B, V, VP, MP, advance=advance, subgroups=subgroups),
+            (
+                *reads("keys", "best", "table", "sampling_f", "sampling_i"),
+                ("sampled", "write"),
+                ("step", "read"),
+            ),
+        ),
+        SamplingLaunch(
+            "count",
+            gpu_count(B, V, MP),
+            (*reads("sampled", "table", "sampling_f"), ("counts", "readwrite"), ("step", "read")),
+        ),
+        SamplingLaunch(
+            "record",
+            gpu_record(N, B, MP, advance=advance),
+            (
+                ("sampled", "read"),
+                ("table", "readwrite"),
+                ("tokens", "write"),
+                ("positions", "write"),
+                ("ring", "readwrite"),
+                *reads("eos", "sampling_i"),
+                ("step", "readwrite" if advance else "read"),
+            ),
+        ),
+    )

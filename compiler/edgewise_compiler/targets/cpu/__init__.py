@@ -1,0 +1,1 @@
+"""Programs for CPUs: lowering, code, library."""

@@ -1,0 +1,130 @@
+"""PrimFuncs to a shared library for one instruction set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+import tvm
+from tvm.tirx import PrimFunc
+
+from edgewise_compiler.kernels.cpu.isa import Isa
+from edgewise_compiler.plan.host import relay_function
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.files import storage_errors
+
+COMPILERS = ("cc", "gcc", "clang")
+
+
+def find_linker() -> str:
+    """The C compiler that links libraries.
+
+    Raises:
+        CompileError: none is on the PATH.
+    """
+    for name in COMPILERS:
+        if path := shutil.which(name):
+            return path
+    raise CompileError(
+        f"No C compiler found to link kernels (looked for {', '.join(COMPILERS)}).",
+        remedy="Install one, for example: apt install gcc.",
+        code="compile.linker",
+    )
+
+
+def build_library(
+    kernels: Mapping[str, PrimFunc],
+    hosts: Sequence[PrimFunc],
+    isa: Isa,
+    path: Path,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Compile kernels and host functions into the shared library ``path``.
+
+    Each kernel is an object file of its own, so they compile side by side; host functions only hand
+    arguments on and are not worth optimizing. Calls bind inside the library, so two loaded programs
+    never mix.
+
+    Args:
+        progress: told how many kernels of how many are compiled.
+
+    Raises:
+        CompileError: no linker, or LLVM or the linker refused the code.
+    """
+    linker = find_linker()
+    relays = [relay_function(symbol, len(f.params)) for symbol, f in kernels.items()]
+    with (
+        _interrupts_kept(),
+        storage_errors("compile in", path.parent),
+        tempfile.TemporaryDirectory(prefix="edgewise-") as temporary,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        host = pool.submit(_compile, [*hosts, *relays], isa, optimize=False)
+        pending = [pool.submit(_kernel_object, kernel, isa) for kernel in kernels.values()]
+        objects = []
+        for index, future in enumerate([*pending, host]):
+            progress(index, len(pending) + 1)
+            objects.append(Path(temporary) / f"{index}.o")
+            objects[-1].write_bytes(future.result())
+        _link(linker, objects, path)
+    progress(1, 1)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Puts Python's handler of Ctrl-C back as it was.
+
+    The solver inside TVM takes SIGINT while it works and gives it back in a way that lets system
+    calls restart, so that nothing waiting notices; two solvers may even give it back to each other.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@lru_cache(maxsize=512)
+def _kernel_object(kernel: PrimFunc, isa: Isa) -> bytes:
+    """One kernel's object file; programs of one process that share a kernel compile it once."""
+    return _compile([kernel], isa, optimize=True)
+
+
+def _compile(functions: Sequence[PrimFunc], isa: Isa, *, optimize: bool) -> bytes:
+    module = tvm.IRModule({str(f.attrs["global_symbol"]): f for f in functions})
+    target = isa.target()
+    if not optimize:
+        target = tvm.target.Target({**target.export(), "opt-level": 0})
+    try:
+        built = tvm.compile(module, target=target).mod
+        with tempfile.NamedTemporaryFile(suffix=".o") as file:
+            built.write_to_file(file.name, "o")
+            return Path(file.name).read_bytes()
+    except Exception as error:
+        names = ", ".join(str(f.attrs["global_symbol"]) for f in functions[:3])
+        raise CompileError(
+            f"Code generation for {isa.name!r} failed at {names}: {str(error).strip()[-2000:]}",
+            remedy="Run with --debug-dump DIR and report the kernel it writes.",
+            code="compile.codegen",
+        ) from error
+
+
+def _link(linker: str, objects: Sequence[Path], path: Path) -> None:
+    command = [linker, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(path), *map(str, objects)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise CompileError(
+            f"{linker} could not link {path.name}: {finished.stderr.strip()[-2000:]}",
+            remedy="Check the C compiler, for example by compiling a small program.",
+            code="compile.linker",
+        )

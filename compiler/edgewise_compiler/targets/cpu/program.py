@@ -1,0 +1,118 @@
+"""The CPU's part of a bundle: its weight layout, and a library with plans for each ISA path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from tvm.tirx import PrimFunc
+
+from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs
+from edgewise_compiler.graph.nodes import Graph
+from edgewise_compiler.job import Job, Made, write_dump
+from edgewise_compiler.kernels.cpu.isa import Isa
+from edgewise_compiler.layouts.panels import layout_specs, linear_widths, pack_layout, param_tensors
+from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
+from edgewise_compiler.targets.cpu.codegen import build_library
+from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
+from edgewise_compiler.targets.lowering import KV8_SUFFIX
+from edgewise_runtime import trust
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.files import sha256_file, write_json
+from edgewise_runtime.format.bundle import Entry, Needs, Program
+
+LAYOUT = "cpu"
+
+
+def make_cpu(job: Job) -> Made:
+    """Pack the weights and compile one program for each ISA path asked for."""
+    cfg, options = job.cfg, job.options
+    specs = layout_specs(options.scheme, cfg, job.params, options.bounds.context)
+    tensors = pack_layout(
+        job.folder / "params" / LAYOUT,
+        f"params/{LAYOUT}",
+        options.scheme,
+        cfg,
+        job.params,
+        specs,
+        job.checkpoint.weights,
+        lambda done, total: job.tell("Packing weights", done, total),
+    )
+    arithmetic = ARITHMETICS[options.scheme.arithmetic]
+    passes = CPU_FLOAT if arithmetic.weight_bits is None else CPU_INTEGER
+    graphs = build_graphs(job.checkpoint.family, cfg, linear_widths(specs), passes)
+    programs = []
+    for isa in options.isas:
+        phase = f"Compiling for {isa.name}"
+        job.tell(phase, 0, 1)
+        kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
+        low = CpuLowering(cfg, options.bounds, param_tensors(specs), kv_dtype, arithmetic, isa.name)
+        built = build_program(low, graphs)
+        write_dump(job, _program_id(low), _texts(graphs, built))
+        programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))
+    return Made(LAYOUT, tensors, tuple(programs))
+
+
+def _program_id(low: CpuLowering) -> str:
+    suffix = KV8_SUFFIX if low.kv_dtype == "int8" else ""
+    return f"cpu-{low.arithmetic.name}-{low.isa}{suffix}"
+
+
+def build_program(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:
+    """All plans of one program, checked against each other."""
+    symbols = plan_symbols(low.bounds.rows, low.bounds.batch)
+    built = tuple(build_plan(calls, symbols) for calls in plans(low, graphs))
+    check_program(item.plan for item in built)
+    return built
+
+
+def _write_program(
+    folder: Path,
+    low: CpuLowering,
+    built: Sequence[BuiltPlan],
+    isa: Isa,
+    progress: Callable[[int, int], None],
+) -> Program:
+    program_id = _program_id(low)
+    home = f"programs/{program_id}"
+    library = f"{home}/kernels.so"
+    (folder / home / "plans").mkdir(parents=True)
+    functions: dict[str, PrimFunc] = {}
+    for item in built:
+        for symbol, function in item.kernels.items():
+            if functions.setdefault(symbol, function) is not function:
+                raise CompileError(f"Two plans mean different kernels by {symbol!r}.")
+    hosts = [item.host for item in built if item.host is not None]
+    build_library(functions, hosts, isa, folder / library, progress)
+    files = {}
+    for item in built:
+        files[item.plan.name] = f"{home}/plans/{item.plan.name}.json"
+        write_json(folder / files[item.plan.name], item.plan.to_json())
+    rows, batch = (1, low.bounds.rows), (1, low.bounds.batch)
+    when = {"embed": ("n", rows), "prefill": ("n", rows), "logits": ("r", batch)}
+    return Program(
+        id=program_id,
+        target="cpu",
+        arithmetic=low.arithmetic.name,
+        layout=LAYOUT,
+        needs=Needs(isa.arch, isa.features),
+        library=library,
+        plans=files,
+        entries={name: (Entry(dict([when.get(name, ("b", batch))]), name),) for name in files},
+        state_dtype=low.kv_dtype,
+        signature=trust.sign(sha256_file(folder / library)),
+    )
+
+
+def _texts(graphs: Mapping[str, Graph], built: Sequence[BuiltPlan]) -> Iterator[tuple[str, str]]:
+    """Graphs, kernels, plans and host functions, for whoever debugs the compiler."""
+    for graph in graphs.values():
+        yield f"graph.{graph.name}.txt", graph.text()
+    for item in built:
+        yield f"plan.{item.plan.name}.json", json.dumps(item.plan.to_json(), indent=1)
+        if item.host is not None:
+            yield f"host.{item.plan.name}.py", item.host.script()
+        for symbol, function in item.kernels.items():
+            yield f"kernel.{symbol}.py", function.script()

@@ -1,0 +1,71 @@
+"""The CPU's kernels after the logits: sampling, recording, log-probabilities."""
+
+from __future__ import annotations
+
+from edgewise_compiler.kernels.cpu.sampling.logprobs import logprobs, logprobs_scratch
+from edgewise_compiler.kernels.cpu.sampling.record import record
+from edgewise_compiler.kernels.cpu.sampling.sample import sample
+from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
+from edgewise_compiler.plan.calls import Call, Tensor
+from edgewise_compiler.targets.lowering import Lowering, mul, read, to
+
+
+def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...]:
+    """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
+    cfg, bounds = low.config, low.bounds
+    t = low.step_tensor
+    sample_kernel = sample(
+        bounds.batch, cfg.vocab, low.vocab_padded, isa, MP=bounds.pages, advance=advance
+    )
+    work = (
+        Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
+        for arg in sample_scratch(bounds.batch, low.vocab_padded)
+    )
+    names = ("logits", "table", "sampling_f", "sampling_i", "bias_ids", "bias_values", "counts")
+    record_kernel = record(
+        bounds.rows, bounds.batch, bounds.pages, cfg.vocab, advance=advance, isa=isa
+    )
+    changed = ("table", "tokens", "positions", "ring")
+    return (
+        Call(
+            sample_kernel,
+            (
+                *read(*(t(name) for name in names)),
+                *to("write", t("sampled"), *work),
+                *read(t("step")),
+            ),
+            "sample",
+            mul("b", cfg.vocab * 4),
+            mul("b", cfg.vocab),
+        ),
+        Call(
+            record_kernel,
+            (
+                *read(t("sampled")),
+                *to("readwrite", *(t(name) for name in changed)),
+                *read(t("eos")),
+                *to("readwrite", t("counts")),
+                *read(t("sampling_f"), t("sampling_i"), t("step")),
+            ),
+            "record",
+            mul("b", 64),
+            0,
+        ),
+    )
+
+
+def logprobs_calls(low: Lowering, isa: str) -> tuple[Call, ...]:
+    """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
+    vocab, batch = low.config.vocab, low.bounds.batch
+    t = low.step_tensor
+    work = (
+        Tensor(f"logprobs.{arg.name}", "scratch", arg.dtype, arg.shape)
+        for arg in logprobs_scratch(batch, low.vocab_padded)
+    )
+    arguments = (
+        *read(t("logits"), t("sampled")),
+        *to("write", t("logprobs"), t("logprob_ids"), *work),
+        *read(t("step")),
+    )
+    kernel = logprobs(batch, vocab, low.vocab_padded, isa)
+    return (Call(kernel, arguments, "logprobs", mul("b", vocab * 4), mul("b", vocab * 20)),)

@@ -1,0 +1,1 @@
+"""What programs of every GPU language share: lowering."""

@@ -1,0 +1,432 @@
+"""Lowering for WebGPU: which shader implements each operation, with which tensors and grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from edgewise_compiler.graph.nodes import Graph, Node, Value
+from edgewise_compiler.kernels.gpu.attention.decode import (
+    gpu_attention_decode,
+    gpu_attention_merge,
+    part_elements,
+)
+from edgewise_compiler.kernels.gpu.attention.prefill import gpu_attention_prefill
+from edgewise_compiler.kernels.gpu.attention.serial import gpu_attention_serial
+from edgewise_compiler.kernels.gpu.elementwise.embed import gpu_embed
+from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.rope import gpu_rope_append
+from edgewise_compiler.kernels.gpu.matmul.matmul import gpu_matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import gpu_matmul_int8, gpu_quantize
+from edgewise_compiler.kernels.gpu.matmul.matvec import gpu_matvec
+from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.layouts.rows import Part
+from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
+from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
+from edgewise_compiler.targets.lowering import (
+    KV8_SUFFIX,
+    Lowering,
+    add,
+    attention_cost,
+    mul,
+    param_bytes,
+    read,
+    to,
+)
+from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.expr import Expr
+
+FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
+MAX_BATCH_ROWS = 8  # rows one workgroup of a matvec handles at most
+SHORT_TILE = "_few"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One WebGPU program: what it computes in, and which features it needs.
+
+    ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
+    that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
+    linear or of attention waits for another, for adapters to which barriers are dear; ``codes``
+    that pages hold int8 codes instead.
+    """
+
+    name: str
+    half: bool
+    subgroups: bool
+    int8: bool = False
+    serial: bool = False
+    codes: bool = False
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The WebGPU features it needs, by their names in bundles."""
+        wanted = {
+            "shader-f16": self.half,
+            "subgroups": self.subgroups,
+            "packed_4x8_integer_dot_product": self.int8,
+        }
+        return tuple(feature for feature, needed in wanted.items() if needed)
+
+    def arithmetic(self, scheme: str) -> str:
+        """As the bundle names it."""
+        if self.int8:
+            return {"q4": "w4a8", "q8": "w8a8"}[scheme]
+        return "f16" if self.half else "f32"
+
+    @property
+    def kv_dtype(self) -> str:
+        """What pages hold."""
+        if self.codes:
+            return "int8"
+        return "float16" if self.half else "float32"
+
+
+VARIANTS = (
+    Variant("webgpu-f16-subgroups", half=True, subgroups=True),
+    Variant("webgpu-f16", half=True, subgroups=False),
+    Variant("webgpu-f32-subgroups", half=False, subgroups=True),
+    Variant("webgpu-f32", half=False, subgroups=False),
+    Variant("webgpu-f32-serial", half=False, subgroups=False, serial=True),
+)
+"""Every program of float arithmetic, in order of preference."""
+
+INT8_VARIANTS = (
+    Variant("webgpu-a8-subgroups", half=True, subgroups=True, int8=True),
+    Variant("webgpu-a8", half=True, subgroups=False, int8=True),
+)
+"""Programs for integer weights that round a prompt's activations to int8; only on request."""
+
+
+def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
+    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
+    variants = VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
+    if kv == "auto":
+        return variants
+    return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
+
+
+@dataclass(frozen=True)
+class GpuLowering(Lowering):
+    """A lowering that also knows its variant, the weight scheme and how linears are split.
+
+    Attributes:
+        parts: the parts of each packed linear by its name.
+        few: whether rows are few: decode with one sequence, prefill of a short chunk.
+        aliases: values that live in another value's tensor (queries in the projection's output).
+    """
+
+    variant: Variant
+    scheme: str
+    parts: Mapping[str, tuple[Part, ...]]
+    few: bool = False
+    aliases: Mapping[str, Value] = field(default_factory=dict)
+
+    def value(self, value: Value) -> Tensor:
+        """The tensor that holds a graph value."""
+        value = self.aliases.get(value.id, value)
+        if value.name is not None:
+            return self.step_tensor(value.name)
+        return Tensor(value.id, "scratch", "float32", (self.row_bound(value), value.width))
+
+    @property
+    def heads_shape(self) -> tuple[int, int, int, int, int, int]:
+        """Rows, sequences, pages, query heads, KV heads, head dim: what attention is made for."""
+        cfg, bounds = self.config, self.bounds
+        return bounds.rows, bounds.batch, bounds.pages, cfg.heads, cfg.kv_heads, cfg.head_dim
+
+
+def _call(
+    launch: Launch, arguments: tuple[Argument, ...], label: str, moved: Expr, flops: Expr
+) -> Call:
+    return Call(launch.function, arguments, label, moved, flops, launch.grid)
+
+
+def _embed(low: GpuLowering, node: Node) -> Iterator[Call]:
+    cfg = low.config
+    for part in low.parts[node.params[0]]:
+        launch = gpu_embed(low.scheme, low.bounds.rows, cfg.hidden, part.rows, part.first)
+        arguments = (
+            *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
+            *to("write", low.value(node.output)),
+            *read(low.step_tensor("step")),
+        )
+        yield _call(launch, arguments, part.name, mul("n", cfg.hidden * 8), 0)
+
+
+def _rms_norm(low: GpuLowering, node: Node) -> Iterator[Call]:
+    source, rows = node.inputs[0], node.output.rows
+    gather = bool(node.attrs.get("gather"))
+    launch = gpu_rms_norm(
+        low.row_bound(source),
+        source.width,
+        node.attrs["eps"],
+        subgroups=low.variant.subgroups,
+        gather=low.bounds.batch if gather else 0,
+    )
+    arguments = (
+        *read(low.value(source), low.params[f"{node.params[0]}.weight"]),
+        *(read(low.step_tensor("logit_rows")) if gather else ()),
+        *to("write", low.value(node.output)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(rows, source.width * 8), mul(rows, source.width * 4)
+    yield _call(launch, arguments, node.label, moved, flops)
+
+
+def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    epilogue = node.attrs.get("epilogue", "store")
+    norm = node.attrs.get("norm")
+    inputs: tuple[Tensor, ...] = (low.value(source),)
+    if many_rows and low.variant.int8:
+        inputs = _quantized(low, source)
+        arguments = (
+            *read(low.value(source)),
+            *to("write", *inputs),
+            *read(low.step_tensor("step")),
+        )
+        moved = mul("n", source.width * 5 + source.width // GROUP * 4)
+        launch = gpu_quantize(low.bounds.rows, source.width)
+        flops: Expr = mul("n", source.width * 3)
+        yield _call(launch, arguments, f"{node.label}.quantize", moved, flops)
+    for part in low.parts[node.params[0]]:
+        params = low.linear_params(part.name)
+        bias = params[-1].name.endswith(".bias")
+        weights = params[:-1] if bias else params
+        if many_rows and low.variant.int8:
+            launch = gpu_matmul_int8(
+                low.bounds.rows,
+                part.rows,
+                source.width,
+                low.scheme,
+                few=low.few,
+                epilogue=epilogue,
+                bias=bias,
+                out_width=out.width,
+                first=part.first,
+            )
+            extra: tuple[Tensor, ...] = ()
+        elif low.variant.serial:
+            launch = gpu_serial(
+                low.row_bound(source),
+                part.rows,
+                source.width,
+                low.scheme,
+                single=low.few and not many_rows,
+                bound=low.bounds.rows if out.rows == "n" else low.bounds.batch,
+                epilogue=epilogue,
+                bias=bias,
+                rows=0 if out.rows == "n" else 2,
+                out_width=out.width,
+                first=part.first,
+            )
+            extra = ()
+        elif many_rows:
+            launch = gpu_matmul(
+                low.bounds.rows,
+                part.rows,
+                source.width,
+                low.scheme,
+                few=low.few,
+                half=low.variant.half,
+                epilogue=epilogue,
+                bias=bias,
+                out_width=out.width,
+                first=part.first,
+            )
+            extra = ()
+        else:
+            gather = bool(node.attrs.get("gather"))
+            launch = gpu_matvec(
+                low.row_bound(source),
+                part.rows,
+                source.width,
+                low.scheme,
+                batch=1 if low.few else min(low.bounds.batch, MAX_BATCH_ROWS),
+                rows=0 if out.rows == "n" else 2,
+                bound=low.bounds.batch,
+                epilogue=epilogue,
+                bias=bias,
+                norm=norm,
+                gather=gather,
+                out_width=out.width,
+                first=part.first,
+                subgroups=low.variant.subgroups,
+            )
+            norms = (low.params[f"{node.params[1]}.weight"],) if norm is not None else ()
+            extra = (*norms, *((low.step_tensor("logit_rows"),) if gather else ()))
+        arguments = (
+            *read(*inputs, *weights, *extra, *params[len(weights) :]),
+            *to("readwrite" if epilogue == "add" else "write", low.value(out)),
+            *read(low.step_tensor("step")),
+        )
+        row_bytes = 4 * (source.width + (part.rows // 2 if epilogue == "swiglu" else part.rows))
+        moved = add(param_bytes(params), mul(out.rows, row_bytes))
+        flops = mul(out.rows, 2 * part.rows * source.width)
+        # A split linear keeps its own label on the part that completes it.
+        last = part.first + part.rows == sum(p.rows for p in low.parts[node.params[0]])
+        yield _call(launch, arguments, node.label if last else part.name, moved, flops)
+
+
+def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
+    """The tensors of a value's int8 codes, four a word, and their scales."""
+    rows, width = low.row_bound(value), value.width
+    return (
+        Tensor(f"{value.id}.q", "scratch", "uint32", (rows, width // 4)),
+        Tensor(f"{value.id}.s", "scratch", "float32", (rows, width // GROUP)),
+    )
+
+
+def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:
+    cfg, variant = low.config, low.variant
+    qkv = low.value(node.output)
+    launch = gpu_rope_append(
+        *low.heads_shape,
+        low.bounds.context,
+        low.kv_dtype,
+        cfg.rms_eps,
+        qk_norm=bool(node.params),
+        subgroups=variant.subgroups,
+    )
+    names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
+    norms = (low.params[f"layers.{node.attrs['layer']}.qk_norm.weight"],) if node.params else ()
+    arguments = (
+        *to("readwrite", qkv),
+        *read(low.params["rope"], *(low.step_tensor(name) for name in names), *norms),
+        # Written only, but for the launches of other rows it is state.
+        *to("readwrite", *low.kv_buffers(node.attrs["layer"])),
+        *read(low.step_tensor("step")),
+    )
+    width = node.inputs[0].width
+    yield _call(launch, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
+
+
+def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
+    cfg, bounds, variant = low.config, low.bounds, low.variant
+    shape = (*low.heads_shape, bounds.context, low.kv_dtype, cfg.sm_scale)
+    qkv, out = low.value(node.inputs[0]), low.value(node.output)
+    table, step = low.step_tensor("table"), low.step_tensor("step")
+    kv = low.kv_buffers(node.attrs["layer"])
+    moved, flops = attention_cost(low, decode=not many_rows)
+    if variant.serial:
+        launch = gpu_attention_serial(*shape)
+        arguments = (
+            *read(qkv, *kv, table, low.step_tensor("row_seq")),
+            *to("write", out),
+            *read(step),
+        )
+        yield _call(launch, arguments, node.label, moved, flops)
+        return
+    if many_rows:
+        launch = gpu_attention_prefill(*shape, subgroups=variant.subgroups)
+        arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
+        yield _call(launch, arguments, node.label, moved, flops)
+        return
+    elements = part_elements(bounds.batch, cfg.heads, bounds.context, cfg.head_dim)
+    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (elements,))
+    launch = gpu_attention_decode(*shape, subgroups=variant.subgroups)
+    arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
+    yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
+    launch = gpu_attention_merge(*shape, subgroups=variant.subgroups)
+    arguments = (*read(part, table), *to("write", out), *read(step))
+    yield _call(launch, arguments, node.label, mul("b", cfg.heads * cfg.head_dim * 8), 0)
+
+
+Lower = Callable[[GpuLowering, Node], Iterator[Call]]
+Make = Callable[[str, GpuLowering], PlanCalls]
+
+
+def _operations(many_rows: bool) -> Mapping[str, Lower]:
+    return {
+        "embed": _embed,
+        "rms_norm": _rms_norm,
+        "linear": lambda low, node: _linear(low, node, many_rows=many_rows),
+        "rope_append": _rope_append,
+        "attention": lambda low, node: _attention(low, node, many_rows=many_rows),
+    }
+
+
+def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Call, ...]:
+    """The launches of a graph, with kernels for a prefill's many rows or for one a sequence.
+
+    Raises:
+        CompileError: an operation has no kernel.
+    """
+    operations = _operations(many_rows)
+    aliases = {n.output.id: n.inputs[0] for n in graph.nodes if n.op == "rope_append"}
+    low = replace(low, aliases=aliases)
+    calls: list[Call] = []
+    for node in graph.nodes:
+        if node.op not in operations:
+            raise CompileError(
+                f"The webgpu target has no kernel for {node.op!r} ({node.label}).",
+                remedy=f"Operations it has: {', '.join(operations)}.",
+                code="compile.kernel",
+            )
+        calls += operations[node.op](low, node)
+    return tuple(calls)
+
+
+@dataclass(frozen=True)
+class PlanSet:
+    """The plans of a program, and which serves which range of which symbol for each operation."""
+
+    plans: tuple[PlanCalls, ...]
+    entries: Mapping[str, tuple[tuple[str, tuple[int, int], str], ...]]
+
+
+def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
+    """The plans of a WebGPU program.
+
+    Args:
+        many: the graphs ``embed`` and ``layers`` for a prefill's rows.
+        few: all graphs for decoding, norms folded into linears.
+    """
+    rows, batch = low.bounds.rows, low.bounds.batch
+    short, subgroups = replace(low, few=True), low.variant.subgroups
+    embedding = lower_graph(low, many["embed"], many_rows=True)
+    made = [PlanCalls("embed", embedding)]
+    entries: dict[str, tuple[tuple[str, tuple[int, int], str], ...]] = {
+        "embed": (("n", (1, rows), "embed"),),
+        "sample": (("b", (1, batch), "sample"),),
+        "logprobs": (("b", (1, batch), "logprobs"),),
+    }
+
+    def versions(operation: str, symbol: str, few_most: int, most: int, make: Make) -> None:
+        """Two plans of one operation: for few rows, and where there can be more of them."""
+        chosen = [(symbol, (1, min(few_most, most)), operation + SHORT_TILE)]
+        made.append(make(operation + SHORT_TILE, short))
+        if most > few_most:
+            chosen.append((symbol, (1, most), operation))
+            made.append(make(operation, low))
+        entries[operation] = tuple(chosen)
+
+    if low.variant.serial:
+        # Its norms are launches of their own: every thread of a linear would repeat them.
+        few = many
+
+    def prefill(name: str, low: GpuLowering) -> PlanCalls:
+        return PlanCalls(name, lower_graph(low, many["layers"], many_rows=True))
+
+    def logits(name: str, low: GpuLowering) -> PlanCalls:
+        return PlanCalls(name, lower_graph(low, few["head"], many_rows=False))
+
+    def decode(name: str, low: GpuLowering) -> PlanCalls:
+        layers = lower_graph(low, few["layers"], many_rows=False)
+        head = lower_graph(low, few["head"], many_rows=False)
+        calls = (*embedding, *layers, *head, *sampling_calls(low, subgroups, advance=True))
+        return PlanCalls(name, calls, repeats=True)
+
+    if low.variant.serial:
+        made.append(prefill("prefill", low))
+        entries["prefill"] = (("n", (1, rows), "prefill"),)
+    else:
+        versions("prefill", "n", FEW_ROWS, rows, prefill)
+    versions("logits", "r", 1, batch, logits)
+    versions("decode", "b", 1, batch, decode)
+    made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
+    made.append(PlanCalls("logprobs", logprobs_calls(low)))
+    return PlanSet(tuple(made), entries)

@@ -1,0 +1,71 @@
+"""WebGPU's shaders after the logits: sampling, recording, log-probabilities."""
+
+from __future__ import annotations
+
+from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
+from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
+from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_compiler.plan.calls import Argument, Call, Tensor
+from edgewise_compiler.targets.lowering import Lowering, mul, read, to
+from edgewise_runtime.format.abi import LOGPROBS
+
+
+def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:
+    """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
+    cfg, bounds = low.config, low.bounds
+    scratch = {
+        arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
+        for arg in gpu_sample_scratch(bounds.batch, low.vocab_padded)
+    }
+    steps = gpu_sampling(
+        bounds.rows,
+        bounds.batch,
+        cfg.vocab,
+        low.vocab_padded,
+        bounds.pages,
+        advance=advance,
+        subgroups=subgroups,
+    )
+    calls = []
+    for step in steps:
+        arguments = tuple(
+            Argument(scratch[name] if name in scratch else low.step_tensor(name), access)
+            for name, access in step.arguments
+        )
+        # What every row costs: its logits once. Searching for a threshold reads them again.
+        reads_logits = any(argument.tensor.name == "logits" for argument in arguments)
+        moved = mul("b", cfg.vocab * 4 if reads_logits else 64)
+        flops = mul("b", cfg.vocab) if reads_logits else 0
+        launch = step.launch
+        calls.append(Call(launch.function, arguments, step.label, moved, flops, launch.grid))
+    return tuple(calls)
+
+
+def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
+    """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
+    vocab, batch, padded = low.config.vocab, low.bounds.batch, low.vocab_padded
+    t = low.step_tensor
+    tops = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
+    find, merge = gpu_tops(batch, vocab, padded), gpu_logprobs(batch, vocab, padded)
+    return (
+        Call(
+            find.function,
+            (*read(t("logits")), *to("write", tops), *read(t("step"))),
+            "tops",
+            mul("b", vocab * 4),
+            mul("b", vocab * 20),
+            find.grid,
+        ),
+        Call(
+            merge.function,
+            (
+                *read(t("logits"), t("sampled"), tops),
+                *to("write", t("logprobs"), t("logprob_ids")),
+                *read(t("step")),
+            ),
+            "logprobs",
+            mul("b", LOGPROBS * 8),
+            0,
+            merge.grid,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Programs for WebGPU: WGSL texts and plans."""

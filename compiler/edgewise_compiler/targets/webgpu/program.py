@@ -1,0 +1,168 @@
+"""WebGPU's part of a bundle: the ``gpu`` weight layout, shaders and plans of every variant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.job import Job, Made, write_dump
+from edgewise_compiler.layouts.panels import param_tensors
+from edgewise_compiler.layouts.rows import (
+    MAX_BINDING,
+    gpu_specs,
+    linear_parts,
+    linear_widths_of,
+    pack_gpu_layout,
+)
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
+from edgewise_compiler.plan.calls import Call
+from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans, variants_for
+from edgewise_compiler.targets.webgpu.codegen import Shader, shader
+from edgewise_runtime.errors import CompileError, UnsupportedError
+from edgewise_runtime.files import write_bytes, write_json
+from edgewise_runtime.format.bundle import Entry, Needs, Program
+
+LAYOUT = "gpu"
+SHADERS = "programs/webgpu"
+"""Where shaders lie: a kernel that several variants use is one file."""
+
+
+def make_webgpu(job: Job) -> Made:
+    """Pack the weights and compile every variant."""
+    cfg, options = job.cfg, job.options
+    specs = gpu_specs(options.scheme, cfg, job.params, options.bounds.context)
+    tensors = pack_gpu_layout(
+        job.folder / "params" / LAYOUT,
+        f"params/{LAYOUT}",
+        options.scheme,
+        cfg,
+        job.params,
+        specs,
+        job.checkpoint.weights,
+        lambda done, total: job.tell("Packing weights for GPUs", done, total),
+    )
+    widths, family = linear_widths_of(job.params), job.checkpoint.family
+    many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
+    few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
+    parts = {
+        param.name: linear_parts(options.scheme, param)
+        for param in job.params
+        if isinstance(param, LinearSpec)
+    }
+    shaders: dict[str, Shader] = {}
+    programs = []
+    variants = variants_for(options.scheme.name, options.kv)
+    for done, variant in enumerate(variants):
+        job.tell("Compiling for WebGPU", done, len(variants))
+        low = GpuLowering(
+            cfg,
+            options.bounds,
+            param_tensors(specs),
+            variant.kv_dtype,
+            variant,
+            options.scheme.name,
+            parts,
+        )
+        made = plans(low, many, few)
+        built = build_program(low, made, shaders)
+        write_dump(job, variant.name, _texts(built, shaders))
+        arithmetic = variant.arithmetic(options.scheme.name)
+        programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
+    job.tell("Compiling for WebGPU", len(variants), len(variants))
+    return Made(LAYOUT, tensors, tuple(programs))
+
+
+def build_program(
+    low: GpuLowering, made: PlanSet, shaders: dict[str, Shader]
+) -> tuple[BuiltPlan, ...]:
+    """All plans of one program, checked against each other and against their shaders.
+
+    Args:
+        shaders: by kernel name; what is missing is generated.
+
+    Raises:
+        UnsupportedError: a buffer that is larger than one binding.
+    """
+    for plan in made.plans:
+        for call in plan.calls:
+            _check_call(call, shaders)
+    symbols = plan_symbols(low.bounds.rows, low.bounds.batch, low.bounds.context)
+    built = tuple(
+        build_plan(calls, symbols, "webgpu", lambda name: shaders[name].entry)
+        for calls in made.plans
+    )
+    check_program(item.plan for item in built)
+    for item in built:
+        for buffer in item.plan.buffers:
+            if isinstance(buffer.bytes, int) and buffer.bytes > MAX_BINDING:
+                raise UnsupportedError(
+                    f"The buffer {buffer.name!r} takes {buffer.bytes >> 20:,} MiB; WebGPU binds "
+                    f"{MAX_BINDING >> 20} at a time.",
+                    remedy="Choose a smaller --prefill-chunk, --context or --max-batch.",
+                    code="unsupported.binding",
+                )
+    return built
+
+
+def _check_call(call: Call, shaders: dict[str, Shader]) -> None:
+    """Generate a call's shader, and hold it to what the plan says the kernel touches."""
+    name = str(call.kernel.attrs["global_symbol"])
+    if name not in shaders:
+        shaders[name] = shader(call.kernel)
+    for argument, access in zip(call.arguments, shaders[name].access, strict=True):
+        if (argument.access == "read") != (access == "read"):
+            raise CompileError(
+                f"{call.label}: the kernel {name!r} has {argument.tensor.name!r} as {access}, "
+                f"the plan as {argument.access}."
+            )
+
+
+def write_program(
+    folder: Path,
+    variant: Variant,
+    arithmetic: str,
+    made: PlanSet,
+    built: tuple[BuiltPlan, ...],
+    shaders: Mapping[str, Shader],
+) -> Program:
+    """Write the plans and shaders of a program; shaders that are there already are shared."""
+    home = f"programs/{variant.name}"
+    (folder / home / "plans").mkdir(parents=True)
+    (folder / SHADERS).mkdir(parents=True, exist_ok=True)
+    files, sources = {}, {}
+    for item in built:
+        files[item.plan.name] = f"{home}/plans/{item.plan.name}.json"
+        write_json(folder / files[item.plan.name], item.plan.to_json())
+        for name in item.kernels:
+            sources[name] = f"{SHADERS}/{name}.wgsl"
+            if not (folder / sources[name]).exists():
+                write_bytes(folder / sources[name], shaders[name].source.encode())
+    return Program(
+        id=variant.name,
+        target="webgpu",
+        arithmetic=arithmetic,
+        layout=LAYOUT,
+        needs=Needs(None, variant.features),
+        library=None,
+        plans=files,
+        entries={
+            operation: tuple(Entry({symbol: between}, plan) for symbol, between, plan in choices)
+            for operation, choices in made.entries.items()
+        },
+        state_dtype=variant.kv_dtype,
+        shaders=sources,
+    )
+
+
+def _texts(
+    built: tuple[BuiltPlan, ...], shaders: Mapping[str, Shader]
+) -> Iterator[tuple[str, str]]:
+    """Plans, kernels and shaders, for whoever debugs the compiler."""
+    for item in built:
+        yield f"plan.{item.plan.name}.json", json.dumps(item.plan.to_json(), indent=1)
+        for name, function in item.kernels.items():
+            yield f"kernel.{name}.py", function.script()
+            yield f"kernel.{name}.wgsl", shaders[name].source

@@ -1,0 +1,238 @@
+"""The CPU: one compiled host function per plan, called on the kernel thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.devices import arrays, common
+from edgewise_runtime.devices.base import Array, TracedStep
+from edgewise_runtime.devices.cpu import binding, tvm_library
+from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
+from edgewise_runtime.devices.paging import paging
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.bundle import Bundle, Progress
+from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.plan import Plan
+from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.limits import available_memory
+from edgewise_runtime.trust import verify
+
+MAX_THREADS = 1024
+
+_kernels = KernelThread(tvm_library.configure_threads)
+
+
+class CpuDevice:
+    """Runs the ``cpu`` programs of bundles in this process.
+
+    Args:
+        threads: how many threads kernels use, all programs of the process alike: the device made
+            last decides. None for one per physical core this process may use.
+    """
+
+    target = "cpu"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = default_threads() if threads is None else threads
+        if not isinstance(self.threads, int) or not 1 <= self.threads <= MAX_THREADS:
+            raise DeviceError(
+                f"{self.threads!r} threads is not in 1..{MAX_THREADS}.",
+                remedy="Leave it out for one per physical core.",
+                code="device.threads",
+            )
+
+    @property
+    def name(self) -> str:
+        return cpu_name()
+
+    @property
+    def identity(self) -> str:
+        return ""  # A program is machine code for some feature set: it is the same everywhere.
+
+    def features(self) -> frozenset[str]:
+        return cpu_features() | {cpu_arch()}
+
+    def available_memory(self) -> int | None:
+        return available_memory()
+
+    def largest_buffer(self) -> int | None:
+        return None
+
+    def load(
+        self,
+        bundle: Bundle,
+        program: Program | str | None = None,
+        *,
+        load_symbols: Mapping[str, int],
+        trust: bool = False,
+        progress: Progress | None = None,
+    ) -> CpuProgram:
+        """See `base.Device.load`."""
+        chosen = common.choose(bundle, program, self.features(), self.target, "this CPU")
+        plans = bundle.plans(chosen.id)
+        sizes = common.buffer_sizes(plans, load_symbols)
+        check_memory(plans, sizes, available_memory())
+        if chosen.library is None:
+            message = f"Program {chosen.id!r} has no library."
+            raise DeviceError(message, code="device.library")
+        what = f"{bundle.name}/{chosen.library}"
+
+        def trusted(sha256: str) -> None:
+            if not trust:
+                verify(sha256, chosen.signature, what=what)
+
+        expected = bundle.manifest.files[chosen.library].sha256
+        library = tvm_library.load_library(bundle.file(chosen.library), expected, trusted)
+        bundle.verify_params(chosen.layout, progress)
+        _kernels.start(self.threads)
+        return CpuProgram(bundle, chosen, plans, library, sizes, dict(load_symbols))
+
+
+def check_memory(
+    plans: Mapping[str, Plan], sizes: Mapping[str, int], available: int | None
+) -> None:
+    """Refuse a program that does not fit before anything is allocated.
+
+    Parameters count too: mapped files need no allocation, but every token reads all of them.
+
+    Raises:
+        DeviceError: ``device.memory`` with the bytes per role.
+    """
+    per_role = common.count_bytes(plans, sizes)
+    total = sum(per_role.values())
+    if available is not None and total > available:
+        parts = ", ".join(f"{role} {size / arrays.GIB:.2f}" for role, size in per_role.items())
+        raise DeviceError(
+            f"The program needs {total / arrays.GIB:.2f} GiB of memory ({parts}), and "
+            f"{available / arrays.GIB:.2f} GiB are available.",
+            remedy="Ask for fewer KV pages, choose a smaller model or quantization, or free some.",
+            code="device.memory",
+        )
+
+
+class CpuProgram:
+    """A program in memory. Made by `CpuDevice.load`; see `base.LoadedProgram`."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        program: Program,
+        plans: Mapping[str, Plan],
+        library: Any,
+        sizes: Mapping[str, int],
+        load: Mapping[str, int],
+    ) -> None:
+        self.bundle = bundle
+        self.program = program
+        self.plans = plans
+        self._closed = False
+        self._memory = common.count_bytes(plans, sizes)
+        self._buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
+        self._library = library
+        self._load = load
+        self._raw = binding.allocate(bundle, program, self._buffers, sizes)
+        self._arrays = {
+            name: binding.shaped(self._raw[name], buffer, load)
+            for name, buffer in self._buffers.items()
+            if buffer.role != "scratch"
+        }
+        self._paging = paging(bundle.manifest.state_groups, self._buffers, load)
+        self._calls = {
+            name: binding.bind_host(plan, library, self._raw, load) for name, plan in plans.items()
+        }
+
+    def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
+        flat, values = self._array(buffer).reshape(-1), np.asarray(array)
+        common.check_write(self._buffers[buffer], flat.size, values, offset_elems)
+        flat[offset_elems : offset_elems + values.size] = values.reshape(-1)
+
+    def read(self, buffer: str, rows: slice | None = None) -> Array:
+        array = self._array(buffer)
+        return np.array(array if rows is None else array[rows])
+
+    def view(self, buffer: str) -> Array:
+        return self._array(buffer)
+
+    def run(self, plan: str, k: int = 1) -> None:
+        self._plan(plan, k)
+        _call_kernel(plan, self._calls[plan], k)
+
+    def trace(self, plan: str) -> Iterator[TracedStep]:
+        for step in binding.bind_steps(self._plan(plan), self._library, self._raw, self._load):
+            _call_kernel(f"{plan}/{step.label or step.kernel}", step.call)
+            outputs = tuple(np.array(output) for output in step.outputs)
+            yield TracedStep(step.label, step.kernel, outputs)
+
+    @property
+    def page_bytes(self) -> int:
+        return self._paging.page_bytes
+
+    def copy_page(self, source: int, target: int) -> None:
+        self._open()
+        self._paging.check(source, target)
+        for row in self._paging.rows:
+            array = self._arrays[row.buffer]
+            array[target] = array[source]
+
+    def read_page(self, page: int) -> bytes:
+        self._open()
+        self._paging.check(page)
+        return b"".join([self._arrays[row.buffer][page].data for row in self._paging.rows])
+
+    def write_page(self, page: int, data: bytes) -> None:
+        self._open()
+        self._paging.check_data(page, len(data))
+        for row in self._paging.rows:
+            array = self._arrays[row.buffer]
+            part = np.frombuffer(data, np.uint8, row.bytes, row.offset)
+            array[page] = part.view(array.dtype).reshape(array.shape[1:])
+
+    def memory(self) -> dict[str, int]:
+        self._open()
+        return dict(self._memory)
+
+    def close(self) -> None:
+        self._closed = True
+        self._raw = {}
+        self._arrays = {}
+        self._calls = {}
+
+    def __enter__(self) -> CpuProgram:
+        self._open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise common.closed(self.program)
+
+    def _plan(self, name: str, k: int = 1) -> Plan:
+        self._open()
+        return common.find_plan(self.program, self.plans, name, k)
+
+    def _array(self, buffer: str) -> Array:
+        self._open()
+        return self._arrays[common.find_buffer(self._buffers, buffer).name]
+
+
+def _call_kernel(what: str, function: Callable[..., Any], *args: int) -> None:
+    try:
+        _kernels.call(function, *args)
+    except DeviceError:
+        raise
+    except Exception as cause:
+        # What a kernel refuses arrives as one of several built-in exceptions.
+        message = f"{what} failed: {shorten(str(cause))}."
+        raise DeviceError(message, code="device.kernel") from cause

@@ -1,0 +1,171 @@
+"""Loading TVM's runtime and compiled libraries with tvm_ffi alone: the tvm package stays out.
+
+Two of TVM's habits are changed, unless the environment says otherwise (`SETTINGS`). It pins its
+workers to the first cores, on top of any other process's and whatever cores this one may use. And
+after each kernel they look for the next 300,000 times, 0.1 s or more of a core at work for nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgewise_runtime.errors import BundleError, DeviceError
+from edgewise_runtime.files import cache_folder, read_bytes, sha256_bytes
+from edgewise_runtime.format.reading import shorten
+
+RUNTIME_NAMES: dict[str, str] = {
+    "darwin": "libtvm_runtime.dylib",
+    "win32": "tvm_runtime.dll",
+}
+"""File name of TVM's runtime where it is not ``libtvm_runtime.so``."""
+
+SETTINGS: dict[str, str] = {
+    "TVM_BIND_THREADS": "0",
+    # Longer than the gap between two kernels of a plan. A worker that waits much longer for work
+    # takes the core from whatever else is busy: with one more busy thread than cores, a spin count
+    # of 20,000 decoded at 0.1 of the undisturbed speed, and this one at 0.3 to 0.65.
+    "TVM_THREAD_POOL_SPIN_COUNT": "200",
+}
+"""Environment variables TVM reads when its first pool starts."""
+
+BIG_CORES = 1
+"""TVM's name for the way its pool picks cores; without pinning it means nothing."""
+
+MAX_LIBRARY = 1 << 30
+
+_lock = threading.Lock()
+_ffi: Any = None
+
+
+def runtime_path() -> Path:
+    """Where TVM's runtime library lies, found without importing tvm.
+
+    Raises:
+        DeviceError: ``device.runtime`` where the package or its library is missing.
+    """
+    spec = importlib.util.find_spec("tvm")
+    name = RUNTIME_NAMES.get(sys.platform, "libtvm_runtime.so")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder) / "lib" / name
+        if path.is_file():
+            return path
+    raise DeviceError(
+        f"TVM's runtime library {name} was not found.",
+        remedy="Install it with `pip install apache-tvm==0.27.0.post1`.",
+        code="device.runtime",
+    )
+
+
+def ffi() -> Any:
+    """The tvm_ffi module with TVM's runtime loaded behind it.
+
+    Raises:
+        DeviceError: ``device.runtime``.
+    """
+    global _ffi
+    with _lock:
+        if _ffi is None:
+            path = runtime_path()
+            for name, value in SETTINGS.items():
+                os.environ.setdefault(name, value)
+            try:
+                module = _import_ffi()
+                ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+            except (ImportError, OSError) as cause:
+                raise DeviceError(
+                    f"TVM's runtime could not be loaded: {cause}.",
+                    remedy="Install it with `pip install apache-tvm==0.27.0.post1 "
+                    "apache-tvm-ffi==0.1.14.post1`.",
+                    code="device.runtime",
+                ) from cause
+            _ffi = module
+    return _ffi
+
+
+def _import_ffi() -> Any:
+    """Import tvm_ffi without torch, which it would import (seconds, and perhaps a C++ build).
+
+    A torch that is loaded already is left alone, and one imported later works.
+    """
+    if "torch" in sys.modules or "tvm_ffi" in sys.modules:
+        return importlib.import_module("tvm_ffi")
+    blocked: Any = None
+    sys.modules["torch"] = blocked
+    try:
+        return importlib.import_module("tvm_ffi")
+    finally:
+        del sys.modules["torch"]
+
+
+def configure_threads(threads: int) -> None:
+    """Give the calling thread's pool this many workers; call it before the first kernel.
+
+    Naming as many CPUs as threads sizes the pool itself; their numbers go unused.
+    """
+    configure = ffi().get_global_func("runtime.config_threadpool")
+    configure(BIG_CORES, threads, [str(cpu) for cpu in range(threads)])
+
+
+def pool_threads() -> int:
+    """How many threads the calling thread's pool uses."""
+    return int(ffi().get_global_func("runtime.NumThreads")())
+
+
+def load_library(path: Path, sha256: str, trusted: Callable[[str], None]) -> Any:
+    """Load a compiled library after its contents proved to be the expected and trusted ones.
+
+    What is checked is a private copy, and that copy is what is loaded: nobody can swap the file in
+    between, and a library compiled again under the same name is not taken for the old one.
+
+    Args:
+        path: the library.
+        sha256: what its contents must hash to.
+        trusted: called with the sha256; raises where such code must not run.
+
+    Raises:
+        BundleError: ``bundle.checksum``.
+        TrustError: whatever `trusted` raises.
+        DeviceError: ``device.library`` where the system refuses to load it.
+    """
+    data = read_bytes(path, MAX_LIBRARY)
+    found = sha256_bytes(data)
+    if found != sha256:
+        raise BundleError(
+            f"{path} is damaged: its sha256 is {found}, not {sha256}.",
+            remedy="Copy or compile the bundle again.",
+            code="bundle.checksum",
+        )
+    trusted(found)
+    reasons: list[str] = []
+    # Some systems forbid running code from their temporary folder.
+    for parent in (Path(tempfile.gettempdir()), cache_folder()):
+        try:
+            return _load_copy(data, path.name, parent)
+        except (OSError, RuntimeError) as cause:
+            reasons.append(shorten(str(cause).strip().splitlines()[-1:]))
+    raise DeviceError(
+        f"{path} could not be loaded: {'; '.join(reasons)}.",
+        remedy="Compile the model again on this machine.",
+        code="device.library",
+    )
+
+
+def _load_copy(data: bytes, name: str, parent: Path) -> Any:
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
+    try:
+        copy = folder / name
+        copy.write_bytes(data)
+        return ffi().load_module(str(copy))
+    finally:
+        # Windows keeps a loaded library's file until the process ends.
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,274 @@
+"""A program's plans bound to a GPU: shaders, pipelines, and launches ready to be encoded.
+
+All of it is made once, when a program is loaded. Running a plan makes nothing but a command buffer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise_runtime.devices.wgpu.buffers import LAST_UNIFORM, Buffers, Counters
+from edgewise_runtime.devices.wgpu.gpu import Gpu
+from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.abi import STEP_SYMBOLS
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.expr import Expr
+from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.plan import Kernel, Plan, Step
+
+MAX_SHADER = 1 << 20
+"""Bytes of WGSL read at most for one kernel."""
+
+
+MAX_GRIDS = 256
+"""Symbol values whose grids a plan remembers."""
+
+_ENABLE_SUBGROUPS = re.compile(r"^\s*enable\s+subgroups\s*;", re.MULTILINE)
+
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Shader:
+    """A kernel's WGSL and the function in it to launch."""
+
+    kernel: str
+    code: str
+    entry: str
+
+
+def read_shaders(
+    bundle: Bundle, program: Program, plans: Mapping[str, Plan]
+) -> Mapping[tuple[str, str], Shader]:
+    """The shaders of a program's kernels by plan and kernel, compared with their sha256.
+
+    Raises:
+        BundleError: ``bundle.checksum``; ``bundle.shader`` for one that is too large or no text.
+    """
+    texts: dict[str, str] = {}
+    shaders: dict[tuple[str, str], Shader] = {}
+    for plan in plans.values():
+        for name, kernel in plan.kernels.items():
+            path = program.shaders[name]
+            if path not in texts:
+                texts[path] = _read_text(bundle, path)
+            shaders[plan.name, name] = Shader(name, texts[path], kernel.symbol)
+    return shaders
+
+
+def _read_text(bundle: Bundle, path: str) -> str:
+    size = bundle.manifest.files[path].bytes
+    if size > MAX_SHADER:
+        message = f"The shader {path} has {size:,} bytes; {MAX_SHADER:,} are read at most."
+        raise BundleError(message, code="bundle.shader")
+    try:
+        text = bundle.read(path).decode()
+    except UnicodeDecodeError as cause:
+        raise BundleError(f"The shader {path} is no text.", code="bundle.shader") from cause
+    # wgpu-native has subgroup operations and does not know the line that WebGPU asks for them with.
+    return _ENABLE_SUBGROUPS.sub("", text)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A compiled kernel and the layout of what it binds."""
+
+    compiled: Any
+    layout: Any
+
+
+class Pipelines:
+    """Compiles kernels, each text once a device, and binds them, each set of buffers once."""
+
+    def __init__(self, gpu: Gpu, buffers: Buffers, counters: Counters) -> None:
+        self._gpu = gpu
+        self._buffers = buffers
+        self._counters = counters
+        self._groups: dict[tuple[Any, ...], Any] = {}
+
+    def pipeline(self, shader: Shader, kernel: Kernel) -> Pipeline:
+        """The compiled kernel.
+
+        Raises:
+            DeviceError: ``device.kernel`` where the driver refuses it, or where it binds anything
+                else than the plan says.
+        """
+        access = tuple(arg.access for arg in kernel.args)
+        key = (shader.code, shader.entry, access)
+        compiled = self._gpu.pipelines.get(key)
+        if compiled is None:
+            device = self._gpu.device
+            remedy = "Compile the model again with this version of edgewise."
+            with self._gpu.errors(f"The kernel {shader.kernel!r} does not compile", remedy):
+                layouts = [self._layout(access)]
+                whole = device.create_pipeline_layout(bind_group_layouts=layouts)
+                module = device.create_shader_module(label=shader.kernel, code=shader.code)
+                stage = {"module": module, "entry_point": shader.entry}
+                compiled = device.create_compute_pipeline(layout=whole, compute=stage)
+            self._counters.pipelines += 1
+            self._gpu.pipelines[key] = compiled
+        return Pipeline(compiled, self._layout(access))
+
+    def _layout(self, access: tuple[str, ...]) -> Any:
+        layouts = self._gpu.layouts
+        if access not in layouts:
+            kinds = ["read-only-storage" if a == "read" else "storage" for a in access]
+            entries = [
+                {
+                    "binding": binding,
+                    "visibility": self._gpu.api.ShaderStage.COMPUTE,
+                    "buffer": {"type": kind},
+                }
+                for binding, kind in enumerate([*kinds, "uniform"])
+            ]
+            layouts[access] = self._gpu.device.create_bind_group_layout(entries=entries)
+        return layouts[access]
+
+    def bind(self, pipeline: Pipeline, ranges: tuple[tuple[str, int, int], ...]) -> Any:
+        """The bind group of buffers, each as name, offset and bytes."""
+        key = (id(pipeline.layout), ranges)
+        if key not in self._groups:
+            bound = [
+                {"buffer": self._buffers[name], "offset": offset, "size": size}
+                for name, offset, size in ranges
+            ]
+            bound.append({"buffer": self._buffers.last, "offset": 0, "size": len(LAST_UNIFORM)})
+            entries = [{"binding": i, "resource": item} for i, item in enumerate(bound)]
+            with self._gpu.errors(f"Binding {', '.join(name for name, _, _ in ranges)}"):
+                self._groups[key] = self._gpu.device.create_bind_group(
+                    layout=pipeline.layout, entries=entries
+                )
+            self._counters.bind_groups += 1
+        return self._groups[key]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a launch writes: a piece of a buffer, as the kernel sees it."""
+
+    buffer: str
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a plan; `grid` is its place among the plan's grids."""
+
+    label: str
+    kernel: str
+    pipeline: Any
+    group: Any
+    grid: int
+    outputs: tuple[Output, ...]
+
+
+class BoundPlan:
+    """A plan whose launches are bound, and the grids they have at the values of step symbols."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        shaders: Mapping[tuple[str, str], Shader],
+        pipelines: Pipelines,
+        load: Mapping[str, int],
+    ) -> None:
+        self.plan = plan
+        self._load = plan.resolve(load)
+        self._ranges = plan.ranges | {name: (value, value) for name, value in load.items()}
+        self._symbols = [
+            (symbol.name, STEP_SYMBOLS.index(symbol.name), symbol.min, symbol.max)
+            for symbol in plan.symbols
+            if symbol.kind == "step" and symbol.name in STEP_SYMBOLS
+        ]
+        grids: dict[tuple[Expr, Expr, Expr], int] = {}
+        self.launches = tuple(
+            self._launch(step, shaders, pipelines, grids.setdefault(step.grid, len(grids)))
+            for step in plan.steps
+        )
+        self._expressions = tuple(grids)
+        self._grids: dict[tuple[int, ...], tuple[Grid, ...]] = {}
+
+    def _launch(
+        self,
+        step: Step,
+        shaders: Mapping[tuple[str, str], Shader],
+        pipelines: Pipelines,
+        grid: int,
+    ) -> Launch:
+        kernel = self.plan.kernels[step.kernel]
+        pipeline = pipelines.pipeline(shaders[self.plan.name, step.kernel], kernel)
+        pairs = list(zip(kernel.args, step.bindings, strict=True))
+        sizes = [ex.bounds(arg.bytes, self._ranges)[1] for arg in kernel.args]
+        ranges = tuple(
+            (binding.buffer, binding.offset, -(-size // 4) * 4)
+            for (_, binding), size in zip(pairs, sizes, strict=True)
+        )
+        states = {buffer.name for buffer in self.plan.buffers if buffer.role == "state"}
+        outputs = tuple(
+            Output(
+                binding.buffer,
+                binding.offset,
+                arg.dtype,
+                tuple(ex.bounds(dim, self._ranges)[1] for dim in arg.shape),
+            )
+            for arg, binding in pairs
+            if arg.writes and binding.buffer not in states
+        )
+        group = pipelines.bind(pipeline, ranges)
+        return Launch(step.label, step.kernel, pipeline.compiled, group, grid, outputs)
+
+    def grids(self, step: tuple[int, ...]) -> tuple[Grid, ...]:
+        """Workgroups of each distinct grid at the values that ``step`` holds.
+
+        A value beyond what its symbol can be counts as the nearest it can be.
+        """
+        values = tuple(min(max(step[at], low), high) for _, at, low, high in self._symbols)
+        found = self._grids.get(values)
+        if found is None:
+            named = zip((symbol[0] for symbol in self._symbols), values, strict=True)
+            symbols = self._load | dict(named)
+            found = tuple(
+                (ex.evaluate(x, symbols), ex.evaluate(y, symbols), ex.evaluate(z, symbols))
+                for x, y, z in self._expressions
+            )
+            if len(self._grids) >= MAX_GRIDS:
+                self._grids.clear()
+            self._grids[values] = found
+        return found
+
+    def encode(self, work: Any, step: tuple[int, ...], k: int) -> int:
+        """Encode all launches `k` times into a compute pass; return how many there are."""
+        grids = self.grids(step)
+        calls = [(launch.pipeline, launch.group, grids[launch.grid]) for launch in self.launches]
+        set_pipeline, set_group = work.set_pipeline, work.set_bind_group
+        dispatch = work.dispatch_workgroups
+        pipeline = group = None
+        for _ in range(k):
+            for call in calls:
+                # Setting what is set already costs as much as setting something else.
+                if call[0] is not pipeline:
+                    pipeline = call[0]
+                    set_pipeline(pipeline)
+                if call[1] is not group:
+                    group = call[1]
+                    set_group(0, group)
+                dispatch(*call[2])
+        return len(calls) * k
+
+
+def bind_plans(
+    gpu: Gpu,
+    buffers: Buffers,
+    shaders: Mapping[tuple[str, str], Shader],
+    plans: Mapping[str, Plan],
+    load: Mapping[str, int],
+) -> dict[str, BoundPlan]:
+    """Every plan of a program, bound."""
+    pipelines = Pipelines(gpu, buffers, buffers.counters)
+    return {name: BoundPlan(plan, shaders, pipelines, load) for name, plan in plans.items()}

@@ -1,0 +1,1 @@
+"""Bundles and plans: what they say, and reading them from files that nobody vouches for."""

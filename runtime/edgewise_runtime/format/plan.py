@@ -1,0 +1,330 @@
+"""The plan: a flat list of kernel launches over a static memory layout, as frozen dataclasses.
+
+`Plan` objects are always valid: building one, from JSON or from the compiler, runs every check in
+`plan_checks`. What varies is a symbol with bounds; sizes, grids and costs are expressions over
+symbols (`expr`). Nothing here launches anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from edgewise_runtime.errors import PlanError
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.dtypes import DTYPES
+from edgewise_runtime.format.expr import Expr, Range
+from edgewise_runtime.format.plan_checks import (
+    KV_RANGE,
+    KV_SYMBOL,
+    check_extents,
+    check_plan,
+    check_shared,
+    check_states_written,
+    check_written,
+)
+from edgewise_runtime.format.reading import shorten
+
+__all__ = [
+    "ACCESSES",
+    "DTYPES",
+    "INITS",
+    "KINDS",
+    "KV_RANGE",
+    "KV_SYMBOL",
+    "MAX_BURST",
+    "RESETS",
+    "ROLES",
+    "TARGETS",
+    "VERSION",
+    "Binding",
+    "Buffer",
+    "Cost",
+    "Host",
+    "Kernel",
+    "KernelArg",
+    "Loop",
+    "Plan",
+    "Step",
+    "Symbol",
+    "check_extents",
+    "check_shared",
+    "check_states_written",
+    "check_written",
+]
+
+VERSION = 1
+
+TARGETS = ("cpu", "webgpu", "vulkan", "cuda", "metal")
+ROLES = ("param", "state", "input", "output", "scratch")
+KINDS = ("load", "step")
+ACCESSES = ("read", "write", "readwrite")
+INITS = ("zero", "none")
+"""What a state buffer holds at first: zeros, or anything (no one reads before writing)."""
+RESETS = ("none", "zero", "slot")
+"""What makes old contents harmless: nothing needed, zero it all, or zero a sequence's row."""
+
+MAX_BURST = 64
+"""Steps of one burst at most: the ring holds this many tokens per sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A bounded integer: `load` symbols are chosen once, `step` symbols vary from call to call."""
+
+    name: str
+    kind: str
+    min: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of memory. `shape` and `bytes` range over load symbols; scratch is raw uint8."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    bytes: Expr
+    init: str = "zero"
+    reset: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArg:
+    """One buffer argument as the kernel sees it."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    access: str
+
+    @property
+    def reads(self) -> bool:
+        return self.access != "write"
+
+    @property
+    def writes(self) -> bool:
+        return self.access != "read"
+
+    @property
+    def bytes(self) -> Expr:
+        """Extent in bytes as an expression."""
+        size: Expr = DTYPES[self.dtype]
+        for dim in self.shape:
+            size = (
+                size * dim if isinstance(size, int) and isinstance(dim, int) else ("mul", size, dim)
+            )
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes moved and floating point (or integer) operations of one launch, over any symbols."""
+
+    bytes: Expr
+    flops: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel: its symbol in the library or shader and its arguments in order."""
+
+    symbol: str
+    args: tuple[KernelArg, ...]
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The buffer bound to an argument, from a constant byte offset that 256 divides."""
+
+    buffer: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch. `reads` and `writes` name the buffers the kernel's arguments touch."""
+
+    kernel: str
+    bindings: tuple[Binding, ...]
+    grid: tuple[Expr, Expr, Expr] = (1, 1, 1)
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostArgument:
+    """A tensor passed to the host function: a buffer from a byte offset on, typed and shaped.
+
+    Scratch appears once for each type its kernels see it as, so that the host function hands
+    tensors on without making any.
+    """
+
+    buffer: str
+    offset: int
+    dtype: str
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The CPU's compiled host function: its symbol, its tensors in order; k (int32) comes last."""
+
+    symbol: str
+    arguments: tuple[HostArgument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The plan may be repeated up to `max_burst` times a call; `stop_buffer` ends it early."""
+
+    stop_buffer: str
+    max_burst: int = MAX_BURST
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked plan of one target. See the module for what the parts mean.
+
+    Raises:
+        PlanError: on construction, quoting the plan, the step, the buffer and the value.
+    """
+
+    name: str
+    target: str
+    symbols: tuple[Symbol, ...]
+    buffers: tuple[Buffer, ...]
+    kernels: Mapping[str, Kernel]
+    steps: tuple[Step, ...]
+    host: Host | None = None
+    loop: Loop | None = None
+    version: int = field(default=VERSION)
+
+    def __post_init__(self) -> None:
+        check_plan(self)
+
+    @cached_property
+    def buffer_table(self) -> dict[str, Buffer]:
+        """Buffers by name."""
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    @cached_property
+    def load_symbols(self) -> dict[str, Symbol]:
+        """Load symbols by name."""
+        return {symbol.name: symbol for symbol in self.symbols if symbol.kind == "load"}
+
+    @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """Inclusive bounds of every symbol."""
+        return {symbol.name: (symbol.min, symbol.max) for symbol in self.symbols}
+
+    def resolve(self, load: Mapping[str, int]) -> dict[str, int]:
+        """Check values for the load symbols and return exactly those this plan declares.
+
+        Raises:
+            PlanError: ``plan.symbol`` for a missing value, ``plan.range`` for one out of bounds.
+        """
+        for symbol in self.load_symbols.values():
+            value = load.get(symbol.name)
+            if value is None:
+                raise PlanError(
+                    f"Plan {self.name!r} needs a value for the symbol {symbol.name!r}.",
+                    code="plan.symbol",
+                )
+            if not symbol.min <= value <= symbol.max:
+                raise PlanError(
+                    f"Plan {self.name!r}: {symbol.name!r} = {shorten(value)} is outside "
+                    f"{symbol.min}..{symbol.max}.",
+                    code="plan.range",
+                )
+        return {name: load[name] for name in self.load_symbols}
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form; `Plan.from_json` of it gives an equal plan back."""
+        return {
+            "version": self.version,
+            "name": self.name,
+            "target": self.target,
+            "symbols": [
+                {"name": s.name, "kind": s.kind, "min": s.min, "max": s.max} for s in self.symbols
+            ],
+            "buffers": [_buffer_to_json(buffer) for buffer in self.buffers],
+            "kernels": {name: _kernel_to_json(kernel) for name, kernel in self.kernels.items()},
+            "steps": [_step_to_json(step) for step in self.steps],
+        } | self._optional_to_json()
+
+    def _optional_to_json(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {}
+        if self.host is not None:
+            arguments = [
+                {
+                    "buffer": a.buffer,
+                    "offset": a.offset,
+                    "dtype": a.dtype,
+                    "shape": _exprs_to_json(a.shape),
+                }
+                for a in self.host.arguments
+            ]
+            parts["host"] = {"symbol": self.host.symbol, "arguments": arguments}
+        if self.loop is not None:
+            loop = self.loop
+            parts["loop"] = {"stop_buffer": loop.stop_buffer, "max_burst": loop.max_burst}
+        return parts
+
+    @staticmethod
+    def from_json(value: object) -> Plan:
+        """Read a plan from parsed JSON that nobody vouches for.
+
+        Raises:
+            PlanError: whatever is wrong with it; nothing else.
+        """
+        # The reader builds these classes, so it can only be imported once they exist.
+        from edgewise_runtime.format.plan_reader import read_plan
+
+        return read_plan(value)
+
+
+def _exprs_to_json(exprs: tuple[Expr, ...]) -> list[Any]:
+    return [ex.to_json(item) for item in exprs]
+
+
+def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": buffer.name,
+        "role": buffer.role,
+        "dtype": buffer.dtype,
+        "shape": _exprs_to_json(buffer.shape),
+        "bytes": ex.to_json(buffer.bytes),
+    }
+    if buffer.role == "state":
+        data |= {"init": buffer.init, "reset": buffer.reset}
+    return data
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    args = [
+        {"name": a.name, "dtype": a.dtype, "shape": _exprs_to_json(a.shape), "access": a.access}
+        for a in kernel.args
+    ]
+    data: dict[str, Any] = {"symbol": kernel.symbol, "args": args}
+    if kernel.cost is not None:
+        cost = kernel.cost
+        data["cost"] = {"bytes": ex.to_json(cost.bytes), "flops": ex.to_json(cost.flops)}
+    return data
+
+
+def _step_to_json(step: Step) -> dict[str, Any]:
+    return {
+        "kernel": step.kernel,
+        "bindings": [{"buffer": b.buffer, "offset": b.offset} for b in step.bindings],
+        "grid": _exprs_to_json(step.grid),
+        "reads": list(step.reads),
+        "writes": list(step.writes),
+        "label": step.label,
+    }

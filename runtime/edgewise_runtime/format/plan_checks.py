@@ -1,0 +1,343 @@
+"""What makes a plan safe to run: every check, each refusing with the value that fails it.
+
+The contract of the checks: for every value a symbol may take, each kernel argument lies inside
+its buffer. Sizes over load symbols are tried at the corners of their bounds when a plan is read,
+and once more with the chosen values when a program is loaded (`check_extents`), where nothing is
+symbolic but the step symbols and interval arithmetic is exact or too careful, never too lax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import TYPE_CHECKING
+
+from edgewise_runtime.errors import PlanError
+from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.dtypes import DTYPES
+from edgewise_runtime.format.expr import Expr, Range
+from edgewise_runtime.format.reading import LIMIT, shorten
+
+if TYPE_CHECKING:
+    from edgewise_runtime.format import plan as p
+
+KV_SYMBOL = "kv"
+"""Tokens of history per sequence: in cost expressions only, where it needs no declaration."""
+KV_RANGE: Range = (0, 2**22)
+
+ALIGNMENT = 256
+"""Bytes that divide every binding's offset: what each graphics interface accepts."""
+
+MAX_SHADER_BUFFERS = 8
+MAX_WORKGROUPS = 65535
+"""WebGPU's default limits: storage buffers of a shader, workgroups in x and in y."""
+
+MAX_SIZE_SYMBOLS = 4
+"""Load symbols that sizes may use: their corners are tried one by one."""
+
+
+def check_plan(plan: p.Plan) -> None:
+    """Run every check on one plan.
+
+    Raises:
+        PlanError: with the code of the first check that fails.
+    """
+    checker = _Checker(plan)
+    checker.symbols()
+    checker.buffers()
+    checker.kernels()
+    checker.steps()
+    checker.host()
+    for load in _corners(plan):
+        check_extents(plan, load)
+
+
+def check_extents(plan: p.Plan, load: Mapping[str, int]) -> None:
+    """Check that shapes fit their buffers and arguments their bindings at these load symbols.
+
+    Raises:
+        PlanError: ``plan.bytes``, ``plan.extent`` or ``plan.alias``.
+    """
+    checker = _Checker(plan)
+    ranges = plan.ranges | {name: (value, value) for name, value in load.items()}
+    sizes = {buffer.name: checker.buffer_size(buffer, ranges) for buffer in plan.buffers}
+    extents: dict[str, tuple[int, ...]] = {
+        name: tuple(ex.bounds(arg.bytes, ranges)[1] for arg in kernel.args)
+        for name, kernel in plan.kernels.items()
+    }
+    for index, step in enumerate(plan.steps):
+        checker.step_extents(index, step, sizes, extents[step.kernel])
+    checker.host_extents(sizes, ranges)
+
+
+def check_written(plan: p.Plan, names: Iterable[str]) -> None:
+    """Check that a step of the plan writes each named buffer.
+
+    TVM silently drops an in-place call whose result nobody uses, so the compiler says what a plan
+    is meant to write and asks here whether it does.
+
+    Raises:
+        PlanError: ``plan.unwritten`` naming the buffers no step writes.
+    """
+    written = {name for step in plan.steps for name in step.writes}
+    missing = sorted(set(names) - written)
+    if missing:
+        raise PlanError(
+            f"Plan {plan.name!r}: no step writes {', '.join(missing[:8])}.", code="plan.unwritten"
+        )
+
+
+def check_states_written(plans: Iterable[p.Plan]) -> None:
+    """Check that every state buffer of a program is written by some step of some plan.
+
+    Raises:
+        PlanError: ``plan.unwritten`` naming the state buffers nothing writes.
+    """
+    everything = list(plans)
+    written = {name for plan in everything for step in plan.steps for name in step.writes}
+    states = {b.name for plan in everything for b in plan.buffers if b.role == "state"}
+    missing = sorted(states - written)
+    if missing:
+        raise PlanError(
+            f"No plan writes the state {', '.join(missing[:8])}.", code="plan.unwritten"
+        )
+
+
+def check_shared(plans: Iterable[p.Plan]) -> None:
+    """Check that plans of one program agree on what they share by name.
+
+    Load symbols and every buffer but scratch must be declared alike; scratch may differ in size.
+
+    Raises:
+        PlanError: ``plan.shared`` naming both plans.
+    """
+    buffers: dict[str, tuple[str, p.Buffer]] = {}
+    symbols: dict[str, tuple[str, p.Symbol]] = {}
+    for plan in plans:
+        for symbol in plan.load_symbols.values():
+            owner, first = symbols.setdefault(symbol.name, (plan.name, symbol))
+            if first != symbol:
+                raise _disagreement("symbol", symbol.name, owner, plan.name)
+        for buffer in plan.buffers:
+            owner, known = buffers.setdefault(buffer.name, (plan.name, buffer))
+            if known != buffer and (known.role != "scratch" or buffer.role != "scratch"):
+                raise _disagreement("buffer", buffer.name, owner, plan.name)
+
+
+def _disagreement(what: str, name: str, first: str, second: str) -> PlanError:
+    return PlanError(
+        f"Plans {first!r} and {second!r} declare the {what} {name!r} differently.",
+        code="plan.shared",
+    )
+
+
+def _corners(plan: p.Plan) -> Iterator[dict[str, int]]:
+    """Every combination of smallest and largest values of the load symbols sizes use."""
+    used: set[str] = set()
+    for buffer in plan.buffers:
+        used |= ex.symbols(buffer.bytes)
+        used |= {name for dim in buffer.shape for name in ex.symbols(dim)}
+    names = sorted(used & plan.load_symbols.keys())
+    if len(names) > MAX_SIZE_SYMBOLS:
+        message = f"Plan {plan.name!r}: sizes use {len(names)} symbols, over {MAX_SIZE_SYMBOLS}."
+        raise PlanError(message, code="plan.symbol")
+    for values in product(*({plan.ranges[n][0], plan.ranges[n][1]} for n in names)):
+        yield dict(zip(names, values, strict=True))
+
+
+class _Checker:
+    """The checks of one plan, so that every error can name it."""
+
+    def __init__(self, plan: p.Plan) -> None:
+        self.plan = plan
+
+    def fail(self, code: str, where: str, message: str) -> PlanError:
+        place = f", {where}" if where else ""
+        return PlanError(f"Plan {self.plan.name!r}{place}: {message}.", code=f"plan.{code}")
+
+    def unique(self, what: str, names: Iterable[str]) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise self.fail("duplicate", "", f"two {what} are called {name!r}")
+            seen.add(name)
+
+    def bounds(self, where: str, expr: Expr, ranges: Mapping[str, Range]) -> Range:
+        try:
+            return ex.bounds(expr, ranges)
+        except PlanError as error:
+            raise self.fail(error.code.removeprefix("plan."), where, error.message[:-1]) from error
+
+    def positive(self, where: str, expr: Expr, ranges: Mapping[str, Range]) -> Range:
+        low, high = self.bounds(where, expr, ranges)
+        if low < 1:
+            shown = shorten(ex.to_json(expr))
+            raise self.fail("size", where, f"{shown} can be {low}, and a size is at least 1")
+        return low, high
+
+    def symbols(self) -> None:
+        self.unique("symbols", (symbol.name for symbol in self.plan.symbols))
+        for s in self.plan.symbols:
+            if not 0 <= s.min <= s.max < LIMIT:
+                raise self.fail(
+                    "bounds", f"symbol {s.name!r}", f"bounds {s.min}..{s.max} are empty"
+                )
+
+    def buffers(self) -> None:
+        self.unique("buffers", (buffer.name for buffer in self.plan.buffers))
+        load = {name: self.plan.ranges[name] for name in self.plan.load_symbols}
+        for buffer in self.plan.buffers:
+            where = f"buffer {buffer.name!r}"
+            for dim in buffer.shape:
+                self.positive(where, dim, load)
+            self.positive(where, buffer.bytes, load)
+            if buffer.role == "scratch":
+                self.scratch(where, buffer)
+            if buffer.role == "param" and ex.symbols(buffer.bytes):
+                raise self.fail("param", where, "the size of a parameter cannot vary")
+            if buffer.role != "state" and (buffer.init, buffer.reset) != ("zero", "none"):
+                raise self.fail("init", where, "only state has its own init and reset")
+
+    def scratch(self, where: str, buffer: p.Buffer) -> None:
+        if buffer.dtype != "uint8" or not isinstance(buffer.bytes, int):
+            raise self.fail("scratch", where, "scratch is uint8 and of a constant size")
+        if buffer.shape != (buffer.bytes,):
+            raise self.fail("scratch", where, f"scratch has the shape [{buffer.bytes}]")
+
+    def buffer_size(self, buffer: p.Buffer, ranges: Mapping[str, Range]) -> int:
+        where = f"buffer {buffer.name!r}"
+        size = self.bounds(where, buffer.bytes, ranges)[0]
+        needed = DTYPES[buffer.dtype]
+        for dim in buffer.shape:
+            needed *= self.bounds(where, dim, ranges)[1]
+        if needed > size:
+            message = f"its shape takes {needed} bytes, and 'bytes' is {size}"
+            raise self.fail("bytes", where, message)
+        return size
+
+    def kernels(self) -> None:
+        ranges = self.plan.ranges
+        cost_ranges = {KV_SYMBOL: KV_RANGE} | ranges
+        for name, kernel in self.plan.kernels.items():
+            where = f"kernel {name!r}"
+            self.unique(f"arguments of {name!r}", (arg.name for arg in kernel.args))
+            for arg in kernel.args:
+                for dim in arg.shape:
+                    self.positive(f"{where}, argument {arg.name!r}", dim, ranges)
+                self.positive(f"{where}, argument {arg.name!r}", arg.bytes, ranges)
+            for cost in (kernel.cost.bytes, kernel.cost.flops) if kernel.cost else ():
+                if self.bounds(f"{where}, cost", cost, cost_ranges)[0] < 0:
+                    raise self.fail("cost", where, "a cost can be negative")
+
+    def steps(self) -> None:
+        buffers = self.plan.buffer_table
+        for index, step in enumerate(self.plan.steps):
+            where = f"step {index} ({step.kernel})"
+            kernel = self.plan.kernels.get(step.kernel)
+            if kernel is None:
+                raise self.fail("unknown_name", where, f"no kernel is called {step.kernel!r}")
+            if len(step.bindings) != len(kernel.args):
+                counts = f"{len(step.bindings)} bindings for {len(kernel.args)} arguments"
+                raise self.fail("args", where, counts)
+            for arg, binding in zip(kernel.args, step.bindings, strict=True):
+                self.binding(where, arg, binding, buffers.get(binding.buffer))
+            largest = [self.positive(f"{where}, grid", e, self.plan.ranges)[1] for e in step.grid]
+            if self.plan.target == "webgpu":
+                self.webgpu(where, kernel, largest)
+            self.touched(where, step, kernel)
+
+    def webgpu(self, where: str, kernel: p.Kernel, grid: list[int]) -> None:
+        if len(kernel.args) > MAX_SHADER_BUFFERS:
+            message = f"{len(kernel.args)} buffers, and a shader has {MAX_SHADER_BUFFERS}"
+            raise self.fail("limits", where, message)
+        if max(grid) > MAX_WORKGROUPS or grid[2] > 1:
+            message = f"up to {grid} workgroups, over {MAX_WORKGROUPS} in x or y or 1 in z"
+            raise self.fail("limits", where, message)
+
+    def binding(
+        self, where: str, arg: p.KernelArg, binding: p.Binding, buffer: p.Buffer | None
+    ) -> None:
+        where = f"{where}, argument {arg.name!r}"
+        if buffer is None:
+            raise self.fail("unknown_name", where, f"no buffer is called {binding.buffer!r}")
+        if binding.offset < 0 or binding.offset % ALIGNMENT:
+            message = f"offset {binding.offset} in {buffer.name!r} is no multiple of {ALIGNMENT}"
+            raise self.fail("offset", where, message)
+        if buffer.role != "scratch" and arg.dtype != buffer.dtype:
+            message = f"{buffer.name!r} is {buffer.dtype}, the kernel takes {arg.dtype}"
+            raise self.fail("args", where, message)
+        if buffer.role == "param" and arg.writes:
+            raise self.fail("access", where, f"the kernel writes the parameter {buffer.name!r}")
+
+    def touched(self, where: str, step: p.Step, kernel: p.Kernel) -> None:
+        pairs = list(zip(kernel.args, step.bindings, strict=True))
+        expected = {
+            "reads": {binding.buffer for arg, binding in pairs if arg.reads},
+            "writes": {binding.buffer for arg, binding in pairs if arg.writes},
+        }
+        for what, declared in (("reads", step.reads), ("writes", step.writes)):
+            if set(declared) != expected[what] or len(set(declared)) != len(declared):
+                difference = sorted(set(declared) ^ expected[what]) or sorted(declared)
+                message = f"{what!r} disagrees with the kernel's access about {difference[:4]}"
+                raise self.fail("access", where, message)
+
+    def step_extents(
+        self, index: int, step: p.Step, sizes: Mapping[str, int], extents: tuple[int, ...]
+    ) -> None:
+        where = f"step {index} ({step.kernel})"
+        args = self.plan.kernels[step.kernel].args
+        taken: dict[str, list[tuple[int, int, p.KernelArg]]] = {}
+        for arg, binding, extent in zip(args, step.bindings, extents, strict=True):
+            start, end = binding.offset, binding.offset + extent
+            if end > sizes[binding.buffer]:
+                raise self.fail(
+                    "extent",
+                    f"{where}, argument {arg.name!r}",
+                    f"bytes {start}..{end} reach past {binding.buffer!r}, "
+                    f"which has {sizes[binding.buffer]}",
+                )
+            for other_start, other_end, other in taken.setdefault(binding.buffer, []):
+                overlaps = start < other_end and other_start < end
+                if overlaps and (arg.writes or other.writes):
+                    message = f"{arg.name!r} and {other.name!r} overlap in {binding.buffer!r}"
+                    raise self.fail("alias", where, f"{message}, and one of them is written")
+            taken[binding.buffer].append((start, end, arg))
+
+    def host_argument(self, where: str, argument: p.HostArgument) -> None:
+        buffer = self.plan.buffer_table.get(argument.buffer)
+        if buffer is None:
+            raise self.fail("unknown_name", where, f"no buffer is called {argument.buffer!r}")
+        if argument.offset < 0 or argument.offset % ALIGNMENT:
+            message = f"offset {argument.offset} is no multiple of {ALIGNMENT}"
+            raise self.fail("offset", where, message)
+        if buffer.role != "scratch" and argument.dtype != buffer.dtype:
+            raise self.fail("args", where, f"{buffer.name!r} is {buffer.dtype}")
+        load = {name: self.plan.ranges[name] for name in self.plan.load_symbols}
+        for dim in argument.shape:
+            self.positive(where, dim, load)
+
+    def host_extents(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
+        for index, argument in enumerate(self.plan.host.arguments if self.plan.host else ()):
+            where = f"host, argument {index}"
+            end = DTYPES[argument.dtype]
+            for dim in argument.shape:
+                end *= self.bounds(where, dim, ranges)[1]
+            end += argument.offset
+            if end > sizes[argument.buffer]:
+                message = f"byte {end} is past {argument.buffer!r}, of {sizes[argument.buffer]}"
+                raise self.fail("extent", where, message)
+
+    def host(self) -> None:
+        plan = self.plan
+        if (plan.host is not None) != (plan.target == "cpu"):
+            raise self.fail("host", "", f"target {plan.target!r} and the host function disagree")
+        if plan.host is not None:
+            for index, argument in enumerate(plan.host.arguments):
+                self.host_argument(f"host, argument {index}", argument)
+            listed = {argument.buffer for argument in plan.host.arguments}
+            bound = {binding.buffer for step in plan.steps for binding in step.bindings}
+            for name in sorted(bound - listed):
+                raise self.fail("host", "host", f"the buffer {name!r} of a step is not passed")
+        if plan.loop is not None and plan.loop.stop_buffer not in plan.buffer_table:
+            name = plan.loop.stop_buffer
+            raise self.fail("unknown_name", "loop", f"no buffer is called {name!r}")

@@ -1,0 +1,135 @@
+"""Graph passes: what they fuse, and what they must leave alone."""
+
+from __future__ import annotations
+
+from edgewise_compiler.graph.nodes import Graph, GraphBuilder
+from edgewise_compiler.graph.passes import (
+    fuse_gather,
+    fuse_norm,
+    fuse_residual,
+    fuse_swiglu,
+    quantize_activations,
+)
+
+
+def builder(name: str = "layers") -> GraphBuilder:
+    widths = {"qkv": 128, "o": 64, "gate_up": 256, "down": 64, "head": 320}
+    return GraphBuilder(name, hidden=64, attention_width=64, widths=widths)
+
+
+def layer() -> Graph:
+    g = builder()
+    x = g.hidden()
+    a = g.attention(g.linear(g.rms_norm(x, "n1", 1e-5), "qkv"), layer=0)
+    x = g.add(x, g.linear(a, "o"))
+    g.add(x, g.linear(g.swiglu(g.linear(g.rms_norm(x, "n2", 1e-5), "gate_up")), "down"))
+    return g.graph()
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+def test_a_layer_becomes_eight_kernels_for_floats() -> None:
+    fused = fuse_residual(fuse_swiglu(layer()))
+    assert ops(fused) == [
+        "rms_norm",
+        "linear",
+        "rope_append",
+        "attention",
+        "linear",
+        "rms_norm",
+        "linear",
+        "linear",
+    ]
+    assert [node.attrs.get("epilogue") for node in fused.nodes if node.op == "linear"] == [
+        None,
+        "add",
+        "swiglu",
+        "add",
+    ]
+
+
+def test_a_residual_read_again_later_is_not_overwritten() -> None:
+    g = builder()
+    x = g.hidden()
+    y = g.add(x, g.linear(g.rms_norm(x, "n1", 1e-5), "o"))
+    g.add(y, g.linear(g.rms_norm(x, "n2", 1e-5), "down"))
+    assert ops(fuse_residual(g.graph())).count("add") == 1
+
+
+def test_a_residual_without_a_buffer_of_its_own_is_not_written_in_place() -> None:
+    g = builder()
+    h = g.rms_norm(g.hidden(), "n1", 1e-5)
+    g.add(h, g.linear(h, "o"))
+    assert "add" in ops(fuse_residual(g.graph()))
+
+
+def test_a_gate_read_twice_keeps_its_linear() -> None:
+    g = builder()
+    gate = g.linear(g.hidden(), "gate_up")
+    g.swiglu(gate)
+    g.linear(gate, "down")
+    assert "swiglu" in ops(fuse_swiglu(g.graph()))
+
+
+def test_the_head_gathers_inside_its_norm() -> None:
+    g = builder("head")
+    g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "norm", 1e-5), "head")
+    fused = fuse_gather(g.graph())
+    assert ops(fused) == ["rms_norm", "linear"]
+    assert fused.nodes[0].attrs["gather"]
+    assert fused.nodes[0].output.rows == "r"
+
+
+def test_norms_and_swiglu_quantize_on_their_way_out_and_attention_gets_a_node() -> None:
+    graph = quantize_activations(fuse_residual(fuse_swiglu(layer())))
+    assert ops(graph) == [
+        "rms_norm",
+        "linear",
+        "rope_append",
+        "attention",
+        "quantize",
+        "linear",
+        "rms_norm",
+        "linear",
+        "linear",
+    ]
+    linears = [node for node in graph.nodes if node.op == "linear"]
+    assert all(node.inputs[0].kind == "a8" for node in linears)
+    assert linears[2].attrs["epilogue"] == "swiglu_a8"
+    assert linears[2].output.kind == "a8"
+
+
+def test_a_norm_read_by_something_other_than_a_linear_stays_float() -> None:
+    g = builder()
+    h = g.rms_norm(g.hidden(), "n1", 1e-5)
+    g.linear(h, "o")
+    g.swiglu(h)
+    graph = quantize_activations(g.graph())
+    assert ops(graph) == ["rms_norm", "quantize", "linear", "swiglu"]
+    assert graph.nodes[0].output.kind == "f32"
+
+
+def test_norms_that_only_linears_read_become_part_of_them() -> None:
+    fused = fuse_norm(fuse_residual(fuse_swiglu(layer())))
+    assert ops(fused) == ["linear", "rope_append", "attention", "linear", "linear", "linear"]
+    normed = [node for node in fused.nodes if "norm" in node.attrs]
+    assert [node.params for node in normed] == [("qkv", "n1"), ("gate_up", "n2")]
+    assert all(node.inputs[0].name == "x" for node in normed)
+
+
+def test_a_gathering_norm_hands_the_gathering_on() -> None:
+    g = builder("head")
+    g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "n", 1e-5), "head")
+    (node,) = fuse_norm(fuse_gather(g.graph())).nodes
+    assert node.attrs["gather"] is True
+    assert (node.inputs[0].name, node.inputs[0].rows, node.output.rows) == ("x", "n", "r")
+
+
+def test_a_norm_that_something_else_reads_stays() -> None:
+    g = builder()
+    h = g.rms_norm(g.hidden(), "n", 1e-5)
+    g.attention(h, layer=0)
+    g.linear(h, "qkv")
+    assert "rms_norm" in ops(fuse_norm(g.graph()))

@@ -1,0 +1,99 @@
+"""A row's attention is the same to the bit however it is computed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.numbers import KV_DTYPES
+from tests.compiler.kernels.attention_cases import (
+    BOUNDS,
+    Part,
+    Story,
+    decode,
+    decode_rows,
+    prefill,
+    same_bits,
+    story,
+    whole,
+)
+from tests.compiler.kernels.conftest import RUNNABLE
+from tests.compiler.kernels.paged import Array, Heads
+
+HEADS = Heads(8, 2, 64)
+ODD = Heads(3, 1, 80)  # groups and vectors that do not fill the blocks in registers
+TOKENS = 150
+
+
+def in_chunks(sequence: Story, lengths: list[int], isa: str) -> Array:
+    """Attention of a whole sequence whose prompt comes in chunks of these lengths, one a step."""
+    starts = [0, *itertools.accumulate(lengths)]
+    parts = [Part(sequence, start, n) for start, n in zip(starts, lengths, strict=False)]
+    return np.concatenate([prefill([part], isa)[0] for part in parts])
+
+
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("heads", [HEADS, ODD], ids=str)
+def test_decode_equals_prefill(heads: Heads, kv_dtype: str, isa: str) -> None:
+    sequence = story(heads, TOKENS, kv_dtype)
+    (rows,) = prefill([whole(sequence)], isa)
+    positions = [0, 1, 15, 16, 17, 47, 62, 63, 64, 65, 79, 126, 127, 128, 149]
+    same_bits(decode_rows(sequence, positions, isa), rows[positions])
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param([16] * 9 + [6], id="pages"),
+        pytest.param([64, 64, 22], id="segments"),
+        pytest.param([1, 62, 1, 1, 13, 72], id="around a segment boundary"),
+        pytest.param([7] * 21 + [3], id="sevens"),
+        pytest.param([149, 1], id="all but one"),
+    ],
+)
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+def test_chunked_equals_whole(lengths: list[int], kv_dtype: str, isa: str) -> None:
+    sequence = story(HEADS, TOKENS, kv_dtype)
+    (rows,) = prefill([whole(sequence)], isa)
+    same_bits(in_chunks(sequence, lengths, isa), rows)
+
+
+def test_prefill_in_a_batch_equals_alone(isa: str) -> None:
+    shapes = [(0, 37), (61, 5), (120, 70), (16, 16)]
+    parts = [Part(story(HEADS, h + n), h, n) for h, n in shapes]
+    together = prefill(parts, isa, seed=1)
+    for part, rows in zip(parts, together, strict=True):
+        same_bits(rows, prefill([part], isa, seed=2)[0])
+
+
+def test_decode_in_a_batch_equals_alone(isa: str) -> None:
+    """Enough segments that the batch merges in parallel, and a lone row does not."""
+    parts = [Part(story(HEADS, h + 1), h, 1) for h in (335, 320, 257, 300)]
+    together = decode(parts, isa, seed=1)
+    for part, rows in zip(parts, together, strict=True):
+        same_bits(rows, decode([part], isa, seed=2)[0])
+
+
+def test_a_stopped_neighbour_changes_nothing(isa: str) -> None:
+    parts = [Part(story(HEADS, 90), 89, 1), Part(story(HEADS, 70), 69, 1)]
+    first, last = decode(parts, isa)
+    stopped = [parts[0], Part(story(HEADS, 40), 39, 1, stop=1), parts[1]]
+    with_stopped = decode(stopped, isa)
+    same_bits(with_stopped[0], first)
+    same_bits(with_stopped[2], last)
+
+
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("heads", [HEADS, ODD], ids=str)
+def test_all_isas_give_the_same_bits(heads: Heads, kv_dtype: str) -> None:
+    parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in ((0, 70), (130, 20), (63, 1))]
+    tokens = [
+        Part(story(heads, h + 1, kv_dtype), h, 1) for h in (0, 64, 200, BOUNDS.pages * 16 - 1)
+    ]
+    best, *others = RUNNABLE
+    expected = [*prefill(parts, best), *decode(tokens, best)]
+    for isa in others:
+        for a, b in zip(expected, [*prefill(parts, isa), *decode(tokens, isa)], strict=True):
+            same_bits(a, b)

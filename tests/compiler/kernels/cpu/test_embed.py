@@ -1,0 +1,62 @@
+"""Embedding rows come out of packed weights as the scheme defines them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.cpu.elementwise.embed import embed
+from tests.compiler.kernels import reference
+from tests.compiler.kernels.conftest import Array, aligned, aligned_copy, build
+from tests.compiler.kernels.reference import same_bits
+
+N, H, V = 9, 64, 70  # V is padded to 96 rows
+SCHEMES = ("f32", "f16", "q8", "q4")
+
+
+@cache
+def kernels(isa: str) -> dict[str, Any]:
+    functions = {scheme: embed(scheme, N, H, V, isa) for scheme in SCHEMES}
+    built = build(functions.values(), isa)
+    return {scheme: built[str(f.attrs["global_symbol"])] for scheme, f in functions.items()}
+
+
+@cache
+def table(scheme: str) -> tuple[tuple[Array, ...], Array]:
+    """Packed arguments and the float32 rows they stand for."""
+    weight = np.random.default_rng(8).normal(size=(96, H)).astype("float32")
+    if scheme in ("f32", "f16"):
+        stored = weight.astype({"f32": "float32", "f16": "float16"}[scheme])
+        return (reference.panels(stored),), stored.astype("float32")
+    bits = int(scheme[1])
+    codes, scale = reference.quantize_weight(weight, bits)
+    zero = {4: 7, 8: 128}[bits]
+    groups = (codes.astype("int32") - zero).astype("float32").reshape(96, -1, 32)
+    rows = (groups * scale.astype("float32")[..., None]).reshape(96, H)
+    return (reference.pack(codes, bits), reference.panels(scale)), rows
+
+
+def run(isa: str, scheme: str, tokens: list[int], n: int) -> Array:
+    x, step = aligned((N, H), "float32"), aligned(8, "int32")
+    step[0] = n
+    ids = aligned_copy(np.array(tokens, "int32"))
+    kernels(isa)[scheme](ids, *table(scheme)[0], x, step)
+    return x
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("n", [1, 8, N])
+def test_tokens_pick_their_rows(isa: str, scheme: str, n: int) -> None:
+    tokens = [0, 15, 16, 69, 33, 1, 15, 47, 60]
+    x = run(isa, scheme, tokens, n)
+    assert same_bits(x[:n], table(scheme)[1][tokens][:n])
+    assert not x[n:].any()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_ids_outside_the_vocabulary_read_the_nearest_row(isa: str, scheme: str) -> None:
+    x = run(isa, scheme, [-1, -(2**31), V, 2**31 - 1, 0, 0, 0, 0, 0], N)
+    assert same_bits(x[:4], table(scheme)[1][[0, 0, V - 1, V - 1]])

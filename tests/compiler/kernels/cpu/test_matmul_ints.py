@@ -1,0 +1,198 @@
+"""Quantized linear layers equal their definition in NumPy, on every instruction set."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tvm
+
+from edgewise_compiler.kernels.cpu.isa import ISAS
+from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
+from edgewise_runtime.errors import CompileError
+from tests.compiler.kernels import reference
+from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
+from tests.compiler.kernels.reference import same_bits
+
+N = 37  # four runs of eight rows, a tile of four and a single row
+
+
+class Case(NamedTuple):
+    bits: int
+    epilogue: str
+    bias: bool
+    NP: int
+    K: int
+
+
+CASES = [
+    Case(4, "store", False, 96, 64),
+    Case(4, "add", True, 64, 96),
+    Case(4, "swiglu", False, 64, 32),
+    Case(4, "swiglu_a8", True, 128, 32),
+    Case(8, "store", True, 32, 96),
+    Case(8, "add", False, 64, 32),
+    Case(8, "swiglu", True, 64, 64),
+    Case(8, "swiglu_a8", False, 64, 64),
+]
+
+
+@cache
+def kernels(isa: str) -> dict[Case, Any]:
+    functions = {
+        case: matmul_int(
+            N, case.NP, case.K, case.bits, epilogue=case.epilogue, bias=case.bias, rows=0, isa=isa
+        )
+        for case in CASES
+    }
+    built = build(functions.values(), isa)
+    return {case: built[str(f.attrs["global_symbol"])] for case, f in functions.items()}
+
+
+class Problem(NamedTuple):
+    activations: tuple[Array, ...]
+    weight: Array  # codes [NP,K]
+    scale: Array
+    bias: Array | None
+    residual: Array
+
+
+@cache
+def problem(case: Case) -> Problem:
+    random = np.random.default_rng(case.NP + case.K + case.bits)
+    x = random.normal(size=(N, case.K)).astype("float32") * random.uniform(0.1, 30, (N, 1))
+    x[3, :32] = 0
+    w = random.normal(size=(case.NP, case.K)) / 8
+    w[5] = 0
+    offset = {4: 7, 8: 128}[case.bits]
+    weight, scale = reference.quantize_weight(w, case.bits)
+    return Problem(
+        tuple(aligned_copy(part) for part in reference.quantize(x, offset)),
+        weight,
+        scale,
+        aligned_copy(random.normal(size=case.NP).astype("float32")) if case.bias else None,
+        random.normal(size=(N, case.NP)).astype("float32"),
+    )
+
+
+def expected(case: Case) -> tuple[Array, ...]:
+    data = problem(case)
+    y = reference.linear_int(data.activations, data.weight, data.scale, data.bias)
+    if case.epilogue == "add":
+        return (data.residual + y,)
+    if case.epilogue == "swiglu":
+        return (reference.swiglu(y),)
+    if case.epilogue == "swiglu_a8":
+        return reference.quantize(reference.swiglu(y), {4: 7, 8: 128}[case.bits])
+    return (y,)
+
+
+def run(isa: str, case: Case, n: int, first: int = 0) -> tuple[Array, ...]:
+    """Outputs for rows ``first`` to ``first + n``; rows behind stay as they were."""
+    data = problem(case)
+    rows = [np.roll(part, -first, axis=0) for part in (*data.activations, data.residual)]
+    activations = [aligned_copy(part) for part in rows[:3]]
+    outputs: tuple[Array, ...] = (aligned_copy(rows[3]),)
+    if case.epilogue == "swiglu":
+        outputs = (aligned((N, case.NP // 2), "float32"),)
+    if case.epilogue == "swiglu_a8":
+        groups = (N, case.NP // 64)
+        outputs = (
+            aligned((N, case.NP // 2), "int8"),
+            aligned(groups, "float32"),
+            aligned(groups, "int32"),
+        )
+    step = aligned_copy(np.array([n, 0, 0, 0, 0, 0, 0, 0], "int32"))
+    biases = () if data.bias is None else (data.bias,)
+    weights = (reference.pack(data.weight, case.bits), reference.panels(data.scale))
+    kernels(isa)[case](*activations, *weights, *biases, *outputs, step)
+    return outputs
+
+
+def each() -> Any:
+    return pytest.mark.parametrize("case", CASES, ids=lambda case: f"q{case.bits}-{case.epilogue}")
+
+
+@each()
+@pytest.mark.parametrize("n", [1, 2, 4, 7, 8, 21, N])
+def test_rows_equal_the_definition_bit_for_bit(isa: str, case: Case, n: int) -> None:
+    for got, want in zip(run(isa, case, n), expected(case), strict=True):
+        assert same_bits(got[:n], want[:n])
+
+
+@each()
+def test_rows_that_are_not_live_stay_untouched(isa: str, case: Case) -> None:
+    before = run(isa, case, 0)
+    for got, untouched in zip(run(isa, case, 6), before, strict=True):
+        assert same_bits(got[6:], untouched[6:])
+
+
+@each()
+def test_a_row_alone_equals_the_row_in_a_batch(isa: str, case: Case) -> None:
+    batch = run(isa, case, N)
+    for row in (0, 3, 9, N - 1):
+        for alone, together in zip(run(isa, case, 1, first=row), batch, strict=True):
+            assert same_bits(alone[0], together[row])
+
+
+@each()
+def test_instruction_sets_agree(case: Case) -> None:
+    first, *others = (run(isa, case, N) for isa in RUNNABLE)
+    for other in others:
+        assert all(same_bits(left, right) for left, right in zip(first, other, strict=True))
+
+
+def test_more_live_rows_than_the_bound_are_cut_off(isa: str) -> None:
+    case = CASES[0]
+    assert same_bits(run(isa, case, N + 1000)[0], expected(case)[0])
+
+
+def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
+    case = CASES[1]
+    for n in (-3, -8, -(2**31)):
+        assert same_bits(run(isa, case, n)[0], problem(case).residual)
+
+
+def test_partial_sums_never_come_from_the_heap() -> None:
+    """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
+    for bits, epilogue in ((4, "swiglu_a8"), (8, "store")):
+        function = matmul_int(
+            N, 64, 32, bits, epilogue=epilogue, bias=False, rows=0, isa=RUNNABLE[0]
+        )
+        library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
+        assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
+
+
+def test_extreme_codes_do_not_saturate(isa: str) -> None:
+    for case in (CASES[0], CASES[4]):
+        data = problem(case)
+        for sign in (127, -127):
+            xq = aligned_copy(np.full((N, case.K), sign, "int8"))
+            xs = aligned_copy(np.ones((N, case.K // 32), "float32"))
+            xc = aligned((N, case.K // 32), "int32")
+            weight = np.full((case.NP, case.K), 2**case.bits - 1, "uint8")
+            scale = np.ones((case.NP, case.K // 32), "float16")
+            out = aligned((N, case.NP), "float32")
+            step = aligned_copy(np.array([N] + [0] * 7, "int32"))
+            biases = () if data.bias is None else (aligned(case.NP, "float32"),)
+            weights = (reference.pack(weight, case.bits), reference.panels(scale))
+            kernels(isa)[case](xq, xs, xc, *weights, *biases, out, step)
+            assert (out == sign * (2**case.bits - 1) * case.K).all()
+
+
+def test_quantized_layers_approximate_real_ones() -> None:
+    random = np.random.default_rng(5)
+    x, w = random.normal(size=(4, 256)), random.normal(size=(64, 256))
+    for bits, bound in ((4, 0.12), (8, 0.02)):
+        codes, scale = reference.quantize_weight(w, bits)
+        y = reference.linear_int(reference.quantize(x, {4: 7, 8: 128}[bits]), codes, scale, None)
+        # Rounding errors of K independent products: relative to the norm of the outputs.
+        assert np.linalg.norm(y - x @ w.T) < bound * np.linalg.norm(x @ w.T)
+
+
+@pytest.mark.parametrize(("NP", "K"), [(48, 64), (64, 48)])
+def test_shapes_that_do_not_fit_the_layout_are_refused(NP: int, K: int) -> None:
+    with pytest.raises(CompileError, match=f"{NP} x {K}"):
+        matmul_int(N, NP, K, 4, epilogue="store", bias=False, rows=0, isa="portable")

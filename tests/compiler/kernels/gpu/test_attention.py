@@ -1,0 +1,286 @@
+"""GPU attention against a float64 reference, and a row's bits in whatever company it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.gpu.attention.decode import (
+    gpu_attention_decode,
+    gpu_attention_merge,
+    part_elements,
+)
+from edgewise_compiler.kernels.gpu.attention.prefill import gpu_attention_prefill
+from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_runtime.errors import CompileError
+from tests.compiler.kernels.attention_cases import (
+    BOUNDS,
+    Part,
+    reference,
+    same_bits,
+    story,
+    whole,
+    without_later_tokens,
+)
+from tests.compiler.kernels.cpu.test_attention import random_parts
+from tests.compiler.kernels.paged import (
+    Array,
+    Heads,
+    Rows,
+    batch_of,
+    poisoned_pool,
+    shuffled_pages,
+    write_tokens,
+)
+from tests.gpu import run
+
+# Scores are sums of up to 256 float32 products of numbers near 1: errors of some 1e-6, which exp
+# passes on to the weights; the weighted values, near 1 and at most about 5, average them. Keys and
+# values are exact in either dtype of the pages, so both have the same bound.
+TOLERANCE = 1e-5
+
+CONTEXT = BOUNDS.pages * 16
+GROUPED = Heads(8, 2, 64)
+ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
+SHAPES = [
+    (GROUPED, "float16"),
+    (GROUPED, "float32"),
+    (GROUPED, "int8"),
+    (ODD, "float16"),
+    (ODD, "float32"),
+    (ODD, "int8"),
+    (Heads(2, 2, 32), "float16"),
+    (Heads(7, 1, 128), "float16"),
+    (Heads(7, 1, 128), "int8"),
+    (Heads(16, 1, 16), "float16"),
+    (Heads(16, 1, 16), "int8"),
+    (Heads(4, 2, 96), "float32"),
+    (Heads(9, 1, 256), "float32"),
+    (Heads(9, 1, 256), "int8"),
+]
+HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages before a row
+
+
+Kernel = Callable[..., list[Array]]
+
+
+def shape_of(part: Part) -> tuple[object, ...]:
+    """What a kernel for this part is made for."""
+    heads = part.story.heads
+    return (
+        *(BOUNDS.rows, BOUNDS.batch, BOUNDS.pages),
+        *(heads.query, heads.kv, heads.dim, CONTEXT),
+        *(part.story.kv_dtype, float(heads.dim**-0.5)),
+    )
+
+
+def buffers_of(
+    parts: Sequence[Part], seed: int, reach: int, live: int | None
+) -> tuple[list[Array], Array, Array]:
+    """[qkv, the pages' buffers, table], step and out: NaN where nothing is written or read."""
+    heads = parts[0].story.heads
+    rows = [Rows(part.history, part.rows, part.stop) for part in parts]
+    page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
+    batch = batch_of(rows, BOUNDS, page_ids)
+    batch.step[3] = reach
+    if live is not None:
+        batch.step[:3] = live
+    kv = poisoned_pool(pool, heads, parts[0].story.kv_dtype)
+    qkv = np.full((BOUNDS.rows, heads.query + 2 * heads.kv, heads.dim), np.nan, "float32")
+    first = 0
+    for part, ids in zip(parts, page_ids, strict=True):
+        end = part.history + part.rows
+        write_tokens(kv, ids, part.story.keys[:end], part.story.values[:end])
+        qkv[first : first + part.rows, : heads.query] = part.story.queries[part.history : end]
+        first += part.rows
+    out = np.full((BOUNDS.rows, heads.query, heads.dim), np.nan, "float32")
+    return [qkv, *kv, batch.table], batch.step, out
+
+
+def split_rows(out: Array, parts: Sequence[Part]) -> list[Array]:
+    """Rows [rows, query heads, dim] of each part."""
+    *rows, rest = np.split(out, np.cumsum([part.rows for part in parts]))
+    assert np.isnan(rest).all(), "rows beyond the step were written"
+    return rows
+
+
+def decode(
+    parts: Sequence[Part], *, seed: int = 0, live: int | None = None, reach: int | None = None
+) -> list[Array]:
+    """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
+    reach = max(part.history + 1 for part in parts) if reach is None else reach
+    inputs, step, out = buffers_of(parts, seed, reach, live)
+    heads, shape = parts[0].story.heads, shape_of(parts[0])
+    elements = part_elements(BOUNDS.batch, heads.query, CONTEXT, heads.dim)
+    partial = np.full(elements, np.nan, "float32")
+    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
+    launch = gpu_attention_decode(*shape, subgroups=False)
+    *_, partial, _ = run(launch, [*inputs, partial, step], **symbols)
+    launch = gpu_attention_merge(*shape, subgroups=False)
+    _, _, out, _ = run(launch, [partial, inputs[-1], out, step], **symbols)
+    return split_rows(out, parts)
+
+
+def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
+    """Attention of all rows of every part."""
+    inputs, step, out = buffers_of(parts, seed, CONTEXT, live)
+    launch = gpu_attention_prefill(*shape_of(parts[0]), subgroups=False)
+    rows = sum(part.rows for part in parts)
+    *_, out, _ = run(launch, [*inputs, out, step], n=rows, b=len(parts), r=1, t=CONTEXT)
+    return split_rows(out, parts)
+
+
+def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
+    for part, output in zip(parts, outputs, strict=True):
+        np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
+def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
+    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
+    for batch in (parts[:4], parts[4:]):
+        near(batch, decode(batch))
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
+def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
+    shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
+    parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
+    near(parts, prefill(parts))
+
+
+@pytest.mark.parametrize("rows", [2, 15, 16, 31, 32, 33, 63, 64, 65, BOUNDS.rows])
+def test_prefill_of_any_length_matches_the_reference(rows: int) -> None:
+    part = whole(story(GROUPED, rows))
+    near([part], prefill([part]))
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(i, marks=pytest.mark.full) for i in range(2, 40))]
+)
+def test_random_ragged_batches_match_the_reference(seed: int) -> None:
+    parts = random_parts(seed)
+    near(parts, prefill(parts, seed=seed))
+    rows = [Part(part.story, part.history + part.rows - 1, 1) for part in parts if part.rows]
+    if rows:
+        near(rows, decode(rows, seed=seed))
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        pytest.param([16] * 9 + [6], id="pages"),
+        pytest.param([64, 64, 22], id="segments"),
+        pytest.param([1, 62, 1, 1, 13, 72], id="around a segment boundary"),
+        pytest.param([7] * 21 + [3], id="sevens"),
+        pytest.param([149, 1], id="all but one"),
+    ],
+)
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+def test_chunked_equals_whole(lengths: list[int], kv_dtype: str) -> None:
+    sequence = story(ODD, 150, kv_dtype)
+    (rows,) = prefill([whole(sequence)])
+    starts = np.cumsum([0, *lengths])
+    parts = [Part(sequence, int(start), n) for start, n in zip(starts, lengths, strict=False)]
+    batches = [parts[i : i + BOUNDS.batch] for i in range(0, len(parts), BOUNDS.batch)]
+    chunks = [chunk for batch in batches for chunk in prefill(batch)]
+    same_bits(np.concatenate(chunks), rows)
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), [*SHAPES[:1], *SHAPES[2:4], SHAPES[5]], ids=str)
+def test_prefill_in_a_batch_equals_alone(heads: Heads, kv_dtype: str) -> None:
+    shapes = [(0, 37), (61, 5), (120, 70), (16, 16)]
+    parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
+    together = prefill(parts, seed=1)
+    for part, rows in zip(parts, together, strict=True):
+        same_bits(rows, prefill([part], seed=2)[0])
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), [*SHAPES[:1], *SHAPES[2:4], SHAPES[5]], ids=str)
+def test_decode_in_a_batch_equals_alone_whatever_the_grid(heads: Heads, kv_dtype: str) -> None:
+    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in (335, 63, 0, 300)]
+    together = decode(parts, seed=1)
+    for part, rows in zip(parts, together, strict=True):
+        same_bits(rows, decode([part], seed=2)[0])
+        same_bits(rows, decode([part], seed=3, reach=CONTEXT)[0])
+
+
+@pytest.mark.parametrize("kernel", [decode, prefill])
+def test_stopped_sequences_are_left_alone_and_change_nothing(kernel: Kernel) -> None:
+    running, stopped = story(GROUPED, 70), story(GROUPED, 30)
+    rows = 1 if kernel is decode else 20
+    alone = Part(running, 50, rows)
+    parts = [Part(stopped, 9, rows, stop=1), alone, Part(stopped, 3, rows, stop=2)]
+    first, middle, last = kernel(parts)
+    assert np.isnan(first).all()
+    assert np.isnan(last).all()
+    same_bits(middle, kernel([alone])[0])
+
+
+@pytest.mark.parametrize("kernel", [decode, prefill])
+def test_a_step_without_sequences_writes_nothing(kernel: Kernel) -> None:
+    parts = [Part(story(GROUPED, 70), 50, 1), Part(story(GROUPED, 30), 3, 1)]
+    assert all(np.isnan(rows).all() for rows in kernel(parts, live=0))
+
+
+def test_sequences_without_rows_are_passed_over() -> None:
+    nothing, part = Part(story(GROUPED, 40), 40, 0), Part(story(GROUPED, 60), 20, 40)
+    parts = [nothing, part, nothing, part]
+    near(parts, prefill(parts))
+
+
+@pytest.mark.parametrize("kernel", [decode, prefill])
+def test_the_first_token_attends_to_itself_alone(kernel: Kernel) -> None:
+    part = Part(story(GROUPED, 1), 0, 1)
+    (output,) = kernel([part])
+    # exp2(0), which need not be 1, and the division take an ulp each.
+    values = np.repeat(part.story.values, 4, axis=1)
+    np.testing.assert_allclose(output, values, rtol=4e-7)
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
+    poison: float, kv_dtype: str
+) -> None:
+    part = Part(story(GROUPED, 120, kv_dtype), 3, 110)
+    (clean,) = prefill([part])
+    (poisoned,) = prefill([without_later_tokens(part, poison)])
+    same_bits(poisoned[0], clean[0])
+
+
+@pytest.mark.parametrize("kernel", [decode, prefill])
+def test_scores_beyond_the_range_of_exp_pick_the_largest(kernel: Kernel) -> None:
+    sequence = story(GROUPED, 100)
+    loud = replace(sequence, queries=sequence.queries * np.float32(1e4))
+    part = Part(loud, 99, 1) if kernel is decode else whole(loud)
+    (rows,) = kernel([part])
+    # Weights are 0 or 1 but for near ties, which float32 scores of 1e4 cannot tell apart.
+    close = np.isclose(rows, reference(part), atol=0.1).all(axis=2)
+    assert close.mean() > 0.99
+    assert np.isfinite(rows).all()
+
+
+@pytest.mark.parametrize("make", [gpu_attention_decode, gpu_attention_prefill, gpu_attention_merge])
+@pytest.mark.parametrize(
+    ("shape", "kv_dtype", "named"),
+    [
+        ((3, 2, 64), "float16", "3 query"),
+        ((2, 1, 40), "float16", "40"),
+        ((2, 1, 64), "int4", "int4"),
+    ],
+)
+def test_what_attention_is_not_written_for_is_refused(
+    make: Callable[..., Launch], shape: tuple[int, int, int], kv_dtype: str, named: str
+) -> None:
+    with pytest.raises(CompileError, match=named):
+        make(1, 1, 1, *shape, 16, kv_dtype, 1.0, subgroups=False)
+
+
+@pytest.mark.parametrize("make", [gpu_attention_decode, gpu_attention_prefill, gpu_attention_merge])
+def test_programs_with_and_without_subgroups_share_the_kernels(make: Callable[..., Launch]) -> None:
+    shape = shape_of(whole(story(GROUPED, 1)))
+    assert make(*shape, subgroups=False).name == make(*shape, subgroups=True).name

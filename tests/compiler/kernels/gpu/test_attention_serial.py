@@ -1,0 +1,80 @@
+"""Attention without barriers against a float64 reference; decode gives the bits of prefill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.kernels.gpu.attention.serial import gpu_attention_serial
+from tests.compiler.kernels.attention_cases import (
+    BOUNDS,
+    Part,
+    reference,
+    same_bits,
+    story,
+    whole,
+    without_later_tokens,
+)
+from tests.compiler.kernels.gpu.test_attention import (
+    CONTEXT,
+    GROUPED,
+    HISTORIES,
+    TOLERANCE,
+    buffers_of,
+    shape_of,
+    split_rows,
+)
+from tests.compiler.kernels.paged import Array, Heads
+from tests.gpu import run
+
+SHAPES = [
+    (GROUPED, "float32"),
+    (GROUPED, "float16"),
+    (GROUPED, "int8"),
+    (Heads(3, 1, 80), "int8"),
+    (Heads(3, 1, 80), "float32"),
+    (Heads(7, 1, 128), "float32"),
+    (Heads(9, 1, 256), "float32"),
+]
+
+
+def attend(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
+    """Attention of every part's rows; all memory that may not be read is NaN."""
+    inputs, step, out = buffers_of(parts, seed, CONTEXT, None)
+    row_seq = np.zeros(BOUNDS.rows, np.int32)
+    owners = np.repeat(np.arange(len(parts), dtype=np.int32), [part.rows for part in parts])
+    row_seq[: len(owners)] = owners
+    kernel = gpu_attention_serial(*shape_of(parts[0]))
+    *_, out, _ = run(kernel, [*inputs, row_seq, out, step], n=len(owners))
+    return split_rows(out, parts)
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
+def test_single_rows_and_chunks_match_the_reference(heads: Heads, kv_dtype: str) -> None:
+    single = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
+    chunks = [
+        Part(story(heads, h + n, kv_dtype), h, n) for h, n in ((0, 1), (50, 31), (128, 17), (15, 3))
+    ]
+    for parts in (single[:4], single[4:], chunks):
+        for part, output in zip(parts, attend(parts), strict=True):
+            np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company(kv_dtype: str) -> None:
+    sequence = story(GROUPED, 70, kv_dtype)
+    (expected,) = attend([whole(sequence)])
+    for history in (0, 15, 16, 40, 69):
+        other = Part(story(GROUPED, 33, kv_dtype, seed=1), 32, 1)
+        alone = Part(sequence, history, 1)
+        same_bits(attend([other, alone], seed=history)[1][0], expected[history])
+        same_bits(attend([without_later_tokens(alone, np.nan)])[0][0], expected[history])
+
+
+def test_stopped_sequences_are_left_alone() -> None:
+    going, stopped = (Part(story(GROUPED, 20, "float32"), 19, 1, stop) for stop in (0, 1))
+    written, left = attend([going, stopped])
+    assert np.isfinite(written).all()
+    assert np.isnan(left).all()

@@ -1,0 +1,125 @@
+"""Linears without barriers equal NumPy, and one row at a time gives the bits that four give."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.quantize import SCHEMES
+from tests.compiler.kernels.gpu.packing import linear, pack
+from tests.gpu import run
+
+BOUND = 11
+TOLERANCE = 3e-6
+"""Relative to the sum of the products' sizes: a chain of K additions rounds K times by 6e-8 at
+most, 7e-5 for rows as long as these, and the roundings mostly cancel (lavapipe stays below 4e-7).
+A wrong column, scale or nibble is off by about 1/K, which is 8e-4 or more."""
+
+
+class Case(NamedTuple):
+    NP: int
+    K: int
+    scheme: str
+    epilogue: str = "store"
+    bias: bool = False
+    logits: bool = False
+
+
+CASES = [
+    *(Case(96, 256, scheme) for scheme in SCHEMES),
+    *(Case(128, 96, scheme, "swiglu", bias=True) for scheme in SCHEMES),
+    Case(32, 32, "q4"),
+    Case(160, 1120, "q4", "add", bias=True),
+    Case(288, 64, "q8", logits=True),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(str, c)))
+
+
+class Inputs:
+    """Random inputs of a case and what the kernel must make of them."""
+
+    def __init__(self, case: Case) -> None:
+        rng = np.random.default_rng(case.NP * case.K)
+        self.case = case
+        self.x = rng.standard_normal((BOUND, case.K), dtype=np.float32)
+        self.packed, self.w = pack(case.scheme, rng.standard_normal((case.NP, case.K), np.float32))
+        self.bias = rng.standard_normal(case.NP, dtype=np.float32)
+        self.width = case.NP // 2 if case.epilogue == "swiglu" else case.NP
+        self.out = rng.standard_normal((BOUND, self.width), dtype=np.float32)
+
+    def run(self, live: int, *, single: bool) -> NDArray[Any]:
+        """What the kernel leaves in out."""
+        case, step = self.case, np.zeros(8, np.int32)
+        step[2 if case.logits else 0] = live
+        kernel = gpu_serial(
+            BOUND,
+            case.NP,
+            case.K,
+            case.scheme,
+            single=single,
+            bound=BOUND,
+            epilogue=case.epilogue,
+            bias=case.bias,
+            rows=2 if case.logits else 0,
+            out_width=self.width,
+        )
+        bias = [self.bias] if case.bias else []
+        return run(kernel, [self.x, *self.packed, *bias, self.out, step], n=live, r=live)[-2]
+
+
+@each_case
+def test_live_rows_equal_numpy_and_others_stay(case: Case) -> None:
+    inputs = Inputs(case)
+    bias = inputs.bias if case.bias else None
+    for live in (1, 4, 6, BOUND):
+        expected, size = linear(
+            inputs.x.astype(np.float64), inputs.w, bias, case.epilogue, inputs.out, live
+        )
+        out = inputs.run(live, single=False)
+        assert (np.abs(out - expected)[:live] / size[:live]).max() <= TOLERANCE
+        np.testing.assert_array_equal(out[live:], inputs.out[live:])
+
+
+@each_case
+def test_a_row_has_the_same_bits_alone_and_with_others(case: Case) -> None:
+    inputs = Inputs(case)
+    together = inputs.run(BOUND, single=False)
+    np.testing.assert_array_equal(inputs.run(BOUND, single=True), together)
+    np.testing.assert_array_equal(inputs.run(3, single=False)[:3], together[:3])
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
+    inputs = Inputs(Case(64, 96, "q4", "add"))
+    inputs.x[:] = np.nan
+    step = np.zeros(8, np.int32)
+    kernel = gpu_serial(BOUND, 64, 96, "q4", single=single, bound=BOUND, out_width=64)
+    out = run(kernel, [inputs.x, *inputs.packed, inputs.out, step], n=BOUND)[-2]
+    np.testing.assert_array_equal(out, inputs.out)
+
+
+def test_parts_of_a_linear_fill_their_columns() -> None:
+    inputs = Inputs(Case(128, 64, "q4", "swiglu", bias=True))
+    whole = inputs.run(BOUND, single=False)
+    step = np.array([BOUND, 0, 0, 0, 0, 0, 0, 0], np.int32)
+    out = inputs.out
+    for rows in (slice(0, 32), slice(32, 128)):
+        part = gpu_serial(
+            BOUND,
+            rows.stop - rows.start,
+            64,
+            "q4",
+            single=False,
+            bound=BOUND,
+            epilogue="swiglu",
+            bias=True,
+            out_width=64,
+            first=rows.start,
+        )
+        packed = [array.reshape(128, -1)[rows] for array in inputs.packed]
+        out = run(part, [inputs.x, *packed, inputs.bias[rows], out, step], n=BOUND)[-2]
+    np.testing.assert_array_equal(out, whole)

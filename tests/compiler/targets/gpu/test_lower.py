@@ -1,0 +1,154 @@
+"""What WebGPU plans launch and move, without a clock; what tells checkpoints apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.fingerprint import weights_fingerprint
+from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.layouts.panels import param_tensors
+from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.quantize import find_scheme
+from edgewise_compiler.targets.gpu.lower import GpuLowering, plans, variants_for
+from edgewise_compiler.targets.lowering import Bounds
+from edgewise_compiler.targets.webgpu.codegen import Shader
+from edgewise_compiler.targets.webgpu.program import build_program
+from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.format.plan import Plan
+
+Plans = dict[str, Plan]
+LAYERS = 5
+BOUNDS = Bounds(rows=512, batch=8, context=1024)
+DEMO = Path(__file__).parents[4] / "examples/demo-model"
+SAMPLING = 5
+LOGPROBS = 2
+NAMES = [variant.name for variant in variants_for("q4") if not variant.serial]
+
+
+@pytest.fixture(scope="module")
+def made() -> Callable[[str, str], Plans]:
+    """The plans of a WebGPU program of the demo model over a weight scheme."""
+    shaders: dict[str, Shader] = {}
+
+    @cache
+    def build(quant: str, name: str) -> Plans:
+        scheme = find_scheme(quant)
+        everything = (*variants_for(quant), *variants_for(quant, "int8"))
+        variant = next(v for v in everything if v.name == name)
+        with open_checkpoint(DEMO) as checkpoint:
+            cfg, family = checkpoint.model, checkpoint.family
+        params = family.params(cfg)
+        tensors = param_tensors(gpu_specs(scheme, cfg, params, BOUNDS.context))
+        parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
+        low = GpuLowering(cfg, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts)
+        widths = linear_widths_of(params)
+        many, few = (
+            build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
+        )
+        built = build_program(low, plans(low, many, few), shaders)
+        return {item.plan.name: item.plan for item in built}
+
+    return build
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], Plans]) -> None:
+    found = {plan: len(steps.steps) for plan, steps in made("q4", name).items()}
+    prefill = (12 if "a8" in name else 8) * LAYERS
+    assert found == {
+        "embed": 1,
+        "prefill_few": prefill,
+        "prefill": prefill,
+        "logits_few": 1,
+        "logits": 1,
+        "decode_few": 1 + 7 * LAYERS + 1 + SAMPLING,
+        "decode": 1 + 7 * LAYERS + 1 + SAMPLING,
+        "sample": SAMPLING,
+        "logprobs": LOGPROBS,
+    }
+
+
+def test_serial_programs_launch_their_norms_and_have_one_prefill(
+    made: Callable[[str, str], Plans],
+) -> None:
+    found = {p: len(s.steps) for p, s in made("q4", "webgpu-f32-serial").items()}
+    decode = 1 + 8 * LAYERS + 2 + SAMPLING
+    assert found == {
+        "embed": 1,
+        "prefill": 8 * LAYERS,
+        "logits_few": 2,
+        "logits": 2,
+        "decode_few": decode,
+        "decode": decode,
+        "sample": SAMPLING,
+        "logprobs": LOGPROBS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("quant", "weights"), [("f32", 16.0e6), ("f16", 8.0e6), ("q8", 4.3e6), ("q4", 2.3e6)]
+)
+def test_a_decode_step_moves_little_more_than_the_weights(
+    quant: str, weights: float, made: Callable[[str, str], Plans]
+) -> None:
+    symbols = {"n": 1, "b": 1, "r": 1, "t": 1, "kv": 0}
+    cost = plan_cost(made(quant, "webgpu-f16")["decode_few"], symbols)
+    assert weights * 0.95 < cost.bytes < weights * 1.1
+
+
+def test_codes_halve_what_attention_reads_of_float16(made: Callable[[str, str], Plans]) -> None:
+    def kv_bytes(name: str) -> int:
+        plan, at = made("q4", name)["decode_few"], {"n": 1, "b": 1, "r": 1, "t": 1}
+        some, none = (plan_cost(plan, at | {"kv": kv}).bytes for kv in (1000, 0))
+        return some - none
+
+    half, codes = kv_bytes("webgpu-f16"), kv_bytes("webgpu-f16-kv8")
+    # Keys and values of two heads of 64, and of int8 a word of scales for each head.
+    assert half == 1000 * LAYERS * 2 * 2 * 64 * 2
+    assert codes == half // 2 + 1000 * LAYERS * 2 * 4
+
+
+def test_grids_follow_rows_sequences_and_history(made: Callable[[str, str], Plans]) -> None:
+    symbols = {
+        name for step in made("q4", "webgpu-f32")["decode"].steps for name in _symbols(step.grid)
+    }
+    assert symbols == {"n", "b", "r", "t"}
+
+
+def test_plans_read_back_as_they_were_written(made: Callable[[str, str], Plans]) -> None:
+    for plan in made("q4", "webgpu-f16-subgroups").values():
+        assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_no_buffer_is_bound_twice_in_a_launch(made: Callable[[str, str], Plans]) -> None:
+    for plan in made("q4", "webgpu-a8").values():
+        for step in plan.steps:
+            names = [binding.buffer for binding in step.bindings]
+            assert len(set(names)) == len(names), step.label
+
+
+def test_fingerprints_tell_weights_and_schemes_apart(
+    checkpoints: Callable[[str], Path],
+) -> None:
+    found = []
+    for case, quant in (("llama-mha", "q4"), ("llama-mha", "q8"), ("qwen3-gqa2-tied", "q4")):
+        with open_checkpoint(checkpoints(case)) as checkpoint:
+            found.append(weights_fingerprint(checkpoint, quant))
+            assert weights_fingerprint(checkpoint, quant) == found[-1]
+    assert len(set(found)) == 3
+
+
+def _symbols(grid: tuple[object, ...]) -> set[str]:
+    found: set[str] = set()
+    for extent in grid:
+        if isinstance(extent, str) and extent not in ("add", "mul", "ceildiv", "min", "max"):
+            found.add(extent)
+        elif isinstance(extent, tuple):
+            found |= _symbols(extent)
+    return found
