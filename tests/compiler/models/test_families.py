@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Node
-from edgewise_compiler.graph.operations import Attention, Operation, RopeAppend
+from edgewise_compiler.graph.operations import Operation, RopeAppend
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.llama import LLAMA
@@ -83,7 +83,9 @@ def test_a_layer_computes_what_the_papers_say() -> None:
 
 
 def test_qwen3_normalizes_queries_and_keys() -> None:
-    rotations = [node for node in forward(QWEN3, CONFIGS["qwen3"]) if isinstance(node.op, RopeAppend)]
+    rotations = [
+        node for node in forward(QWEN3, CONFIGS["qwen3"]) if isinstance(node.op, RopeAppend)
+    ]
     assert [node.params for node in rotations] == [
         ("layers.0.q_norm", "layers.0.k_norm"),
         ("layers.1.q_norm", "layers.1.k_norm"),
