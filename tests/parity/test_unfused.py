@@ -101,7 +101,9 @@ def test_any_pass_can_be_left_out(
     )
     assert launches(unfused, left.program) > launches(fused, left.program)
     difference = logits_of(unfused, left.program) - logits_of(fused, left.program)
-    print("MAXDIFF", left, np.abs(difference).max())
+    if target == "cpu":
+        # Apart or together, a CPU kernel does the same operations on a number in the same order.
+        assert not difference.any()
     assert np.abs(difference).max() < F32_TOLERANCE
 
 
