@@ -1,6 +1,8 @@
-"""What sampling kernels of every machine ask and count the same way."""
+"""What sampling kernels of every machine are made for, ask and count the same way."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.ir import Expr
@@ -8,6 +10,24 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_runtime.format.abi import FREQUENCY, PRESENCE, REPETITION
+
+
+@dataclass(frozen=True)
+class SamplingSpec:
+    """The steps and the vocabulary that sampling, recording and log-probabilities are made for.
+
+    Attributes:
+        rows, batch, pages: the most token rows and sequences of a step, and pages of a sequence.
+        vocab: tokens there are.
+        columns: of the logits; those after ``vocab`` only fill them up.
+    """
+
+    rows: int
+    batch: int
+    pages: int
+    vocab: int
+    columns: int
+
 
 LEVELS = 7
 """Thresholds tried in one pass over the vocabulary."""
