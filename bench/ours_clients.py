@@ -18,7 +18,7 @@ from time import perf_counter, sleep
 from edgewise import Engine
 from edgewise.generation import Generation
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from protocol import Answer, listen, token_at
 from streams import Arrival, Ask, Held, Stream, kv_use, mixed, together, under_prefill, whole
 

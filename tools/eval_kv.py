@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgewise import Engine
 from edgewise_compiler.compile import compile_model
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import QUANTS
 from edgewise_runtime.kv.budget import page_bytes
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from tools.demo_corpus import generate
 from tools.demo_corpus.tokenizer import encode
 

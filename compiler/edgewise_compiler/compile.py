@@ -14,11 +14,11 @@ from edgewise_compiler.job import Job, Made, Progress
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.targets.cpu.program import make_cpu
-from edgewise_compiler.targets.lowering import PAGE
 from edgewise_compiler.targets.webgpu.program import make_webgpu
 from edgewise_runtime import trust
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.files import new_folder, storage_errors
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     ModelInfo,
@@ -188,7 +188,7 @@ def build_manifest(
                 kind="paged",
                 layers=tuple(range(model.layers)),
                 window=None,
-                page_tokens=PAGE,
+                page_tokens=PAGE_TOKENS,
                 kv_heads=model.kv_heads,
                 head_dim=model.head_dim,
                 buffers=tuple(f"kv.{i}" for i in range(model.layers)),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
 from edgewise.engine import Engine
-from edgewise.generation import Generation
-from edgewise.options import RequestOptions, SamplingOptions, SubmitOptions
+from edgewise.generation import Generation, Stream
+from edgewise.request import RequestOptions, SamplingOptions, SubmitOptions
 from edgewise.settings import Settings
-from edgewise.stream import Stream
 from edgewise_runtime.engine.completion import Completion, Timings, Usage
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.sequence import Piece

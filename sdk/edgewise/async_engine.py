@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, ParamSpec, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
-from edgewise.host import Host, one, single
-from edgewise.loaded import Loaded
-from edgewise.options import RequestOptions, SubmitOptions
-from edgewise.prompts import token_ids
+from edgewise.prompt import token_ids
+from edgewise.request import RequestOptions, SubmitOptions
+from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.text.template import Message
+
+P = ParamSpec("P")
 
 
 class AsyncEngine(Loaded):
@@ -52,7 +53,7 @@ class AsyncEngine(Loaded):
         """Load a model; arguments and errors as for `Engine`. `progress` is called on a thread."""
 
         def load() -> AsyncEngine:
-            host = Host(
+            session = Session(
                 bundle,
                 device=device,
                 program=program,
@@ -62,7 +63,7 @@ class AsyncEngine(Loaded):
                 settings=drafting(settings, draft),
                 progress=progress,
             )
-            return cls(host)
+            return cls(session)
 
         return await asyncio.to_thread(load)
 
@@ -70,7 +71,7 @@ class AsyncEngine(Loaded):
         self, prompt: str | list[int], **options: Unpack[SubmitOptions]
     ) -> AsyncGeneration:
         """Ask for the continuation of one prompt; arguments and errors as for `Engine.submit`."""
-        return self._start(await asyncio.to_thread(self._asked, prompt, options))
+        return await self._started(self._session.ask, prompt, options, several=True)
 
     async def submit_chat(
         self,
@@ -81,22 +82,22 @@ class AsyncEngine(Loaded):
         **options: Unpack[SubmitOptions],
     ) -> AsyncGeneration:
         """Ask for the answer to a conversation; as `Engine.submit_chat`."""
-        ask = self._host.chat_choices
-        return self._start(await asyncio.to_thread(ask, messages, tools, variables, options))
+        ask = self._session.ask_chat
+        return await self._started(ask, messages, tools, variables, options, several=True)
 
     async def generate(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> Completion:
         """Continue one prompt; arguments and errors as for `Engine.generate`."""
-        asked = await asyncio.to_thread(self._asked, prompt, options)
-        return await self._start(single(asked)).result()
+        return await (await self._started(self._session.ask, prompt, options)).result()
 
     async def choices(
         self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
     ) -> list[Completion]:
         """Continue a prompt in n ways; as `Engine.choices`."""
-        asked = await asyncio.to_thread(self._asked, prompt, {**options, "n": n})
-        return await self._start(asked).results()
+        asked = {**options, "n": n}
+        generation = await self._started(self._session.ask, prompt, asked, several=True)
+        return await generation.results()
 
     async def chat(
         self,
@@ -107,25 +108,16 @@ class AsyncEngine(Loaded):
         **options: Unpack[RequestOptions],
     ) -> Completion:
         """Answer a conversation; arguments and errors as for `Engine.chat`."""
-        ask = self._host.chat_choices
-        asked = await asyncio.to_thread(ask, messages, tools, variables, options)
-        return await self._start(single(asked)).result()
+        ask = self._session.ask_chat
+        return await (await self._started(ask, messages, tools, variables, options)).result()
 
-    async def stream(
+    def stream(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> AsyncGenerator[str, None]:
         """Yield pieces of text as they come; closing the iterator cancels the request."""
-        asked = await asyncio.to_thread(self._asked, prompt, options)
-        generation = self._start(single(asked))
-        try:
-            async for piece in generation:
-                if piece.text:
-                    yield piece.text
-        finally:
-            # Without waiting for the step in progress: who was cancelled wants to be done.
-            generation.cancel()
+        return self._texts(self._session.ask, prompt, options)
 
-    async def stream_chat(
+    def stream_chat(
         self,
         messages: Sequence[Message],
         *,
@@ -134,41 +126,32 @@ class AsyncEngine(Loaded):
         **options: Unpack[RequestOptions],
     ) -> AsyncGenerator[str, None]:
         """Yield the pieces of an answer as they come; as `stream`."""
-        ask = self._host.chat_choices
-        asked = await asyncio.to_thread(ask, messages, tools, variables, options)
-        generation = self._start(single(asked))
-        try:
-            async for piece in generation:
-                if piece.text:
-                    yield piece.text
-        finally:
-            # Without waiting for the step in progress: who was cancelled wants to be done.
-            generation.cancel()
+        return self._texts(self._session.ask_chat, messages, tools, variables, options)
 
     async def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return the logits after each token; as `Engine.score`."""
-        ids, loop = token_ids(tokens), self._host.loop
+        ids, loop = token_ids(tokens), self._session.loop
         return await asyncio.to_thread(loop.call, lambda: loop.engine.score(ids))
 
     async def pin(self, prompt: str | list[int]) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""
-        ids, engine = await self._ids(prompt), self._host.loop.engine
+        ids, engine = await self._ids(prompt), self._session.loop.engine
         await self._start([engine.pin(ids)]).result()
-        return await asyncio.to_thread(self._host.loop.call, lambda: engine.pinned(ids))
+        return await asyncio.to_thread(self._session.loop.call, lambda: engine.pinned(ids))
 
     async def unpin(self, prompt: str | list[int]) -> None:
         """Let a pinned prefix go when its room is needed."""
-        ids, engine = await self._ids(prompt), self._host.loop.engine
-        await asyncio.to_thread(self._host.loop.call, lambda: engine.unpin(ids))
+        ids, engine = await self._ids(prompt), self._session.loop.engine
+        await asyncio.to_thread(self._session.loop.call, lambda: engine.unpin(ids))
 
     async def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
-        await asyncio.to_thread(self._host.loop.call, self._host.loop.engine.forget)
+        await asyncio.to_thread(self._session.loop.call, self._session.loop.engine.forget)
 
     async def close(self) -> None:
         """Cancel what is running and release the memory. Closing twice is fine."""
         self._closing.detach()
-        await asyncio.to_thread(self._host.close)
+        await asyncio.to_thread(self._session.close)
 
     async def __aenter__(self) -> AsyncEngine:
         return self
@@ -182,10 +165,25 @@ class AsyncEngine(Loaded):
         await self.close()
 
     async def _ids(self, prompt: str | list[int]) -> tuple[int, ...]:
-        return await asyncio.to_thread(lambda: one(self._host.prompts(prompt)[0]))
+        return await asyncio.to_thread(self._session.ids, prompt)
 
-    def _asked(self, prompt: str | list[int], options: Mapping[str, Any]) -> list[Choice]:
-        return self._host.choices(one(self._host.prompts(prompt)[0]), options)
+    async def _started(
+        self, ask: Callable[P, Sequence[Choice]], *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncGeneration:
+        """Submit what a method of the session makes of its arguments, which may take a while."""
+        return self._start(await asyncio.to_thread(ask, *args, **kwargs))
+
+    async def _texts(
+        self, ask: Callable[P, Sequence[Choice]], *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncGenerator[str, None]:
+        generation = await self._started(ask, *args, **kwargs)
+        try:
+            async for piece in generation:
+                if piece.text:
+                    yield piece.text
+        finally:
+            # Without waiting for the step in progress: who was cancelled wants to be done.
+            generation.cancel()
 
     def _start(self, choices: Sequence[Choice]) -> AsyncGeneration:
-        return AsyncGeneration(self._host.loop, choices, owner=self)
+        return AsyncGeneration(self._session.loop, choices, owner=self)

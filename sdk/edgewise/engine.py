@@ -11,14 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.cache import Progress
-from edgewise.generation import Generation
-from edgewise.host import Host, one, single
-from edgewise.loaded import Loaded
-from edgewise.options import RequestOptions, SubmitOptions
-from edgewise.prompts import token_ids
+from edgewise.generation import Generation, Stream, run_together
+from edgewise.prompt import token_ids
+from edgewise.request import RequestOptions, SubmitOptions
+from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
-from edgewise.stream import Stream
-from edgewise.together import run_together
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sequence import Sequence as Choice
@@ -70,7 +67,7 @@ class Engine(Loaded):
             EdgewiseError: whatever is wrong, with a code and what to do about it.
         """
         super().__init__(
-            Host(
+            Session(
                 bundle,
                 device=device,
                 program=program,
@@ -93,8 +90,7 @@ class Engine(Loaded):
             InputError: as `generate` does.
             EngineError: ``engine.busy`` where too many wait, ``engine.closed``.
         """
-        prompts, _ = self._host.prompts(prompt)
-        return self._start(self._host.choices(one(prompts), options))
+        return self._start(self._session.ask(prompt, options, several=True))
 
     def submit_chat(
         self,
@@ -105,7 +101,8 @@ class Engine(Loaded):
         **options: Unpack[SubmitOptions],
     ) -> Generation:
         """Ask for the answer to a conversation, and do not wait for it; as `chat` and `submit`."""
-        return self._start(self._host.chat_choices(messages, tools, variables, options))
+        choices = self._session.ask_chat(messages, tools, variables, options, several=True)
+        return self._start(choices)
 
     @overload
     def generate(
@@ -153,10 +150,9 @@ class Engine(Loaded):
             InputError: a prompt that is empty or too long, a parameter out of range.
             EngineError: ``engine.busy``, ``engine.context``, ``engine.closed``.
         """
-        prompts, alone = self._host.prompts(prompt)
         if stream:
-            return Stream(self._start(single(self._host.choices(one(prompts), options))))
-        asked = [single(self._host.choices(item, options)) for item in prompts]
+            return Stream(self._start(self._session.ask(prompt, options)))
+        asked, alone = self._session.ask_each(prompt, options)
         completions = run_together(asked, self._start)
         return completions[0] if alone else completions
 
@@ -164,8 +160,8 @@ class Engine(Loaded):
         self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
     ) -> list[Completion]:
         """Continue a prompt in n ways; they share its KV pages. Raises as `generate` does."""
-        prompts, _ = self._host.prompts(prompt)
-        return self._start(self._host.choices(one(prompts), {**options, "n": n})).results()
+        asked = self._session.ask(prompt, {**options, "n": n}, several=True)
+        return self._start(asked).results()
 
     @overload
     def chat(
@@ -212,8 +208,7 @@ class Engine(Loaded):
                 parameter out of range, a model without a chat template.
             EngineError: as `generate` does.
         """
-        choices = self._host.chat_choices(messages, tools, variables, options)
-        generation = self._start(single(choices))
+        generation = self._start(self._session.ask_chat(messages, tools, variables, options))
         return Stream(generation) if stream else generation.result()
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -224,7 +219,7 @@ class Engine(Loaded):
             EngineError: ``engine.memory`` where running requests hold the KV pages.
         """
         ids = token_ids(tokens)
-        return self._host.loop.call(lambda: self._host.loop.engine.score(ids))
+        return self._session.loop.call(lambda: self._session.loop.engine.score(ids))
 
     def pin(self, prompt: str | list[int]) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.
@@ -235,23 +230,23 @@ class Engine(Loaded):
         Raises:
             InputError: as `generate` does.
         """
-        ids, engine = one(self._host.prompts(prompt)[0]), self._host.loop.engine
+        ids, engine = self._session.ids(prompt), self._session.loop.engine
         self._start([engine.pin(ids)]).result()
-        return self._host.loop.call(lambda: engine.pinned(ids))
+        return self._session.loop.call(lambda: engine.pinned(ids))
 
     def unpin(self, prompt: str | list[int]) -> None:
         """Let a pinned prefix go when its room is needed."""
-        ids = one(self._host.prompts(prompt)[0])
-        self._host.loop.call(lambda: self._host.loop.engine.unpin(ids))
+        ids = self._session.ids(prompt)
+        self._session.loop.call(lambda: self._session.loop.engine.unpin(ids))
 
     def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
-        self._host.loop.call(self._host.loop.engine.forget)
+        self._session.loop.call(self._session.loop.engine.forget)
 
     def close(self) -> None:
         """Cancel what is running and release the memory. Closing twice is fine."""
         self._closing.detach()
-        self._host.close()
+        self._session.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -265,4 +260,4 @@ class Engine(Loaded):
         self.close()
 
     def _start(self, choices: Sequence[Choice]) -> Generation:
-        return Generation(self._host.loop, choices, owner=self)
+        return Generation(self._session.loop, choices, owner=self)

@@ -1,9 +1,9 @@
-"""A request that is on its way: pieces as they come, and what it came to."""
+"""A request that is on its way: its pieces or its text as they come, and what it came to."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Condition
 from types import TracebackType
@@ -12,7 +12,7 @@ from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.loop import PATIENCE, EngineLoop
 from edgewise_runtime.engine.sequence import Piece
 from edgewise_runtime.engine.sequence import Sequence as Choice
-from edgewise_runtime.errors import InputError, again
+from edgewise_runtime.errors import EngineError, InputError, again
 
 
 class Generation(Iterator[Piece]):
@@ -116,6 +116,77 @@ class Generation(Iterator[Piece]):
         for choice in self._choices:
             if choice.failure is not None:
                 raise again(choice.failure)
+
+
+class Stream(Iterator[str]):
+    """Iterates over pieces of text; none is empty, and none ends inside a character.
+
+    It is being generated whether it is read or not. Use it in a ``with`` block, or close it, to
+    cancel a generation before its end; any thread may close it. Dropping it cancels it, too.
+    """
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+
+    def __next__(self) -> str:
+        for piece in self._generation:
+            if piece.text:
+                return piece.text
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop generating. What has come so far is the completion; closing twice is fine."""
+        self._generation.close()
+
+    @property
+    def completion(self) -> Completion:
+        """The whole text, usage and timings, once the stream has ended or been closed.
+
+        Raises InputError ``input.stream`` before that.
+        """
+        return self._generation.completions()[0]
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+Start = Callable[[Sequence[Choice]], Generation]
+"""Submits the choices of a request; raises as `EngineLoop.submit` does."""
+
+
+def run_together(asked: Sequence[Sequence[Choice]], start: Start) -> list[Completion]:
+    """Run requests side by side, those that would be too many when others of them have ended.
+
+    Where one fails, or Ctrl-C is pressed, all are cancelled; what it was is raised.
+    """
+    running: list[Generation] = []
+    try:
+        for choices in asked:
+            running.append(_start(choices, start, running))
+        return [generation.result() for generation in running]
+    except BaseException:
+        for generation in running:
+            generation.cancel()
+        raise
+
+
+def _start(choices: Sequence[Choice], start: Start, before: Sequence[Generation]) -> Generation:
+    while True:
+        try:
+            return start(choices)
+        except EngineError as error:
+            waited = next((one for one in before if not one.done), None)
+            if error.code != "engine.busy" or waited is None:
+                raise
+            waited.result()
 
 
 class _Inbox:

@@ -1,12 +1,22 @@
-"""How an engine serves its requests."""
+"""How an engine serves its requests, and the drafter and the store that it asks for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgewise.cache import Progress, find_bundle, prefixes_folder
+from edgewise.devices import load_program
+from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.engine.speculate.base import Drafter
+from edgewise_runtime.engine.speculate.draft import DraftModel
+from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.kv.keys import producer_of
+from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.stored import HEADER_BYTES
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50
@@ -84,6 +94,55 @@ def drafting(settings: Settings | None, draft: str | Path | None) -> Settings:
             code="input.option",
         )
     return replace(settings, draft=draft)
+
+
+def open_drafter(
+    settings: Settings,
+    target: Bundle,
+    device: Device,
+    *,
+    context: int,
+    trust: bool,
+    progress: Progress | None,
+) -> Drafter | None:
+    """What guesses tokens for the model of `target`, loaded beside it; None for no guesses.
+
+    Raises what finding, opening and loading a bundle does.
+    """
+    if settings.draft is None:
+        return None
+    if settings.draft == LOOKUP:
+        return PromptLookup()
+    path = find_bundle(Path(settings.draft), progress=progress)
+    bundle = Bundle.open(path, progress=progress)
+    program, pages = load_program(
+        bundle,
+        device,
+        None,
+        context=min(context, bundle.model.context),
+        trust=trust,
+        progress=progress,
+    )
+    try:
+        return DraftModel(program, pages, target)
+    except BaseException:
+        program.close()
+        raise
+
+
+def open_store(settings: Settings, program: LoadedProgram, device: Device) -> PageStore | None:
+    """Where a program's KV pages go that have no room on its device; None for nowhere."""
+    memory = MemoryStore(settings.prefix_memory)
+    if not settings.prefix_disk:
+        return memory if settings.prefix_memory else None
+    folder = settings.prefix_folder
+    disk = DiskStore(
+        prefixes_folder() if folder is None else Path(folder),
+        settings.prefix_disk,
+        f"{producer_of(program.bundle, program.program)}/{device.identity}",
+        HEADER_BYTES + program.page_bytes,
+    )
+    return Tiered(memory, disk)
 
 
 def _refused(name: str, value: object, wanted: str) -> InputError:

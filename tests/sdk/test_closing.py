@@ -70,7 +70,7 @@ def test_who_reads_waits_or_calls_hears_of_the_end(bundle: Path) -> None:
         thread.start()
     closer = Thread(target=engine.close)
     closer.start()
-    while not engine._host.loop.closed:
+    while not engine._session.loop.closed:
         sleep(0.001)
     gate.open()
     for thread in (*threads, closer):
@@ -216,7 +216,7 @@ if not child:
     running.cancel()
     del running
     engine.close()
-    with Engine(engine._host.bundle.path) as own:
+    with Engine(engine._session.bundle.path) as own:
         print(len(own.generate('A model', max_tokens=2, ignore_eos=True).token_ids), flush=True)
 else:
     status = os.waitpid(child, 0)[1]

@@ -77,7 +77,7 @@ def test_logits_agree_between_devices(both: Path, device: WgpuDevice) -> None:
 
 def test_generating_makes_nothing_and_submits_once_a_call(both: Path, device: WgpuDevice) -> None:
     with Engine(both, device=device) as engine:
-        program = engine._host.program
+        program = engine._session.program
         assert isinstance(program, WgpuProgram)
         engine.generate([1, 2, 3], max_tokens=2, ignore_eos=True)
         counters = program.counters

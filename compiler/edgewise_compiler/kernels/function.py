@@ -11,6 +11,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
+from edgewise_runtime.format.abi import STEP_WIDTH
+
 # Live rows from which a parallel launch (about a microsecond) is worth its price.
 PARALLEL_ROWS = 8
 
@@ -23,7 +25,7 @@ class Arg(NamedTuple):
     shape: tuple[int, ...]
 
 
-STEP = Arg("step", "int32", (8,))
+STEP = Arg("step", "int32", (STEP_WIDTH,))
 
 
 def kernel(name: str, arguments: Sequence[Arg], body: Callable[..., None]) -> PrimFunc:
@@ -68,3 +70,9 @@ def for_rows(n: Expr, bound: int, body: Callable[[Any], None]) -> None:
             loop(T.serial)
         with T.Else():
             loop(T.parallel)
+
+
+def symbol(kind: str, *parts: object) -> str:
+    """A symbol for a kernel and its constants, with characters every linker takes."""
+    text = "_".join((kind, *(str(part) for part in parts)))
+    return text.replace(".", "p").replace("-", "m").replace("+", "")

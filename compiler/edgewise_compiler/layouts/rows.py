@@ -19,10 +19,10 @@ from edgewise_compiler.layouts.shards import open_shards
 from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
 from edgewise_compiler.quantize import ArraySpec, Scheme
-from edgewise_compiler.quantize.base import GROUP, PANEL
 from edgewise_compiler.quantize.linear import linear_blocks, read_vector
 from edgewise_compiler.quantize.panels import bias_vector, padded_k, padded_rows, round_up
 from edgewise_compiler.weights.base import WeightReader
+from edgewise_runtime.format.abi import GROUP, PANEL
 from edgewise_runtime.format.bundle import TensorEntry
 
 MAX_BINDING = 128 << 20

@@ -15,12 +15,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import PrimFunc
 
+from edgewise_runtime.format.abi import SEQUENCES, STEP_WIDTH, STOP
+
 CALLEE = "__tvm_ffi_{}"
 """How TVM names the function a library exports for a kernel."""
-
-
-STOP = 3
-"""The field of a table row that says why its sequence has stopped, 0 while it runs."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _emit(calls: Sequence[HostCall], tensors: Sequence[Any]) -> None:
 
 def _running_rows(tensors: list[Any], table: StopTable) -> Callable[[], Any]:
     """Emits the count of live rows that have not stopped; the result is an int32 expression."""
-    step = T.match_buffer(tensors[table.step], (8,), "int32")
+    step = T.match_buffer(tensors[table.step], (STEP_WIDTH,), "int32")
     rows = T.match_buffer(tensors[table.table], table.shape, "int32")
     # A handle that was matched with a buffer is its data from then on, no longer the tensor.
     tensors[table.step], tensors[table.table] = step, rows
@@ -84,7 +82,7 @@ def _running_rows(tensors: list[Any], table: StopTable) -> Callable[[], Any]:
 
     def count() -> Any:
         T.buffer_store(live, 0, [0])
-        with T.serial(0, step[1]) as row:
+        with T.serial(0, step[SEQUENCES]) as row:
             T.buffer_store(live, live[0] + T.Cast("int32", rows[row, STOP] == 0), [0])
         return live[0]
 

@@ -15,12 +15,6 @@ from numpy.typing import NDArray
 
 from edgewise_runtime.errors import CheckpointError
 
-PANEL = 16
-"""Output rows of a panel."""
-
-GROUP = 32
-"""Input columns that share a scale; every scheme pads the input width to a multiple."""
-
 Floats = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgewise_compiler.quantize.base import PANEL, Arrays, ArraySpec, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.base import Arrays, ArraySpec, Floats, Scheme, to_f16
 from edgewise_compiler.quantize.f32 import unpack
+from edgewise_runtime.format.abi import PANEL
 
 
 def arrays(panels: int, k: int) -> dict[str, ArraySpec]:

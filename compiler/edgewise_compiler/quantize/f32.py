@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.base import PANEL, Arrays, ArraySpec, Floats, Scheme
+from edgewise_compiler.quantize.base import Arrays, ArraySpec, Floats, Scheme
+from edgewise_runtime.format.abi import PANEL
 
 
 def arrays(panels: int, k: int) -> dict[str, ArraySpec]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.base import GROUP, PANEL, Arrays, ArraySpec, Floats, to_f16
+from edgewise_compiler.quantize.base import Arrays, ArraySpec, Floats, to_f16
+from edgewise_runtime.format.abi import GROUP, PANEL
 
 
 def group_arrays(panels: int, k: int, shifts: Sequence[int]) -> dict[str, ArraySpec]:

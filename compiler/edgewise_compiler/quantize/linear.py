@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
-from edgewise_compiler.quantize.base import PANEL, Arrays, ArraySpec, Floats, Scheme
+from edgewise_compiler.quantize.base import Arrays, ArraySpec, Floats, Scheme
 from edgewise_compiler.quantize.panels import bias_vector, padded_k, padded_rows, row_blocks
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.format.abi import PANEL
 
 BLOCK_ELEMENTS = 1 << 18
 """Weights packed at once: 1 MiB of float32, which stays in a core's second-level cache. Packing

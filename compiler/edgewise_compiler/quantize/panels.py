@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize.base import GROUP, PANEL, Floats
+from edgewise_compiler.quantize.base import Floats
 from edgewise_compiler.weights.base import WeightReader
+from edgewise_runtime.format.abi import GROUP, PANEL
 
 ROW_STEP = 2 * PANEL
 

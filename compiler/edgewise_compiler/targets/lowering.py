@@ -10,16 +10,20 @@ from edgewise_compiler.graph.nodes import Value
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Tensor
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.abi import (
+    GROUP,
+    LOGPROBS,
+    MAX_BIASES,
+    PAGE_TOKENS,
+    RING,
+    SAMPLING_WIDTH,
+    STEP_WIDTH,
+    STOP_TOKENS,
+    TABLE_HEADER,
+)
 from edgewise_runtime.format.expr import Expr
 
-PAGE = 16  # tokens in a KV page
-TABLE_HEADER = 8  # int32 fields in front of the page ids of a table row
-RING = 64  # tokens a burst can leave in the ring, at most
-STOP_TOKENS = 16
-MAX_BIASES = 320
-LOGPROBS = 21  # tokens whose log-probability is told: the sampled one and the 20 likeliest
 KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
-GROUP = 32  # columns of a weight that share one scale
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Bounds:
     @property
     def pages(self) -> int:
         """Pages one sequence can hold."""
-        return -(-self.context // PAGE)
+        return -(-self.context // PAGE_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Lowering:
         cfg, bounds = self.config, self.bounds
         rows, batch = bounds.rows, bounds.batch
         inputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
-            "step": ("int32", (8,)),
+            "step": ("int32", (STEP_WIDTH,)),
             "tokens": ("int32", (rows,)),
             # One position a token; models that rotate by several (M-RoPE) will have more columns.
             "positions": ("int32", (rows, 1)),
@@ -62,8 +66,8 @@ class Lowering:
             "table": ("int32", (batch, TABLE_HEADER + bounds.pages)),
             "ring": ("int32", (batch, RING)),
             "eos": ("int32", (STOP_TOKENS,)),
-            "sampling_f": ("float32", (batch, 8)),
-            "sampling_i": ("int32", (batch, 8)),
+            "sampling_f": ("float32", (batch, SAMPLING_WIDTH)),
+            "sampling_i": ("int32", (batch, SAMPLING_WIDTH)),
             "bias_ids": ("int32", (batch, MAX_BIASES)),
             "bias_values": ("float32", (batch, MAX_BIASES)),
         }
@@ -91,14 +95,14 @@ class Lowering:
 
     def kv(self, layer: int) -> Tensor:
         """The pages of one layer: [pages, K|V, kv heads, page tokens x head dim]."""
-        shape = ("pages", 2, self.config.kv_heads, PAGE * self.config.head_dim)
+        shape = ("pages", 2, self.config.kv_heads, PAGE_TOKENS * self.config.head_dim)
         return Tensor(f"kv.{layer}", "state", self.kv_dtype, shape)
 
     def kv_buffers(self, layer: int) -> tuple[Tensor, ...]:
         """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
         if self.kv_dtype != "int8":
             return (self.kv(layer),)
-        shape = ("pages", self.config.kv_heads, PAGE)
+        shape = ("pages", self.config.kv_heads, PAGE_TOKENS)
         return self.kv(layer), Tensor(f"kv_scale.{layer}", "state", "uint32", shape)
 
     def row_bound(self, value: Value) -> int:

@@ -9,8 +9,8 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.records import CachedTokens, StepRecord
 from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Sequence
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 
 
 class Account:

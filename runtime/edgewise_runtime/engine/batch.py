@@ -15,10 +15,15 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling_rows import counts_row, write_sampling
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import BundleError
-from edgewise_runtime.kv.pages import TABLE_HEADER
-
-KV_LEN, Q_START, Q_LEN, STOP, LIMIT, COUNT, SLOT = range(7)
-"""Fields of a table row before its page ids."""
+from edgewise_runtime.format.abi import (
+    COUNT,
+    KV_LEN,
+    LIMIT,
+    Q_LEN,
+    Q_START,
+    SLOT,
+    TABLE_HEADER,
+)
 
 
 def plan_for(program: LoadedProgram, operation: str, **symbols: int) -> str:

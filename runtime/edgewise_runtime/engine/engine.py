@@ -20,9 +20,9 @@ from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import decode_agrees, root_key
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.text import Tokenizer
 
 

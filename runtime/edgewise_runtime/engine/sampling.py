@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.abi import MAX_BIASES, TOP_LOGPROBS
 from edgewise_runtime.format.reading import shorten
 
-MAX_BIASES = 320
 MAX_STOPS = 64
 MAX_STOP_CHARACTERS = 1000
-MAX_TOP_LOGPROBS = 20
 MAX_CHOICES = 64
 GREEDY_BELOW = 1e-4
 """Temperatures below this choose the likeliest token: dividing by them would overflow."""
@@ -29,18 +27,10 @@ _WHOLE: dict[str, tuple[int, int]] = {
     "max_tokens": (1, (1 << 31) - 1),
     "top_k": (0, (1 << 31) - 1),
     "seed": (0, (1 << 64) - 1),
-    "top_logprobs": (0, MAX_TOP_LOGPROBS),
+    "top_logprobs": (0, TOP_LOGPROBS),
     "n": (1, MAX_CHOICES),
 }
 _MAX_BIAS = 1e4
-_CONFIG_NAMES = {
-    "max_new_tokens": "max_tokens",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "temperature": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-}
 
 
 @dataclass(frozen=True)
@@ -135,60 +125,6 @@ class SamplingParams:
             raise _error("len(stop_token_ids)", len(self.stop_token_ids), f"at most {MAX_STOPS}")
         for token in self.stop_token_ids:
             _check_whole("stop_token_ids", token, 0, (1 << 31) - 1)
-
-
-_NAMES = {item.name for item in fields(SamplingParams)}
-
-
-def sampling_params(defaults: Mapping[str, Any] | None = None, /, **given: Any) -> SamplingParams:
-    """Return the parameters of one call: `given` ones that are not None, then `defaults`.
-
-    A single string is accepted for `stop`, and any iterable for the lists.
-
-    Raises InputError for an unknown name or a value out of range.
-    """
-    unknown = sorted(given.keys() - _NAMES)
-    if unknown:
-        raise InputError(
-            f"There is no sampling parameter {unknown[0]!r}.",
-            remedy=f"There are {', '.join(sorted(_NAMES))}.",
-            code="input.sampling",
-        )
-    values = dict(defaults or {}) | {k: v for k, v in given.items() if v is not None}
-    if isinstance(values.get("stop"), str):
-        values["stop"] = (values["stop"],)
-    for name in ("stop", "stop_token_ids"):
-        if name in values:
-            if not isinstance(values[name], Iterable):
-                raise _error(name, values[name], "a list")
-            values[name] = tuple(values[name])
-    return SamplingParams(**values)
-
-
-def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults that a generation_config.json sets, by our names.
-
-    `do_sample: false` means greedy, as in transformers; a file that does not say samples. What the
-    file leaves out keeps the defaults of `SamplingParams`.
-
-    Raises BundleError when a value in the file is out of range.
-    """
-    found = {
-        ours: config[theirs]
-        for theirs, ours in _CONFIG_NAMES.items()
-        if config.get(theirs) is not None
-    }
-    if config.get("do_sample") is False:
-        found["temperature"] = 0.0
-    try:
-        sampling_params(found)
-    except InputError as error:
-        raise BundleError(
-            f"The model's generation_config.json cannot be used: {error.message}",
-            remedy="Correct the value in the checkpoint and compile it again.",
-            code="bundle.generation_config",
-        ) from error
-    return found
 
 
 def _check_number(name: str, value: object, low: float, high: float) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.sampling import MAX_BIASES, SamplingParams
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.format.abi import MAX_BIASES
 
 _FIELDS = 8
 """Columns of ``sampling_f`` and ``sampling_i``."""

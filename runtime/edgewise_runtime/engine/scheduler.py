@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from edgewise_runtime.engine.pace import Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import EngineError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import salted
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS, pages_for
+from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.kv.prefix import common_length
 
 MAX_BURST = 8

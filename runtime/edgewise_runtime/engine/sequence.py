@@ -35,6 +35,7 @@ class Request:
         timeout_s: seconds from its arrival after which it ends where it is; None for never.
         context_policy: what to do at the end of the context.
         shorten: for the policy ``drop``.
+        dropped_turns: turns of the conversation that the prompt lacks already.
         extras: what keeps its prefixes apart from those of others, such as a tenant's name.
     """
 
@@ -44,6 +45,7 @@ class Request:
     timeout_s: float | None = None
     context_policy: ContextPolicy = "stop"
     shorten: Shorten | None = None
+    dropped_turns: int = 0
     extras: tuple[str, ...] = ()
 
 
@@ -119,7 +121,7 @@ class Sequence:
         self.arrival = 0
         self.bursts = 0
         self.cached_tokens = 0
-        self.dropped_turns = 0
+        self.dropped_turns = request.dropped_turns
         self.rewound = False
         self.record: RequestRecord | None = None
         self.metrics: RequestMetrics | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.keys import page_key
-from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, pages_for
+from edgewise_runtime.kv.pages import PagePool, pages_for
 from edgewise_runtime.kv.prefix import Node, PrefixIndex
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.kv.stored import pack, unpack

@@ -12,12 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.errors import InputError
-
-PAGE_TOKENS = 16
-"""Tokens a page holds."""
-
-TABLE_HEADER = 8
-"""Columns of a row of ``table`` before its page ids."""
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 
 
 def pages_for(tokens: int, page_tokens: int = PAGE_TOKENS) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS
 
 MAX_SCANNED = 64
 """Pages with the same history that are compared token by token, the latest ones."""

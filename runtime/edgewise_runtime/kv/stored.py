@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS
 
 _IDS = np.dtype("<u4")
 HEADER_BYTES = (1 + PAGE_TOKENS) * _IDS.itemsize

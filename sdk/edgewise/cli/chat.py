@@ -9,11 +9,10 @@ from contextlib import suppress
 
 from rich.console import Console
 
-from edgewise.cli.options import add_loading, add_sampling, load, sampling
-from edgewise.cli.output import stdout_console
-from edgewise.cli.speed import speed
+from edgewise.cli.flags import add_loading, add_sampling, load, sampling
+from edgewise.cli.output import speed, stdout_console
 from edgewise.engine import Engine
-from edgewise.options import SamplingOptions
+from edgewise.request import SamplingOptions
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
 

@@ -8,9 +8,7 @@ from shlex import quote
 from time import perf_counter
 
 from edgewise.cache import DEFAULT_QUANT
-from edgewise.cli.output import stdout_console
-from edgewise.cli.progress import Phases
-from edgewise.cli.sizes import size
+from edgewise.cli.output import Phases, size, stdout_console
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import QUANTS
 

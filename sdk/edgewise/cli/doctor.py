@@ -18,9 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cache import bundles_folder
-from edgewise.cli.bundles import named
-from edgewise.cli.output import stdout_console
-from edgewise.cli.sizes import size
+from edgewise.cli.ls import named
+from edgewise.cli.output import size, stdout_console
 from edgewise.devices import named_device
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
 from edgewise_runtime.devices.common import choose

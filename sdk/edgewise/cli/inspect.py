@@ -10,18 +10,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edgewise.cli.bundles import named
-from edgewise.cli.output import stdout_console
-from edgewise.cli.sizes import size
+from edgewise.cli.ls import named
+from edgewise.cli.output import size, stdout_console
 from edgewise.devices import device_for, device_for_target
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import ModelInfo, Program
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.kv.budget import page_bytes
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 
 HISTORY = 512
 """Tokens of history that `--cost` assumes, unless asked otherwise."""

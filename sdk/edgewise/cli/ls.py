@@ -1,4 +1,4 @@
-"""`edgewise ls`: bundles in ./dist and in the cache."""
+"""`edgewise ls`: bundles in ./dist and in the cache, and which of them a name means."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from edgewise.cli.bundles import folders
-from edgewise.cli.output import stdout_console
-from edgewise.cli.sizes import size
-from edgewise_runtime.errors import EdgewiseError
+from edgewise.cache import bundles_folder, is_bundle
+from edgewise.cli.output import size, stdout_console
+from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
 
 
@@ -32,6 +31,35 @@ def run(args: argparse.Namespace) -> int:
         table.add_row(*(Text(cell, overflow="fold") for cell in _row(folder)))
     console.print(table)
     return 0
+
+
+def folders() -> list[Path]:
+    """Return every folder with a bundle.json in ./dist and in the cache, by name."""
+    homes = [Path("dist"), bundles_folder()]
+    return [
+        folder
+        for home in homes
+        if home.is_dir()
+        for folder in sorted(home.iterdir())
+        if is_bundle(folder)
+    ]
+
+
+def named(name: str) -> Path:
+    """Return the bundle folder that a path or a name listed by `edgewise ls` means.
+
+    Raises InputError ``input.bundle`` where there is none.
+    """
+    if is_bundle(Path(name)):
+        return Path(name)
+    for folder in folders():
+        if folder.name == name:
+            return folder
+    raise InputError(
+        f"There is no bundle {name}.",
+        remedy="`edgewise ls` lists bundles; a path to one is fine too.",
+        code="input.bundle",
+    )
 
 
 def _row(folder: Path) -> list[str]:

@@ -9,8 +9,8 @@ from contextlib import nullcontext
 
 from rich.console import Console
 
-from edgewise.cli.options import add_loading, add_sampling, load, sampling
-from edgewise.cli.speed import speed
+from edgewise.cli.flags import add_loading, add_sampling, load, sampling
+from edgewise.cli.output import speed
 from edgewise_runtime.errors import InputError
 
 

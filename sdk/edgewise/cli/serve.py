@@ -10,9 +10,8 @@ import webbrowser
 from rich.console import Console
 from starlette.types import ASGIApp
 
-from edgewise.cli.bundles import named
-from edgewise.cli.output import stdout_console
-from edgewise.cli.sizes import size
+from edgewise.cli.ls import named
+from edgewise.cli.output import size, stdout_console
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import Offer, offers

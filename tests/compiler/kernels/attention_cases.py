@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgewise_compiler.kernels.cpu.attention.common import SEGMENT_PAGES
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
+from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
 from tests.compiler.kernels.conftest import aligned, build
 from tests.compiler.kernels.paged import (
     Array,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.cpu.sampling.logprobs import COLUMNS, NO_TOKEN, TOP
+from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, TOP_LOGPROBS
 
 Array = npt.NDArray[Any]
 
@@ -26,9 +26,9 @@ def numpy_logprobs(logits: Array, sampled: int) -> tuple[Array, Array]:
     scores = logits.astype("float64")
     largest = float(np.finfo("float32").max)
     scores = np.minimum(np.where(np.isnan(scores), -np.inf, scores), largest)
-    values, ids = np.full(COLUMNS, -np.inf), np.full(COLUMNS, NO_TOKEN)
+    values, ids = np.full(LOGPROBS, -np.inf), np.full(LOGPROBS, NO_TOKEN)
     order = np.lexsort((np.arange(len(scores)), -scores))
-    order = order[scores[order] > -np.inf][:TOP]
+    order = order[scores[order] > -np.inf][:TOP_LOGPROBS]
     ids[0], ids[1 : 1 + len(order)] = sampled, order
     if len(order) == 0:
         return values, ids

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.cpu.attention.common import HEADER, PAGE
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 from tests.compiler.kernels.conftest import aligned, aligned_copy
 
 Array = npt.NDArray[Any]
@@ -54,13 +54,13 @@ class Batch:
 
 def batch_of(sequences: Sequence[Rows], bounds: Bounds, page_ids: Sequence[Sequence[int]]) -> Batch:
     """Step buffers for ``sequences``; unused rows, columns and fields hold implausible numbers."""
-    table = np.full((bounds.batch, HEADER + bounds.pages), -(2**20), "int32")
+    table = np.full((bounds.batch, TABLE_HEADER + bounds.pages), -(2**20), "int32")
     positions = np.full(bounds.rows, -(2**20), "int32")
     row_seq = np.full(bounds.rows, -(2**20), "int32")
     row = 0
     for i, (sequence, ids) in enumerate(zip(sequences, page_ids, strict=True)):
         table[i, :4] = sequence.history, row, sequence.rows, sequence.stop
-        table[i, HEADER : HEADER + len(ids)] = ids
+        table[i, TABLE_HEADER : TABLE_HEADER + len(ids)] = ids
         positions[row : row + sequence.rows] = np.arange(sequence.rows) + sequence.history
         row_seq[row : row + sequence.rows] = i
         row += sequence.rows
@@ -74,7 +74,7 @@ def shuffled_pages(
     sequences: Sequence[Rows], rng: np.random.Generator, *, spare: int = 3
 ) -> tuple[list[list[int]], int]:
     """Page ids for each sequence, in no order, and the size of the pool they are taken from."""
-    needed = [-(-(s.history + s.rows) // PAGE) for s in sequences]
+    needed = [-(-(s.history + s.rows) // PAGE_TOKENS) for s in sequences]
     pool = sum(needed) + spare
     ids = [int(i) for i in rng.permutation(pool)]
     return [[ids.pop() for _ in range(count)] for count in needed], pool
@@ -88,12 +88,12 @@ def poisoned_pool(pool: int, heads: Heads, dtype: str) -> list[Array]:
     Returns:
         A layer's buffers: the pages, and for int8 the scales of its codes (uint32).
     """
-    pages = aligned((pool, 2, heads.kv, PAGE * heads.dim), dtype)
+    pages = aligned((pool, 2, heads.kv, PAGE_TOKENS * heads.dim), dtype)
     if dtype != "int8":
         pages[:1000] = np.nan
         return [pages]
     pages[:1000] = -128  # which no code is
-    scales = aligned((pool, heads.kv, PAGE), "uint32")
+    scales = aligned((pool, heads.kv, PAGE_TOKENS), "uint32")
     scales[:1000] = 0x7E007E00
     return [pages, scales]
 
@@ -113,7 +113,7 @@ def write_tokens(
 ) -> None:
     """Puts keys and values [tokens, kv heads, dim] into pages, from position ``first`` on."""
     pages, dim = pool[0], keys.shape[2]
-    places = [(ids[p // PAGE], p % PAGE) for p in range(first, first + len(keys))]
+    places = [(ids[p // PAGE_TOKENS], p % PAGE_TOKENS) for p in range(first, first + len(keys))]
     if len(pool) == 2:
         (keys, key_scales), (values, value_scales) = quantized(keys), quantized(values)
         words = key_scales.view("uint16") | value_scales.view("uint16").astype("uint32") << 16
@@ -121,7 +121,7 @@ def write_tokens(
             pool[1][page, :, slot] = word
     for (page, slot), key, value in zip(places, keys, values, strict=True):
         _keys(pages[page], dim)[:, slot] = key.reshape(len(key), -1, _packed(pages))
-        pages[page, 1].reshape(-1, PAGE, dim)[:, slot] = value
+        pages[page, 1].reshape(-1, PAGE_TOKENS, dim)[:, slot] = value
 
 
 def read_tokens(
@@ -129,8 +129,8 @@ def read_tokens(
 ) -> tuple[Array, Array]:
     """Keys and values [tokens, kv heads, dim] out of pages, multiplied with their scales if any."""
     chosen = pool[0][list(ids)]
-    keys = np.stack([_keys(page, dim).reshape(-1, PAGE, dim) for page in chosen])
-    values = chosen[:, 1].reshape(len(ids), -1, PAGE, dim)
+    keys = np.stack([_keys(page, dim).reshape(-1, PAGE_TOKENS, dim) for page in chosen])
+    values = chosen[:, 1].reshape(len(ids), -1, PAGE_TOKENS, dim)
     found = []
     for half, numbers in enumerate((keys, values)):
         if len(pool) == 2:
@@ -149,4 +149,4 @@ def _packed(pages: Array) -> int:
 def _keys(page: Array, dim: int) -> Array:
     """A view of a page's keys [kv heads, token, dim/packed, packed]."""
     packed = _packed(page)
-    return page[0].reshape(-1, dim // packed, PAGE, packed).transpose(0, 2, 1, 3)
+    return page[0].reshape(-1, dim // packed, PAGE_TOKENS, packed).transpose(0, 2, 1, 3)

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.cpu.sampling.sample import sample
-from edgewise_compiler.kernels.cpu.sampling.scratch import MAX_BIASES, sample_scratch
+from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
+from edgewise_runtime.format.abi import MAX_BIASES
 from tests.compiler.kernels.conftest import aligned, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
 

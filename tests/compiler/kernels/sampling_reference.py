@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_compiler.kernels.cpu.vector import _EXP2
+from edgewise_compiler.kernels.numbers import EXP2
 
 Array = npt.NDArray[Any]
 
@@ -89,8 +89,8 @@ def exp2(x: Array) -> Array:
     x = np.clip(np.float32(x), np.float32(-126), np.float32(127))
     whole = np.rint(x)
     part = x - whole
-    value = np.full(x.shape, _EXP2[0], np.float32)
-    for term in _EXP2[1:]:
+    value = np.full(x.shape, EXP2[0], np.float32)
+    for term in EXP2[1:]:
         value = fma(value, part, np.float32(term))
     return np.ldexp(value, whole.astype(np.int32))
 

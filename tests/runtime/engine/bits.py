@@ -18,7 +18,7 @@ from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.pace import Unpaced
-from edgewise_runtime.engine.sampling import sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.engine.sequence import Sequence as Running
 from edgewise_runtime.format.bundle import Bundle
@@ -94,7 +94,7 @@ def text(seed: int, count: int) -> tuple[int, ...]:
 def request(prompt: Sequence[int], tokens: int = 12, **sampling: Any) -> Request:
     """A request that goes on past end tokens."""
     return Request(
-        tuple(prompt), sampling_params(max_tokens=tokens, **{"ignore_eos": True, **sampling})
+        tuple(prompt), SamplingParams(max_tokens=tokens, **{"ignore_eos": True, **sampling})
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.engine import GenerationEngine
-from edgewise_runtime.engine.sampling import sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.prefix import common_length
@@ -33,7 +33,7 @@ def core(bundles: Callable[..., Path]) -> Iterator[GenerationEngine]:
 
 
 def ask(core: GenerationEngine, prompt: tuple[int, ...]) -> Sequence:
-    params = sampling_params(temperature=0, max_tokens=40, ignore_eos=True)
+    params = SamplingParams(temperature=0, max_tokens=40, ignore_eos=True)
     sequence = core.sequence(Request(prompt, params))
     for _ in core.run([sequence]):
         pass

@@ -16,7 +16,7 @@ import pytest
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import Batch, plan_for
-from edgewise_runtime.engine.sampling import SamplingParams, sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.text import Tokenizer
 from tests.compiler.kernels.sampling_reference import Request as Chain
@@ -77,7 +77,7 @@ def program(bundles: BundleFactory) -> Iterator[LoadedProgram]:
 
 
 def params_of(settings: Settings) -> SamplingParams:
-    return sampling_params({"temperature": 1.0, "top_p": 1.0}, **settings)
+    return SamplingParams(**{"temperature": 1.0, "top_p": 1.0, **settings})
 
 
 def expected(settings: Settings) -> npt.NDArray[np.float64]:

@@ -13,7 +13,7 @@ from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.pace import Unpaced
-from edgewise_runtime.engine.sampling import sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
@@ -71,7 +71,7 @@ def generated(
     core: GenerationEngine, firsts: tuple[int, ...] = (0,), **options: Any
 ) -> list[Sequence]:
     """Generate greedily for prompts that begin with each of `firsts`."""
-    params = sampling_params(temperature=0, ignore_eos=True, **options)
+    params = SamplingParams(temperature=0, ignore_eos=True, **options)
     sequences = [core.sequence(Request((first, *PROMPT), params)) for first in firsts]
     for _ in core.run(sequences):
         pass
@@ -91,7 +91,7 @@ def test_no_step_goes_past_max_tokens(
     assert sum(program.bursts) == max_tokens - 1 == len(sequence.tokens) - 1
 
 
-@pytest.mark.parametrize("stop", [{"stop": "never"}, {"stop_token_ids": [319]}])
+@pytest.mark.parametrize("stop", [{"stop": ("never",)}, {"stop_token_ids": (319,)}])
 def test_the_host_looks_at_every_token_where_it_decides_the_end(
     core: GenerationEngine, program: Recorder, stop: dict[str, Any]
 ) -> None:
@@ -100,7 +100,7 @@ def test_the_host_looks_at_every_token_where_it_decides_the_end(
 
 
 def test_prompts_are_prefilled_in_chunks(core: GenerationEngine, program: Recorder) -> None:
-    params = sampling_params(max_tokens=1)
+    params = SamplingParams(max_tokens=1)
     list(core.run([core.sequence(Request(PROMPT * 10, params))]))
     plans = [plan for plan, _ in program.calls]
     assert plans == ["embed", "prefill"] * 2 + ["logits", "sample"]
@@ -122,7 +122,7 @@ def test_a_step_says_how_many_there_are_and_how_far_kv_can_reach(
 def test_the_longest_sequence_says_how_far_kv_can_reach(
     core: GenerationEngine, program: Recorder
 ) -> None:
-    params = sampling_params(max_tokens=2, ignore_eos=True)
+    params = SamplingParams(max_tokens=2, ignore_eos=True)
     prompts = [(1, *PROMPT), (2, *PROMPT, *PROMPT), PROMPT]
     list(core.run([core.sequence(Request(prompt, params)) for prompt in prompts]))
     assert program.steps[-1][:4] == [3, 3, 3, 42]
@@ -130,7 +130,7 @@ def test_the_longest_sequence_says_how_far_kv_can_reach(
 
 def test_kv_cannot_reach_past_the_context(core: GenerationEngine, program: Recorder) -> None:
     """The burst goes on for the short sequence after the long one has reached its end."""
-    params = sampling_params(max_tokens=40, ignore_eos=True)
+    params = SamplingParams(max_tokens=40, ignore_eos=True)
     prompts = [PROMPT[:15], (PROMPT * 13)[:250]]
     sequences = [core.sequence(Request(prompt, params)) for prompt in prompts]
     list(core.run(sequences))
@@ -151,7 +151,7 @@ def test_bursts_are_single_tokens_while_others_wait(
     core: GenerationEngine, program: Recorder
 ) -> None:
     """Nine sequences for eight slots: the one that waits gets its slot as soon as there is one."""
-    long, short = (sampling_params(max_tokens=n, ignore_eos=True) for n in (30, 12))
+    long, short = (SamplingParams(max_tokens=n, ignore_eos=True) for n in (30, 12))
     sequences = [core.sequence(Request((i, *PROMPT), long if i else short)) for i in range(9)]
     core.submit(sequences)
     while not sequences[0].ended:
@@ -170,12 +170,12 @@ def test_bursts_are_single_tokens_while_others_wait(
 def test_bursts_are_single_tokens_while_a_prompt_is_prefilled(
     core: GenerationEngine, program: Recorder
 ) -> None:
-    [running] = [core.sequence(Request(PROMPT, sampling_params(max_tokens=100, ignore_eos=True)))]
+    [running] = [core.sequence(Request(PROMPT, SamplingParams(max_tokens=100, ignore_eos=True)))]
     core.submit([running])
     while len(program.bursts) < 5:
         core.step()
     assert program.bursts == [1, 2, 4, 8, 8]
-    late = core.sequence(Request((7, *PROMPT * 9), sampling_params(max_tokens=3)))
+    late = core.sequence(Request((7, *PROMPT * 9), SamplingParams(max_tokens=3)))
     core.submit([late])
     before = len(program.bursts)
     while not late.tokens:
@@ -185,7 +185,7 @@ def test_bursts_are_single_tokens_while_a_prompt_is_prefilled(
 
 def test_pages_are_given_as_a_sequence_grows(core: GenerationEngine) -> None:
     """21 tokens and room for the next; never what the longest answer would take."""
-    sequence = core.sequence(Request((*PROMPT, 1), sampling_params(max_tokens=200)))
+    sequence = core.sequence(Request((*PROMPT, 1), SamplingParams(max_tokens=200)))
     core.submit([sequence])
     held = []
     while not sequence.ended:
@@ -209,7 +209,7 @@ def test_who_came_last_gives_up_its_pages_and_gets_the_same_tokens_later(
 
 def test_everything_is_given_back(core: GenerationEngine) -> None:
     generated(core, tuple(range(12)), max_tokens=5)
-    sequences = [core.sequence(Request(PROMPT, sampling_params(max_tokens=50))) for _ in range(10)]
+    sequences = [core.sequence(Request(PROMPT, SamplingParams(max_tokens=50))) for _ in range(10)]
     run = core.run(sequences)
     next(run)
     next(run)
@@ -225,4 +225,4 @@ def test_a_pool_smaller_than_the_context_bounds_it(opened: Bundle, program: Reco
     core = GenerationEngine(program, Tokenizer.from_folder(opened.path), pages=2, context=256)
     assert core.context == 32
     with pytest.raises(InputError, match="32"):
-        core.sequence(Request(PROMPT * 2, sampling_params()))
+        core.sequence(Request(PROMPT * 2, SamplingParams()))

@@ -21,7 +21,7 @@ from edgewise_runtime.engine.logprobs import (
     read_logprobs,
     run_logprobs,
 )
-from edgewise_runtime.engine.sampling import SamplingParams, sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
@@ -29,7 +29,7 @@ from tests.parity.driver import Driver
 
 PAGES = 40
 PLAIN = SamplingParams()
-ALONE = sampling_params(logprobs=True)
+ALONE = SamplingParams(logprobs=True)
 DEVICES = {"cpu": CpuDevice, "webgpu-f32": WgpuDevice, "webgpu-f32-serial": WgpuDevice}
 
 
@@ -77,8 +77,8 @@ def test_each_row_gets_what_its_request_asks_for(program: LoadedProgram) -> None
     program.write("logits", np.stack([np.pad(row, (0, -len(row) % 32)) for row in logits]))
     program.write("sampled", tokens)
     program.write("step", np.array([4, 4, 4, 8, 0, 0, 0, 0], np.int32))
-    wanted = [ALONE, sampling_params(logprobs=True, top_logprobs=20), PLAIN]
-    wanted.append(sampling_params(logprobs=True, top_logprobs=3))
+    wanted = [ALONE, SamplingParams(logprobs=True, top_logprobs=20), PLAIN]
+    wanted.append(SamplingParams(logprobs=True, top_logprobs=3))
     run_logprobs(program, 4)
     found = read_logprobs(program, wanted)
     assert found[2] is None

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request
-from edgewise_runtime.kv.pages import PAGE_TOKENS
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.runtime.engine.toy import Failure
 from tests.runtime.engine.toy_bundle import Bounds
 from tests.runtime.engine.toy_model import VOCAB, mix, text_of

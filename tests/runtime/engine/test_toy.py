@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from edgewise_runtime.engine.batch import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START
-from edgewise_runtime.engine.sampling import SamplingParams, sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.kv.pages import TABLE_HEADER
+from edgewise_runtime.format.abi import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START, TABLE_HEADER
 from tests.runtime.engine.toy import Failure, FaultError, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 from tests.runtime.engine.toy_model import VOCAB, answer, digest_of, draw_of, mix, text_of
 
 PROMPT = [5, 9, 2, 33, 60, 12, 7, 7, 41, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]
-GREEDY = sampling_params(temperature=0, ignore_eos=True, max_tokens=24)
-SEEDED = sampling_params(ignore_eos=True, seed=7, max_tokens=24)
+GREEDY = SamplingParams(temperature=0, ignore_eos=True, max_tokens=24)
+SEEDED = SamplingParams(ignore_eos=True, seed=7, max_tokens=24)
 BOUNDS = Bounds(pages=8, rows=32, batch=2, context=96)
 
 
@@ -80,9 +80,7 @@ class Driver:
 
 @pytest.mark.parametrize("chunk", [1, 7, 16, 32])
 @pytest.mark.parametrize("agrees", [True, False])
-@pytest.mark.parametrize(
-    "params", [GREEDY, sampling_params(ignore_eos=True, seed=7, max_tokens=24)]
-)
+@pytest.mark.parametrize("params", [GREEDY, SamplingParams(ignore_eos=True, seed=7, max_tokens=24)])
 def test_it_answers_what_is_computed_directly(
     chunk: int, agrees: bool, params: SamplingParams
 ) -> None:
@@ -97,19 +95,19 @@ def test_it_answers_what_is_computed_directly(
 @pytest.mark.parametrize("change", [{"seed": 8}, {"top_k": 3}, {"top_p": 0.5}, {"temperature": 2}])
 def test_every_parameter_matters(change: dict[str, float]) -> None:
     params = {"ignore_eos": True, "seed": 7, "max_tokens": 24, "temperature": 1.0}
-    plain = answer(PROMPT, sampling_params(**params), context=96)
-    assert plain != answer(PROMPT, sampling_params(**(params | change)), context=96)
-    assert plain != answer(PROMPT, sampling_params(**params), context=96, number=1)
+    plain = answer(PROMPT, SamplingParams(**params), context=96)
+    assert plain != answer(PROMPT, SamplingParams(**(params | change)), context=96)
+    assert plain != answer(PROMPT, SamplingParams(**params), context=96, number=1)
 
 
 def test_an_answer_ends_like_a_request() -> None:
     whole = answer(PROMPT, GREEDY, context=96).tokens
     assert len(answer(PROMPT, GREEDY, context=25).tokens) == 5
     first = whole.index(whole[9])
-    stopped = answer(PROMPT, sampling_params(GREEDY.__dict__, stop=text_of([whole[9]])), context=96)
+    stopped = answer(PROMPT, replace(GREEDY, stop=(text_of([whole[9]]),)), context=96)
     assert stopped.tokens == whole[: first + 1]
     assert (stopped.text, stopped.finish_reason) == (text_of(whole[:first]), "stop")
-    ended = answer(PROMPT, sampling_params(GREEDY.__dict__, stop_token_ids=[whole[9]]), context=96)
+    ended = answer(PROMPT, replace(GREEDY, stop_token_ids=(whole[9],)), context=96)
     assert ended == stopped
     ended = answer(PROMPT, SamplingParams(temperature=0), context=96, eos=[whole[9]])
     assert ended == stopped

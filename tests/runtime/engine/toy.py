@@ -18,9 +18,9 @@ import numpy.typing as npt
 from edgewise_runtime.devices import common
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle, Program
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from tests.runtime.engine.toy_bundle import Bounds, toy_bundle, toy_plans
 from tests.runtime.engine.toy_kernels import POISON, FaultError, ToyKernels
 

@@ -11,6 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 from edgewise_runtime.format.bundle import (
     Bundle,
     BundleManifest,
@@ -23,7 +24,7 @@ from edgewise_runtime.format.bundle import (
 )
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.plan import Buffer, Host, Loop, Plan, Symbol
-from edgewise_runtime.kv.pages import PAGE_TOKENS, TABLE_HEADER, pages_for
+from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from tests.runtime.engine.toy_model import EOS, VOCAB, text_of
 

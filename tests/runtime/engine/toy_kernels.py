@@ -8,9 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import Array
-from edgewise_runtime.engine.batch import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START, SLOT, STOP
+from edgewise_runtime.format.abi import (
+    COUNT,
+    KV_LEN,
+    LIMIT,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SLOT,
+    STOP,
+    TABLE_HEADER,
+)
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.kv.pages import PAGE_TOKENS, TABLE_HEADER
 from tests.runtime.engine.toy_bundle import RING, TOP, Bounds
 from tests.runtime.engine.toy_model import VOCAB, Draw, choose, digest_of, logits_of, mix, state_of
 

@@ -19,8 +19,8 @@ from edgewise_runtime.engine.sequence import Sequence as Running
 from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import producer_of, root_key
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
 from edgewise_runtime.kv.stored import HEADER_BYTES
 from tests.runtime.engine.toy import Failure, ToyProgram

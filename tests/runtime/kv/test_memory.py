@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import PAGE_TOKENS, pages_for
+from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.kv.spill import MemoryStore
 from edgewise_runtime.kv.stored import HEADER_BYTES
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import page_key
-from edgewise_runtime.kv.pages import PAGE_TOKENS
 from edgewise_runtime.kv.prefix import MAX_SCANNED, Node, PrefixIndex
 
 ROOT = bytes(32)

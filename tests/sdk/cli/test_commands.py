@@ -14,7 +14,7 @@ from edgewise import Engine
 from edgewise.cache import cached_bundle
 from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
-from edgewise.cli.sizes import size
+from edgewise.cli.output import size
 from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse

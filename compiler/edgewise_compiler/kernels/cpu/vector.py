@@ -25,28 +25,13 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.cpu.isa import isa_named
+from edgewise_compiler.kernels.numbers import EXP2, LN2, LOG2E, SQRT_HALF_BITS
 
 LANES = 16
-LOG2E = 1.4426950408889634
 
 # 1.5 * 2**23: adding it to |x| < 2**22 leaves rint(x), ties to even, in the low mantissa bits.
 _ROUND = 12582912.0
 _ROUND_BITS = 0x4B400000
-
-_LN2 = 0.6931471805599453
-_SQRT_HALF_BITS = 0x3F3504F3
-
-# Minimax in relative error for 2**x on [-0.5, 0.5] with the constant term fixed to 1; with every
-# step an fma in float32 the largest relative error is 8e-8.
-_EXP2 = (
-    0.00015353361959569156,
-    0.0013398873852565885,
-    0.00961843691766262,
-    0.055503323674201965,
-    0.24022647738456726,
-    0.6931471824645996,
-    1.0,
-)
 
 
 def register(value: Expr) -> Buffer:
@@ -169,8 +154,8 @@ def exp2(x: Expr, isa: str) -> Expr:
     part = let(x - (shifted - splat(_ROUND, lanes)))
     power = reduce(
         lambda sum_, term: let(fma(sum_, part, splat(term, lanes), isa)),
-        _EXP2[1:],
-        splat(_EXP2[0], lanes),
+        EXP2[1:],
+        splat(EXP2[0], lanes),
     )
     # The shift drops all of `shifted` but its integer, which lands on the exponent.
     exponent = bits(shifted, "int32") << splat(23, lanes, "int32")
@@ -187,7 +172,7 @@ def ln(x: Expr, isa: str) -> Expr:
     one = splat(1.0, lanes)
     word = let(bits(x, "int32"))
     shift = splat(23, lanes, "int32")
-    exponent = let((word - splat(_SQRT_HALF_BITS, lanes, "int32")) >> shift)
+    exponent = let((word - splat(SQRT_HALF_BITS, lanes, "int32")) >> shift)
     mantissa = let(bits(word - (exponent << shift), "float32"))
     part = let((mantissa - one) / (mantissa + one))
     square, twice = let(part * part), let(part + part)
@@ -196,7 +181,7 @@ def ln(x: Expr, isa: str) -> Expr:
         series = let(fma(series, square, splat(1 / divisor, lanes), isa))
     rest = let(twice * square)
     inside = let(fma(rest, series, twice, isa))
-    return fma(cast(exponent, "float32"), splat(_LN2, lanes), inside, isa)
+    return fma(cast(exponent, "float32"), splat(LN2, lanes), inside, isa)
 
 
 def silu(x: Expr, isa: str) -> Expr:

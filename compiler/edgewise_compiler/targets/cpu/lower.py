@@ -14,10 +14,10 @@ from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
+from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
 from edgewise_compiler.targets.cpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
-    GROUP,
     Lowering,
     add,
     attention_cost,
@@ -27,8 +27,7 @@ from edgewise_compiler.targets.lowering import (
     to,
 )
 from edgewise_runtime.errors import CompileError
-
-SEGMENT = 64  # tokens whose attention is computed before partial results are merged
+from edgewise_runtime.format.abi import GROUP
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from edgewise_compiler.layouts.rows import Part
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
-    GROUP,
     KV8_SUFFIX,
     Lowering,
     add,
@@ -36,6 +35,7 @@ from edgewise_compiler.targets.lowering import (
     to,
 )
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.abi import GROUP
 from edgewise_runtime.format.expr import Expr
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own

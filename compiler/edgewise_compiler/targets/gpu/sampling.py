@@ -6,7 +6,8 @@ from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
 from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
 from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
-from edgewise_compiler.targets.lowering import LOGPROBS, Lowering, mul, read, to
+from edgewise_compiler.targets.lowering import Lowering, mul, read, to
+from edgewise_runtime.format.abi import LOGPROBS
 
 
 def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:

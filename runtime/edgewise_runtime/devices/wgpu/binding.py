@@ -15,11 +15,9 @@ from edgewise_runtime.devices.wgpu.buffers import LAST_UNIFORM, Buffers, Counter
 from edgewise_runtime.devices.wgpu.gpu import Gpu
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.abi import STEP_SYMBOLS
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan import Kernel, Plan, Step
-
-STEP_FIELDS = ("n", "b", "r", "t")
-"""Step symbols in the order of the ``step`` buffer's fields."""
 
 MAX_GRIDS = 256
 """Symbol values whose grids a plan remembers."""
@@ -170,9 +168,9 @@ class BoundPlan:
         self._load = plan.resolve(load)
         self._ranges = plan.ranges | {name: (value, value) for name, value in load.items()}
         self._symbols = [
-            (symbol.name, STEP_FIELDS.index(symbol.name), symbol.min, symbol.max)
+            (symbol.name, STEP_SYMBOLS.index(symbol.name), symbol.min, symbol.max)
             for symbol in plan.symbols
-            if symbol.kind == "step" and symbol.name in STEP_FIELDS
+            if symbol.kind == "step" and symbol.name in STEP_SYMBOLS
         ]
         grids: dict[tuple[Expr, Expr, Expr], int] = {}
         self.launches = tuple(

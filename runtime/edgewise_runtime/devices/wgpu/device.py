@@ -14,20 +14,14 @@ from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
 from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.devices.wgpu.adapter import Adapter, choose_adapter
-from edgewise_runtime.devices.wgpu.binding import (
-    STEP_FIELDS,
-    BoundPlan,
-    Grid,
-    Launch,
-    bind_plans,
-    read_shaders,
-)
+from edgewise_runtime.devices.wgpu.binding import BoundPlan, Grid, Launch, bind_plans, read_shaders
 from edgewise_runtime.devices.wgpu.buffers import Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu.gpu import Gpu, open_gpu
 from edgewise_runtime.devices.wgpu.pages import GpuPages
 from edgewise_runtime.devices.wgpu.transfer import Mailbox, Reader, mail, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.abi import STEP_SYMBOLS
 from edgewise_runtime.format.plan import Buffer
 from edgewise_runtime.limits import available_memory
 
@@ -98,7 +92,7 @@ class WgpuProgram:
         self._gpu = gpu
         self._process = os.getpid()
         self._closed = False
-        self._step = [0] * len(STEP_FIELDS)
+        self._step = [0] * len(STEP_SYMBOLS)
         self._buffers = checked.buffers
         sizes, load = checked.sizes, checked.load_symbols
         self._bytes = common.count_bytes(self.plans, sizes)
@@ -136,8 +130,8 @@ class WgpuProgram:
             return
         flat = np.ascontiguousarray(values).reshape(-1)
         if buffer == "step":
-            for at, value in enumerate(flat[: len(STEP_FIELDS)].tolist(), offset_elems):
-                if at < len(STEP_FIELDS):
+            for at, value in enumerate(flat[: len(STEP_SYMBOLS)].tolist(), offset_elems):
+                if at < len(STEP_SYMBOLS):
                     self._step[at] = value
         self._mailbox.forget(buffer)
         with self._gpu.errors(f"Writing {buffer!r}"):

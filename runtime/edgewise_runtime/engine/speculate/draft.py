@@ -9,9 +9,10 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.steps import DraftRow, DraftSteps
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.budget import weight_bytes
-from edgewise_runtime.kv.pages import PAGE_TOKENS, PagePool, PageTable
+from edgewise_runtime.kv.pages import PagePool, PageTable
 from edgewise_runtime.text import Tokenizer
 
 PATIENCE = 32

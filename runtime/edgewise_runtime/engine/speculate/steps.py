@@ -8,20 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.batch import (
-    COUNT,
-    KV_LEN,
-    LIMIT,
-    Q_LEN,
-    Q_START,
-    SLOT,
-    plan_for,
-)
+from edgewise_runtime.engine.batch import plan_for
 from edgewise_runtime.engine.sampling_rows import SamplingOf, counts_row, write_sampling
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format.abi import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START, SLOT, TABLE_HEADER
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.kv.pages import TABLE_HEADER, PageTable
+from edgewise_runtime.kv.pages import PageTable
 
 
 @dataclass(frozen=True, slots=True)

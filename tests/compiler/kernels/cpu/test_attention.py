@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.attention.common import KV_DTYPES
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
+from edgewise_compiler.kernels.numbers import KV_DTYPES
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.attention.common import KV_DTYPES
+from edgewise_compiler.kernels.numbers import KV_DTYPES
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.sampling.logprobs import COLUMNS, TOP, logprobs, logprobs_scratch
+from edgewise_compiler.kernels.cpu.sampling.logprobs import logprobs, logprobs_scratch
+from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.cpu.test_sample import LARGE, SHAPES, SMALL, peaked
 from tests.compiler.kernels.logprobs_cases import assert_close
@@ -17,7 +18,7 @@ from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded
 
 BEST = RUNNABLE[0]
 B = 4
-SIZES = [7, TOP, SMALL, 4096, LARGE]
+SIZES = [7, TOP_LOGPROBS, SMALL, 4096, LARGE]
 
 
 @functools.cache
@@ -32,8 +33,8 @@ def run(rows: Array, sampled: Array, isa: str = BEST) -> tuple[Array, Array]:
     logits[:count, :V] = rows
     tokens = aligned_copy(np.full(B, UNTOUCHED, "int32"))
     tokens[:count] = sampled
-    values = aligned_copy(np.full((B, COLUMNS), UNTOUCHED, "float32"))
-    ids = aligned_copy(np.full((B, COLUMNS), UNTOUCHED, "int32"))
+    values = aligned_copy(np.full((B, LOGPROBS), UNTOUCHED, "float32"))
+    ids = aligned_copy(np.full((B, LOGPROBS), UNTOUCHED, "int32"))
     scratch = [aligned(a.shape, a.dtype) for a in logprobs_scratch(B, padded(V))]
     for array in scratch:
         array.view("uint8")[...] = 255
@@ -94,7 +95,7 @@ def test_sorted_logits_are_no_special_case(order: int) -> None:
 def test_a_row_without_any_number_has_no_likely_tokens(nothing: float, V: int) -> None:
     values, ids = run(np.full((1, V), nothing, "float32"), np.array([3]))
     assert (values == -np.inf).all()
-    assert ids[0].tolist() == [3] + [-1] * TOP
+    assert ids[0].tolist() == [3] + [-1] * TOP_LOGPROBS
 
 
 @pytest.mark.parametrize("token", [-1, SMALL, 2**31 - 1, -(2**31)])

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.attention.common import PAGE
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.conftest import RUNNABLE, aligned, aligned_copy, build
 from tests.compiler.kernels.paged import (
     Array,
@@ -206,7 +206,7 @@ def test_extreme_values_have_codes(
     qkv[0, first : first + heads.dim] = numbers + [0.0] * (heads.dim - len(numbers))
     done = Appended([Rows(3, 1)], heads, "int8", True, isa, qkv)
     pages, scales = done.kv
-    found = pages[done.page_ids[0][0], 1, 0].reshape(PAGE, heads.dim)[3]
+    found = pages[done.page_ids[0][0], 1, 0].reshape(PAGE_TOKENS, heads.dim)[3]
     assert found[: len(codes)].tolist() == codes
     assert scales[done.page_ids[0][0], 0].view("float16")[3 * 2 + 1] == scale
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.sampling.logprobs import COLUMNS, TOP
 from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
 from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests import gpu
 from tests.compiler.kernels.conftest import Array
 from tests.compiler.kernels.cpu.test_logprobs import SIZES
@@ -28,8 +28,8 @@ def run(rows: Array, sampled: Array) -> tuple[Array, Array]:
     tokens[:count] = sampled
     step = np.array([0, count, 0, 0, 0, 0, 0, 0], np.int32)
     tops = np.full(tops_shape(B, padded(V)), 0x7F7F7F7F, np.int32)
-    values = np.full((B, COLUMNS), UNTOUCHED, np.float32)
-    ids = np.full((B, COLUMNS), UNTOUCHED, np.int32)
+    values = np.full((B, LOGPROBS), UNTOUCHED, np.float32)
+    ids = np.full((B, LOGPROBS), UNTOUCHED, np.int32)
     _, tops, _ = gpu.run(gpu_tops(B, V, padded(V)), [logits, tops, step], b=B)
     after = gpu.run(gpu_logprobs(B, V, padded(V)), [logits, tokens, tops, values, ids, step], b=B)
     values, ids = after[3], after[4]
@@ -89,7 +89,7 @@ def test_the_best_tokens_may_fill_whole_runs_of_threads(runs: int) -> None:
 def test_a_row_without_any_number_has_no_likely_tokens(nothing: float, V: int) -> None:
     values, ids = run(np.full((1, V), nothing, "float32"), np.array([3]))
     assert (values == -np.inf).all()
-    assert ids[0].tolist() == [3] + [-1] * TOP
+    assert ids[0].tolist() == [3] + [-1] * TOP_LOGPROBS
 
 
 @pytest.mark.parametrize("token", [-1, SMALL, 2**31 - 1, -(2**31)])

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import MAX_BIASES
 from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
+from edgewise_runtime.format.abi import MAX_BIASES
 from tests import gpu
 from tests import subgroups as emulated
 from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL

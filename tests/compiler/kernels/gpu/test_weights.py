@@ -9,9 +9,10 @@ import pytest
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.matmul.weights import GROUP, GpuWeights
+from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, gpu_kernel, store
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.format.abi import GROUP
 from tests.compiler.kernels.gpu.packing import pack
 from tests.gpu import run
 

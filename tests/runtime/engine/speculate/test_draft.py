@@ -20,7 +20,7 @@ from edgewise import Engine
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
-from edgewise_runtime.engine.sampling import SamplingParams, sampling_params
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.draft import PATIENCE, DraftModel
 from edgewise_runtime.errors import DeviceError, InputError
@@ -81,7 +81,7 @@ def make(target: Bundle, smaller: Bundle) -> Iterator[Make]:
 
 
 def view(tokens: Sequence[int], key: int = 0, index: int = 0, **options: Any) -> DraftView:
-    params = sampling_params(ignore_eos=True, **options)
+    params = SamplingParams(ignore_eos=True, **options)
     return DraftView(key, tokens, min(len(PROMPT), len(tokens)), params, SEED, index)
 
 
@@ -138,7 +138,7 @@ def test_choices_of_a_request_get_drafts_of_their_own(make: Make) -> None:
 def test_a_draft_ends_with_an_end_token(engine: Engine, make: Make, target: Bundle) -> None:
     [end, *_] = target.model.eos
     drafter, _ = make()
-    params = sampling_params(temperature=0, logit_bias={end: 1000.0})
+    params = SamplingParams(temperature=0, logit_bias={end: 1000.0})
     assert drafter.propose(DraftView(0, PROMPT, len(PROMPT), params, SEED), 7) == (end,)
 
 
@@ -200,7 +200,7 @@ def test_a_burst_is_the_longest_draft(make: Make) -> None:
 def test_drafting_together_is_drafting_alone(make: Make) -> None:
     """Twelve sequences: more than the program's batch. Penalties have much to look at."""
     drafter, _ = make(pages=80)
-    params = [sampling_params(ignore_eos=True, **way) for way in (*WAYS, *STRICT)]
+    params = [SamplingParams(ignore_eos=True, **way) for way in (*WAYS, *STRICT)]
     wanted = [
         (DraftView(key, [*range(key, 40, 2)], 5, params[key % len(params)], SEED), key % 7)
         for key in range(12)
@@ -291,7 +291,7 @@ class Drafted(RuleBasedStateMachine):
         seed=st.integers(0, (1 << 64) - 1),
     )
     def begin(self, prompt: list[int], way: dict[str, Any], seed: int) -> None:
-        params = sampling_params(ignore_eos=True, seed=seed, **way)
+        params = SamplingParams(ignore_eos=True, seed=seed, **way)
         self.texts[self.keys] = (prompt, len(prompt), params)
         self.keys += 1
 

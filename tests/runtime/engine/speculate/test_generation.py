@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import edgewise.host
+import edgewise.settings
 from edgewise import Engine
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine.speculate.draft import DraftModel
@@ -37,7 +37,7 @@ def drafting(request: pytest.FixtureRequest, target: Bundle, smaller: Bundle) ->
         "smaller": smaller.path,
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edgewise.host, "DraftModel", CHEAP)
+        patch.setattr(edgewise.settings, "DraftModel", CHEAP)
         engine = Engine(target.path, draft=ways[request.param])
     with engine:
         yield engine
@@ -104,7 +104,7 @@ def test_an_end_token_or_stop_string_in_a_draft_ends_the_text(
 def test_its_own_model_is_always_right(
     target: Bundle, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edgewise.host, "DraftModel", CHEAP)
+    monkeypatch.setattr(edgewise.settings, "DraftModel", CHEAP)
     with Engine(target.path, draft=target.path) as drafting:
         for prompt in PROMPTS:
             drafting.generate(prompt, max_tokens=60, ignore_eos=True, **options)

@@ -27,6 +27,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
+from edgewise_compiler.kernels.attention import spread
 from edgewise_compiler.kernels.cpu.isa import isa_named
 from edgewise_compiler.kernels.cpu.vector import (
     LANES,
@@ -41,14 +42,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     splat,
     store,
 )
-from edgewise_runtime.errors import CompileError
-
-PAGE = 16  # tokens of a KV page
-SEGMENT = 64  # tokens between two merges
-SEGMENT_PAGES = SEGMENT // PAGE
-HEADER = 8  # fields in front of the page ids of a table row
-KV_LEN, Q_START, Q_LEN, STOP = range(4)  # fields of a table row
-KV_DTYPES = ("int8", "float16", "float32")
+from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
+from edgewise_runtime.format.abi import PAGE_TOKENS
 
 
 @dataclass(frozen=True)
@@ -79,38 +74,6 @@ def tile_for(isa: str) -> Tile:
 def pages_at_once(tile: Tile, rows: int) -> int:
     """How many pages of keys a block of ``rows`` rows covers: a divisor of a segment's pages."""
     return 1 << (tile.columns(rows, SEGMENT_PAGES).bit_length() - 1)
-
-
-def check_heads(HQ: int, HK: int, D: int, kv_dtype: str) -> int:
-    """Query heads per KV head.
-
-    Raises:
-        CompileError: a shape or dtype the attention kernels are not written for.
-    """
-    if HK < 1 or HQ % HK or HQ < HK:
-        raise CompileError(
-            f"{HQ} query heads cannot share {HK} KV heads evenly.", code="compile.kernel"
-        )
-    if D % LANES or not LANES <= D <= 256:
-        raise CompileError(
-            f"Head dimension {D} is not a multiple of {LANES} up to 256.", code="compile.kernel"
-        )
-    if kv_dtype not in KV_DTYPES:
-        raise CompileError(
-            f"KV dtype {kv_dtype!r} is not one of {KV_DTYPES}.", code="compile.kernel"
-        )
-    return HQ // HK
-
-
-def spread(count: int, most: int) -> list[tuple[int, int, int]]:
-    """``count`` things in as few blocks of at most ``most`` as possible, of at most two sizes.
-
-    Each entry is (first, size, times): ``times`` blocks of ``size`` things, from ``first`` on.
-    """
-    blocks = -(-count // most)
-    small, larger = divmod(count, blocks)
-    runs = [(0, small + 1, larger), (larger * (small + 1), small, blocks - larger)]
-    return [run for run in runs if run[2]]
 
 
 def for_blocks(count: int, most: int, body: Callable[[Expr, int], None]) -> None:
@@ -158,11 +121,6 @@ def accumulate(
             store(register, new, 0)
 
 
-def log2_scale(sm_scale: float) -> float:
-    """The factor that turns q.k into the exponent of two."""
-    return sm_scale * math.log2(math.e)
-
-
 def softmax(
     scores: Buffer,
     row: Expr | int,
@@ -187,26 +145,30 @@ def softmax(
     total = T.sblock_alloc_buffer((LANES,), "float32")
 
     def mask(first: Expr) -> Expr:
-        lane = T.ramp(first, 1, PAGE)
-        return lane < splat(valid, PAGE, "int32")
+        lane = T.ramp(first, 1, PAGE_TOKENS)
+        return lane < splat(valid, PAGE_TOKENS, "int32")
 
     store(best, splat(-math.inf), 0)
     with T.serial(0, SEGMENT_PAGES) as i:
-        factor = splat(scale) if scales is None else load(scales[0], i * PAGE)
+        factor = splat(scale) if scales is None else load(scales[0], i * PAGE_TOKENS)
         # The fence keeps LLVM from fusing this product with the subtraction below.
-        score = llvm("float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE) * factor)
-        score = let(T.Select(mask(i * PAGE), score, splat(-math.inf)))
-        store(scores, score, row, i * PAGE)
+        score = llvm(
+            "float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE_TOKENS) * factor
+        )
+        score = let(T.Select(mask(i * PAGE_TOKENS), score, splat(-math.inf)))
+        store(scores, score, row, i * PAGE_TOKENS)
         store(best, T.max(load(best, 0), score), 0)
     m = let(lane_max(load(best, 0)))
     store(total, splat(0.0), 0)
     with T.serial(0, SEGMENT_PAGES) as i:
-        p = exp2(load(scores, row, i * PAGE) - splat(m), isa)
-        p = let(T.Select(mask(i * PAGE), p, splat(0.0)))
+        p = exp2(load(scores, row, i * PAGE_TOKENS) - splat(m), isa)
+        p = let(T.Select(mask(i * PAGE_TOKENS), p, splat(0.0)))
         weight = p
         if scales is not None:
-            weight = T.Select(mask(i * PAGE), p * load(scales[1], i * PAGE), splat(0.0))
-        store(scores, weight, row, i * PAGE)
+            weight = T.Select(
+                mask(i * PAGE_TOKENS), p * load(scales[1], i * PAGE_TOKENS), splat(0.0)
+            )
+        store(scores, weight, row, i * PAGE_TOKENS)
         store(total, load(total, 0) + p, 0)
     return [m, let(lane_sum(load(total, 0)))]
 
@@ -223,14 +185,3 @@ def merged(O: Expr, a: Expr, o: Expr, c: Expr, isa: str) -> Expr:
     """O after one merge; ``a`` and ``c`` are scalars."""
     lanes = lanes_of(O)
     return fma(O, splat(a, lanes), o * splat(c, lanes), isa)
-
-
-def segments_of(tokens: Expr) -> Expr:
-    """How many segments hold ``tokens`` positions."""
-    return T.floordiv(tokens + (SEGMENT - 1), SEGMENT)
-
-
-def symbol(kind: str, *parts: object) -> str:
-    """A symbol for a kernel and its constants, with characters every linker takes."""
-    text = "_".join((kind, *(str(part) for part in parts)))
-    return text.replace(".", "p").replace("-", "m").replace("+", "")

@@ -9,25 +9,16 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
+from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of
 from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    SEGMENT,
-    SEGMENT_PAGES,
-    STOP,
     accumulate,
-    check_heads,
     clear,
     for_blocks,
-    log2_scale,
     merge_weights,
     merged,
     pages_at_once,
     registers,
-    segments_of,
     softmax,
-    symbol,
     tile_for,
 )
 from edgewise_compiler.kernels.cpu.attention.pages import (
@@ -38,7 +29,9 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
     widen_kv,
 )
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
 
 # Partial results of fewer segments than this are merged before other threads would have woken up.
 _PARALLEL_MERGE = 128
@@ -86,7 +79,7 @@ def attention_decode(
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("part", "float32", (B * HQ * segments_bound * width,)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
@@ -102,7 +95,7 @@ def attention_decode(
             return ((s * HQ + head) * segments_bound + segment) * width
 
         def page_of(s: Expr, segment: Expr, i: Expr | int) -> Expr:
-            return let(T.Cast("int64", table[s, HEADER + segment * SEGMENT_PAGES + i]))
+            return let(T.Cast("int64", table[s, TABLE_HEADER + segment * SEGMENT_PAGES + i]))
 
         def attend(item: Expr) -> None:
             """One segment of one KV head: o, m and l of every query head that shares it."""
@@ -117,7 +110,7 @@ def attention_decode(
             s = let(cursor[0])
             segment, h = let(T.floordiv(cursor[1], HK)), let(T.floormod(cursor[1], HK))
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
-            pages = let(T.floordiv(keys + (PAGE - 1), PAGE))
+            pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
             scales = None
             if kv_scale:
                 scales = segment_scales(
@@ -140,18 +133,20 @@ def attention_decode(
                     for r in range(rows):
                         for c in range(columns):
                             value = load(acc[r * columns + c], 0)
-                            store(scores, value, first + r, (start + c) * PAGE)
+                            store(scores, value, first + r, (start + c) * PAGE_TOKENS)
 
             def mix(first: Expr, rows: int, column: Expr, columns: int) -> None:
                 clear(acc, rows * columns)
                 with T.serial(0, pages) as i:
                     page = page_of(s, segment, i)
-                    with T.serial(0, T.min(keys - i * PAGE, PAGE)) as t:
+                    with T.serial(0, T.min(keys - i * PAGE_TOKENS, PAGE_TOKENS)) as t:
                         for line in range(0, columns * LANES, line_elements):
-                            prefetch(kv, page, 0, h, PAGE * D + t * D + column * LANES + line)
+                            prefetch(
+                                kv, page, 0, h, PAGE_TOKENS * D + t * D + column * LANES + line
+                            )
                         accumulate(
                             acc,
-                            [scores[first + r, i * PAGE + t] for r in range(rows)],
+                            [scores[first + r, i * PAGE_TOKENS + t] for r in range(rows)],
                             [
                                 widen_kv(load(kv, page, 1, h, t * D + (column + c) * LANES), isa)
                                 for c in range(columns)
@@ -203,7 +198,7 @@ def attention_decode(
 
         with block("decode"):
             total = T.sblock_alloc_buffer((1,), "int32")
-            sequences = live_rows(step, 1, B)
+            sequences = live_rows(step, SEQUENCES, B)
             T.buffer_store(total, 0, [0])
             with T.serial(0, sequences) as s:
                 T.buffer_store(total, total[0] + segments(s), [0])

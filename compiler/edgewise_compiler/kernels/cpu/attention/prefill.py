@@ -9,26 +9,16 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
 from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    Q_LEN,
-    Q_START,
-    SEGMENT,
-    SEGMENT_PAGES,
-    STOP,
     accumulate,
-    check_heads,
     clear,
     for_blocks,
-    log2_scale,
     merge_weights,
     merged,
     pages_at_once,
     registers,
     softmax,
-    symbol,
     tile_for,
 )
 from edgewise_compiler.kernels.cpu.attention.pages import (
@@ -38,7 +28,17 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
     widen_kv,
 )
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
 
 # Query positions of one tile. Tiles start at multiples of it, so that none straddles a segment and
 # the tile that ends a segment needs a whole number of its pages.
@@ -86,7 +86,7 @@ def attention_prefill(
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
@@ -110,7 +110,7 @@ def attention_prefill(
             O = T.sblock_alloc_buffer((pairs, D), "float32")
             scores = T.sblock_alloc_buffer((pairs, SEGMENT), "float32")
             M, L, m, l, a, c = (T.sblock_alloc_buffer((pairs,), "float32") for _ in range(6))
-            keys_panel = T.sblock_alloc_buffer((pages_wide, D * PAGE), "float32")
+            keys_panel = T.sblock_alloc_buffer((pages_wide, D * PAGE_TOKENS), "float32")
             values_panel = T.sblock_alloc_buffer((SEGMENT, chunks_wide * LANES), "float32")
             acc = registers(tile)
 
@@ -150,10 +150,12 @@ def attention_prefill(
             with T.serial(0, T.floordiv(last, SEGMENT) + 1) as segment:
                 base = let(segment * SEGMENT)
                 keys = let(T.min(last + 1 - base, SEGMENT))
-                pages = let(T.floordiv(keys + (PAGE - 1), PAGE))
+                pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
 
                 def page_of(i: Expr) -> Expr:
-                    return let(T.Cast("int64", table[s, HEADER + segment * SEGMENT_PAGES + i]))
+                    return let(
+                        T.Cast("int64", table[s, TABLE_HEADER + segment * SEGMENT_PAGES + i])
+                    )
 
                 def valid(pair: Expr) -> Expr:
                     return T.min(position(pair) + 1 - base, SEGMENT)
@@ -167,7 +169,7 @@ def attention_prefill(
                         page = page_of(T.min(start_page + i, pages - 1))
 
                         def copy(d: Expr, keys: list[Expr], i: int = i) -> None:
-                            store(keys_panel, keys[0], i, d * PAGE)
+                            store(keys_panel, keys[0], i, d * PAGE_TOKENS)
 
                         each_dimension(kv, [page], h, isa, copy)
                     with T.serial(0, blocks) as i:
@@ -177,22 +179,22 @@ def attention_prefill(
                             accumulate(
                                 acc,
                                 [queries[first + r, d] for r in range(tile.rows)],
-                                [load(keys_panel, i, d * PAGE) for i in range(pages_wide)],
+                                [load(keys_panel, i, d * PAGE_TOKENS) for i in range(pages_wide)],
                                 isa,
                             )
                         for r in range(tile.rows):
                             for i in range(pages_wide):
                                 value = load(acc[r * pages_wide + i], 0)
-                                store(scores, value, first + r, (start_page + i) * PAGE)
+                                store(scores, value, first + r, (start_page + i) * PAGE_TOKENS)
 
                 def mix(chunk: Expr, chunks: int) -> None:
                     with T.serial(0, pages) as i:
                         page = page_of(i)
-                        with T.serial(0, T.min(keys - i * PAGE, PAGE)) as t:
+                        with T.serial(0, T.min(keys - i * PAGE_TOKENS, PAGE_TOKENS)) as t:
                             for j in range(chunks):
                                 at = t * D + (chunk + j) * LANES
                                 value = widen_kv(load(kv, page, 1, h, at), isa)
-                                store(values_panel, value, i * PAGE + t, j * LANES)
+                                store(values_panel, value, i * PAGE_TOKENS + t, j * LANES)
                     with T.serial(0, blocks) as i:
                         first = let(i * tile.rows)
                         clear(acc, tile.rows * chunks)
@@ -238,7 +240,7 @@ def attention_prefill(
         with block("prefill"):
             total = T.sblock_alloc_buffer((1,), "int32")
             T.buffer_store(total, 0, [0])
-            with T.serial(0, live_rows(step, 1, B)) as s:
+            with T.serial(0, live_rows(step, SEQUENCES, B)) as s:
                 T.buffer_store(total, total[0] + tiles(s), [0])
             with T.parallel(0, total[0] * HK) as item, block("tile"):
                 attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))

@@ -11,6 +11,7 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_runtime.format.abi import ROWS
 
 _ZERO_POINT = {"q4": 7, "q8": 128}
 
@@ -59,7 +60,7 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
                     store(x, cast(codes, "float32") * splat(unit, 4), i, w * each + part * 4)
 
         with block("rows"):
-            for_rows(live_rows(step, 0, N), N, row)
+            for_rows(live_rows(step, ROWS, N), N, row)
 
     arguments = (Arg("tokens", "int32", (N,)), *weights, Arg("x", "float32", (N, H)), STEP)
     return kernel(f"embed_{scheme}_{V}x{H}_n{N}", arguments, body)

@@ -9,9 +9,10 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.elementwise.quantize import GROUP, a8_args, store_group
+from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.cpu.vector import fma, lane_sum, let, load, register, splat, store
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_runtime.format.abi import GROUP
 
 
 def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa: str) -> Expr:

@@ -19,8 +19,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     store,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_runtime.format.abi import GROUP, ROWS
 
-GROUP = 32
 _FLOAT_MAX = 3.4028234663852886e38
 
 
@@ -73,7 +73,7 @@ def quantize(N: int, K: int, offset: int, isa: str) -> PrimFunc:
                     values = (let(load(x, i, g * GROUP)), let(load(x, i, g * GROUP + 16)))
                     store_group((xq, xs, xc), i, g, values, offset, isa)
 
-            for_rows(live_rows(step, 0, N), N, row)
+            for_rows(live_rows(step, ROWS, N), N, row)
 
     arguments = (Arg("x", "float32", (N, K)), *a8_args(N, K), STEP)
     return kernel(f"quantize_{K}_z{offset}_n{N}", arguments, body)

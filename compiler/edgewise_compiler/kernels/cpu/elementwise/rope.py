@@ -8,13 +8,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    PAGE,
-    STOP,
-    check_heads,
-    symbol,
-)
+from edgewise_compiler.kernels.attention import check_heads
 from edgewise_compiler.kernels.cpu.attention.pages import (
     kv_arguments,
 )
@@ -33,7 +27,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     store,
     widen,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows
+from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows, symbol
+from edgewise_runtime.format.abi import PAGE_TOKENS, ROWS, STOP, TABLE_HEADER
 
 INT8_MAX = 127
 
@@ -131,7 +126,7 @@ def rope_append(
         Arg("rope", "float32", (C, 2, D // 2)),
         Arg("positions", "int32", (N, 1)),
         Arg("row_seq", "int32", (N,)),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         *norms,
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
@@ -165,8 +160,12 @@ def rope_append(
                     store(q, load(x, i * LANES), row, h * D + i * LANES)
             sequence = let(row_seq[row])
             with T.If(table[sequence, STOP] == 0), T.Then():
-                page = let(T.Cast("int64", table[sequence, HEADER + T.floordiv(position, PAGE)]))
-                slot = let(T.floormod(position, PAGE))
+                page = let(
+                    T.Cast(
+                        "int64", table[sequence, TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)]
+                    )
+                )
+                slot = let(T.floormod(position, PAGE_TOKENS))
                 with T.serial(0, HK) as h:
                     head(x, row, (HQ + h) * D, position, k_norm)
                     if kv_scale:
@@ -182,7 +181,7 @@ def rope_append(
                 value = load(qkv, row, (HQ + HK + h) * D + d)
                 store(kv, _stored(value, kv_dtype, isa), page, 1, h, slot * D + d)
             with T.serial(0, D) as d:
-                T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE + slot])
+                T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE_TOKENS + slot])
 
         def append_codes(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
             key = [T.sblock_alloc_buffer((LANES,), "float32") for _ in range(2)]
@@ -206,9 +205,9 @@ def rope_append(
                 codes = _codes(load(qkv, row, first + d), v_inverse, isa)
                 store(kv, codes, page, 1, h, slot * D + d)
             with T.serial(0, D // 4) as i:
-                store(kv, load(packed, i * 4, lanes=4), page, 0, h, (i * PAGE + slot) * 4)
+                store(kv, load(packed, i * 4, lanes=4), page, 0, h, (i * PAGE_TOKENS + slot) * 4)
 
-        for_rows(live_rows(step, 0, N), N, one_row)
+        for_rows(live_rows(step, ROWS, N), N, one_row)
 
     name = symbol(
         "rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *((f"norm{eps}",) if qk_norm else ())

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.isa import isa_named
-from edgewise_compiler.kernels.cpu.matmul.layout import PANEL, weight_args
+from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
 from edgewise_compiler.kernels.cpu.matmul.tiles import (
     EPILOGUES,
     PAIR,
@@ -28,6 +28,7 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
 )
 from edgewise_compiler.kernels.cpu.vector import fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_runtime.format.abi import PANEL
 
 # Sixteen sums hide the latency of an fma and share loads; registers of 16 or 32 bytes hold fewer.
 _SHAPES = {

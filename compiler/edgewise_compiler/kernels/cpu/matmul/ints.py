@@ -11,7 +11,7 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args
 from edgewise_compiler.kernels.cpu.matmul.dots import DOTS, STEPS, Operands
-from edgewise_compiler.kernels.cpu.matmul.layout import GROUP, PANEL, weight_args
+from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
 from edgewise_compiler.kernels.cpu.matmul.tiles import (
     EPILOGUES,
     PAIR,
@@ -30,6 +30,7 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
 from edgewise_compiler.kernels.cpu.vector import bits as bits_of
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_runtime.format.abi import GROUP, PANEL
 
 _OFFSET = {4: 7, 8: 128}
 

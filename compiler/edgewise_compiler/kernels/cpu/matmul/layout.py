@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_runtime.errors import CompileError
-
-PANEL = 16
-GROUP = 32
+from edgewise_runtime.format.abi import GROUP, PANEL
 
 # Columns in one stored element, and its type.
 _PACKING = {"f32": (1, "float32"), "f16": (1, "float16"), "q8": (4, "uint32"), "q4": (8, "uint32")}

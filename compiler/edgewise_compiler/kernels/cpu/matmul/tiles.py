@@ -11,9 +11,9 @@ from tvm.tirx import Buffer, call_llvm_intrin
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.cpu.isa import isa_named
-from edgewise_compiler.kernels.cpu.matmul.layout import PANEL
 from edgewise_compiler.kernels.cpu.vector import let, load, silu, store
 from edgewise_compiler.kernels.function import Arg, block
+from edgewise_runtime.format.abi import PANEL
 
 # Weights are asked for this far ahead of their use where a panel is read from memory once. With it
 # one core reads as fast as the memory delivers, without it at 60 % of that (measured on Zen 5).

@@ -18,15 +18,9 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     FILTERED,
     FLOOR,
     KEPT,
-    KV_LEN,
-    MIN_P,
     ONE,
-    SEED_HIGH,
-    SEED_LOW,
-    SEQUENCE,
     TIE_WEIGHT,
     TIES,
-    WEIGHT_BITS,
     Work,
     count_of,
     float32,
@@ -44,6 +38,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     splat,
     store,
 )
+from edgewise_compiler.kernels.numbers import WEIGHT_BITS
+from edgewise_runtime.format.abi import KV_LEN, MIN_P, SEED_HIGH, SEED_LOW, SEQUENCE
 
 
 def apply_min_p(w: Work, row: Expr) -> None:

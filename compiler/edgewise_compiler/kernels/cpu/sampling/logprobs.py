@@ -16,16 +16,9 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.sampling.scores import clean
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
-    BLOCK,
-    FLOAT_MAX,
-    MINUS_INFINITY,
-    float32,
-    when,
-)
+from edgewise_compiler.kernels.cpu.sampling.scratch import BLOCK, MINUS_INFINITY, float32, when
 from edgewise_compiler.kernels.cpu.vector import (
     LANES,
-    LOG2E,
     exp2,
     fma,
     lane_max,
@@ -37,13 +30,11 @@ from edgewise_compiler.kernels.cpu.vector import (
     store,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
-
-TOP = 20  # likeliest tokens that are told
-COLUMNS = 1 + TOP  # the sampled token comes first
-NO_TOKEN = -1
+from edgewise_compiler.kernels.numbers import FLOAT_MAX, LOG2E
+from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 # Fields of a block's row of `tops`: its best logits in order, then the sum of its probabilities.
-_SUM = TOP
+_SUM = TOP_LOGPROBS
 _FIELDS = 32
 
 
@@ -95,8 +86,8 @@ def logprobs(B: int, V: int, VP: int, isa: str) -> PrimFunc:
     arguments = [
         Arg("logits", "float32", (B, VP)),
         Arg("sampled", "int32", (B,)),
-        Arg("logprobs", "float32", (B, COLUMNS)),
-        Arg("logprob_ids", "int32", (B, COLUMNS)),
+        Arg("logprobs", "float32", (B, LOGPROBS)),
+        Arg("logprob_ids", "int32", (B, LOGPROBS)),
         *logprobs_scratch(B, VP),
         STEP,
     ]
@@ -105,7 +96,7 @@ def logprobs(B: int, V: int, VP: int, isa: str) -> PrimFunc:
         named = {argument.name: buffer for argument, buffer in zip(arguments, buffers, strict=True)}
         w = _Work(V=V, VP=VP, isa=isa, **named)
         with block("logprobs"):
-            rows = live_rows(w.step, 1, B)
+            rows = live_rows(w.step, SEQUENCES, B)
             # A single block is less work than waking the other threads.
             loop = T.parallel if w.blocks > 1 else T.serial
             with loop(0, rows * w.blocks) as item, block("part"):
@@ -120,16 +111,16 @@ class _Best:
     """The best tokens so far, in order."""
 
     def __init__(self) -> None:
-        self.scores = T.sblock_alloc_buffer((TOP,), "float32")
-        self.ids = T.sblock_alloc_buffer((TOP,), "int32")
-        with T.serial(0, TOP) as i:
+        self.scores = T.sblock_alloc_buffer((TOP_LOGPROBS,), "float32")
+        self.ids = T.sblock_alloc_buffer((TOP_LOGPROBS,), "int32")
+        with T.serial(0, TOP_LOGPROBS) as i:
             store(self.scores, float32(MINUS_INFINITY), i)
             store(self.ids, tirx.const(NO_TOKEN, "int32"), i)
 
     def offer(self, score: Expr, token: Expr) -> None:
         """Takes a token in behind all that are as good; the last one falls out."""
-        with when(score > self.scores[TOP - 1]), T.serial(0, TOP - 1) as i:
-            at = T.bind(TOP - 1 - i)
+        with when(score > self.scores[TOP_LOGPROBS - 1]), T.serial(0, TOP_LOGPROBS - 1) as i:
+            at = T.bind(TOP_LOGPROBS - 1 - i)
             with T.If(self.scores[at - 1] < score):
                 with T.Then():
                     self._put(at, self.scores[at - 1], self.ids[at - 1])
@@ -170,11 +161,11 @@ def _look(w: _Work, row: Expr, part: Expr) -> None:
         at = T.bind(first + i * LANES)
         scores = _scores(w, row, at)
         store(total, load(total, 0) + exp2((scores - peak) * splat(LOG2E), w.isa), 0)
-        with when(lane_max(scores) > found.scores[TOP - 1]):
+        with when(lane_max(scores) > found.scores[TOP_LOGPROBS - 1]):
             store(best, scores, 0)
             with T.serial(0, LANES) as lane:
                 found.offer(let(best[lane]), T.bind(at + lane))
-    with T.serial(0, TOP) as i:
+    with T.serial(0, TOP_LOGPROBS) as i:
         store(w.tops, found.scores[i], row, part, i)
         store(w.top_ids, found.ids[i], row, part, i)
     store(w.tops, lane_sum(load(total, 0)), row, part, _SUM)
@@ -193,7 +184,7 @@ def _merge(w: _Work, row: Expr) -> None:
     with T.serial(0, w.blocks) as part:
         below = let((_peak(w.tops[row, part, 0]) - peak) * float32(LOG2E))
         store(total, fma(w.tops[row, part, _SUM], exp2(below, w.isa), total[0], w.isa), 0)
-        with T.serial(0, TOP) as i:
+        with T.serial(0, TOP_LOGPROBS) as i:
             found.offer(let(w.tops[row, part, i]), w.top_ids[row, part, i])
     normalizer = let(ln(total[0], w.isa))
 
@@ -207,5 +198,5 @@ def _merge(w: _Work, row: Expr) -> None:
     inside = let(T.max(0, T.min(token, w.V - 1)))
     score = clean(let(w.logits[row, inside]))
     write(0, let(T.Select(T.EQ(inside, token), score, float32(MINUS_INFINITY))), token)
-    with T.serial(0, TOP) as i:
+    with T.serial(0, TOP_LOGPROBS) as i:
         write(T.bind(i + 1), let(found.scores[i]), found.ids[i])

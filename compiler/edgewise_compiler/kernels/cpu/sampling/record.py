@@ -9,21 +9,23 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
+from edgewise_compiler.kernels.cpu.sampling.scratch import when
+from edgewise_compiler.kernels.cpu.vector import let, store
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
+from edgewise_compiler.kernels.sampling import penalized
+from edgewise_runtime.format.abi import (
     COUNT,
-    HEADER,
     IGNORE_EOS,
     KV_LEN,
     LIMIT,
     RING,
+    SAMPLING_WIDTH,
+    SEQUENCES,
     SLOT,
     STOP,
     STOP_TOKENS,
-    penalized,
-    when,
+    TABLE_HEADER,
 )
-from edgewise_compiler.kernels.cpu.vector import let, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
 
 
 @functools.cache
@@ -44,14 +46,14 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
     """
     arguments = [
         Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("tokens", "int32", (N,)),
         Arg("positions", "int32", (N, 1)),
         Arg("ring", "int32", (B, RING)),
         Arg("eos", "int32", (STOP_TOKENS,)),
         Arg("counts", "int32", (B, V)),
-        Arg("sampling_f", "float32", (B, 8)),
-        Arg("sampling_i", "int32", (B, 8)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         STEP,
     ]
 
@@ -85,7 +87,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
                 with when(T.EQ(eos[i], token)):
                     store(table, tirx.const(1, "int32"), row, STOP)
 
-        with block("record"), T.serial(0, step[1]) as row, when(T.EQ(table[row, STOP], 0)):
+        with block("record"), T.serial(0, step[SEQUENCES]) as row, when(T.EQ(table[row, STOP], 0)):
             note(row)
 
     name = f"record_{N}_{B}_{MP}_{V}" + ("_advance" if advance else "")

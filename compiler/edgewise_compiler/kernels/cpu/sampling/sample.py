@@ -17,9 +17,7 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     DRAW,
     FILTERED,
     FOUND,
-    HEADER,
     KIND,
-    MAX_BIASES,
     PHASE,
     RUNNING,
     SEARCHING,
@@ -29,6 +27,7 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
 )
 from edgewise_compiler.kernels.cpu.vector import store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH, TABLE_HEADER
 
 
 @functools.cache
@@ -64,9 +63,9 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
     """
     arguments = [
         Arg("logits", "float32", (B, VP)),
-        Arg("table", "int32", (B, HEADER + MP)),
-        Arg("sampling_f", "float32", (B, 8)),
-        Arg("sampling_i", "int32", (B, 8)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("bias_ids", "int32", (B, MAX_BIASES)),
         Arg("bias_values", "float32", (B, MAX_BIASES)),
         Arg("counts", "int32", (B, V)),

@@ -8,14 +8,11 @@ from tvm.script.ir_builder import tirx as T
 
 from edgewise_compiler.kernels.cpu.sampling.scratch import (
     BEST,
-    BIASES,
     BLOCK,
     CUT,
     DRAW,
     FILTERED,
-    FLOAT_MAX,
     FLOOR,
-    FREQUENCY,
     GREEDY,
     HI,
     HI_COUNT,
@@ -26,35 +23,26 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     LO_COUNT,
     LO_MASS,
     LOWEST,
-    MAX_BIASES,
     MINUS_INFINITY,
     PEAK,
     PHASE,
-    PRESENCE,
-    REPETITION,
     RUNNING,
     SCALE,
     SETTLED,
-    SLOT,
-    STOP,
-    TEMPERATURE,
     TIE_WEIGHT,
     TIES,
     TOTAL,
-    WEIGHT_BITS,
     Work,
     count_of,
     float32,
     int64,
     key,
     mass_of,
-    penalized,
     weighed,
     when,
 )
 from edgewise_compiler.kernels.cpu.vector import (
     LANES,
-    LOG2E,
     bits,
     cast,
     exp2,
@@ -66,6 +54,18 @@ from edgewise_compiler.kernels.cpu.vector import (
     load,
     splat,
     store,
+)
+from edgewise_compiler.kernels.numbers import FLOAT_MAX, LOG2E, WEIGHT_BITS
+from edgewise_compiler.kernels.sampling import penalized
+from edgewise_runtime.format.abi import (
+    BIASES,
+    FREQUENCY,
+    MAX_BIASES,
+    PRESENCE,
+    REPETITION,
+    SLOT,
+    STOP,
+    TEMPERATURE,
 )
 
 # Temperatures outside are brought inside: weights could not tell, and no product overflows.

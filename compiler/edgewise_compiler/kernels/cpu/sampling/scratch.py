@@ -20,22 +20,11 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.cpu.vector import LANES, bits, cast, lanes_of, let, splat, store
 from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.sampling import LEVELS
 
 BLOCK = 4096  # tokens that one work item looks at; a power of two, a multiple of 32
-LEVELS = 7  # thresholds tried in one pass over the vocabulary
 SHORTLIST = 2048  # so few tokens are cheaper to copy out than to search for again
-WEIGHT_BITS = 30
-MAX_BIASES = 320
-RING = 64
-STOP_TOKENS = 16
-HEADER = 8  # fields in front of the page ids of a table row
-FLOAT_MAX = 3.4028234663852886e38
 MINUS_INFINITY = float("-inf")
-
-# Fields of the rows of `table`, `sampling_f` and `sampling_i`.
-KV_LEN, STOP, LIMIT, COUNT, SLOT = 0, 3, 4, 5, 6
-TEMPERATURE, TOP_P, MIN_P, REPETITION, PRESENCE, FREQUENCY = range(6)
-TOP_K, SEED_LOW, SEED_HIGH, BIASES, IGNORE_EOS, SEQUENCE = range(6)
 
 # Fields of a `state` row. A threshold is searched for between LO and HI, keys of scores (`key`);
 # *_COUNT and *_MASS count and weigh the tokens whose score is at or above them. What is kept in the
@@ -142,12 +131,6 @@ def int64(value: Expr | int) -> Expr:
 def float32(value: float) -> Expr:
     """A float32 constant. Rounded here: TVM may fold constants in double precision."""
     return tirx.const(float(np.float32(value)), "float32")
-
-
-def penalized(sampling_f: Buffer, row: Expr) -> Expr:
-    """Whether a penalty of the row is on."""
-    off = ((REPETITION, 1.0), (PRESENCE, 0.0), (FREQUENCY, 0.0))
-    return tirx.any(*(T.NE(sampling_f[row, field], float32(value)) for field, value in off))
 
 
 @contextmanager

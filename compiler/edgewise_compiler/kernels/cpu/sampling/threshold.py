@@ -23,7 +23,6 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     HI,
     HI_COUNT,
     HI_MASS,
-    LEVELS,
     LO,
     LO_COUNT,
     LO_MASS,
@@ -36,8 +35,6 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     TARGET,
     TIE_WEIGHT,
     TIES,
-    TOP_K,
-    TOP_P,
     TOTAL,
     Work,
     count_of,
@@ -61,6 +58,8 @@ from edgewise_compiler.kernels.cpu.vector import (
     splat,
     store,
 )
+from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_runtime.format.abi import TOP_K, TOP_P
 
 # The first pass tries 16, 8, 4 .. 1/4 octaves of probability below the best token, two more cut the
 # bracket in equal parts of score, and 11 are what 2**32 keys cut in eight parts need at most.

@@ -17,7 +17,6 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.attention.common import HEADER, PAGE, SEGMENT, SEGMENT_PAGES
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.thread import (
     Thread,
@@ -35,9 +34,11 @@ from edgewise_compiler.kernels.gpu.thread import (
     wgsl,
     when,
 )
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 
 PAGES = 65536  # declared extent of a pool: more than any binding holds
-QUADS = PAGE // 4  # vectors of keys of a page at one d
+QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
 SEGMENT_QUADS = SEGMENT // 4
 _LARGEST_HALF = 65504.0  # of float16; what pack2x16float makes of more is undefined
 LOWEST = -3.0e38  # stands for the score of a key that takes no part; WGSL has no infinity
@@ -46,19 +47,19 @@ LOWEST = -3.0e38  # stands for the score of a key that takes no part; WGSL has n
 def kv_vectors(HK: int, D: int, kv_dtype: str) -> tuple[Arg, ...]:
     """A layer's KV pages as vectors of four; of int8 as vectors of 16 codes, and the scales."""
     if kv_dtype != "int8":
-        return (Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE * D // 4)),)
-    pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE * D // 16))
+        return (Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
+    pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE_TOKENS * D // 16))
     return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
 
 
 def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr) -> Expr:
     """The page that is ``nth`` of a segment; past its ``pages`` live pages the last one again."""
-    return bind(table[sequence, HEADER + segment * SEGMENT_PAGES + T.min(nth, pages - 1)])
+    return bind(table[sequence, TABLE_HEADER + segment * SEGMENT_PAGES + T.min(nth, pages - 1)])
 
 
 def pages_of(keys: Expr) -> Expr:
     """How many pages hold ``keys`` tokens."""
-    return bind(T.floordiv(keys + (PAGE - 1), PAGE))
+    return bind(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
 
 
 def largest_divisor(size: int, most: int, multiple: int = 1) -> int:

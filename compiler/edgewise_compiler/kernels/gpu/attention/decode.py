@@ -20,20 +20,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    SEGMENT,
-    SEGMENT_PAGES,
-    STOP,
-    check_heads,
-    log2_scale,
-    segments_of,
-    spread,
-    symbol,
-)
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of, spread
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -68,6 +56,8 @@ from edgewise_compiler.kernels.gpu.thread import (
     vec4,
     when,
 )
+from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
 
 _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
@@ -134,12 +124,12 @@ def gpu_attention_decode(
     packed = 4 if kv_dtype == "int8" else 1  # d of a vector
     per_slice, runs_left = divmod(D // packed, slices)
     # Values: a thread has four d and every `strides`-th token of a page.
-    strides = min(PAGE, power_of_two_up_to(threads // vectors))
-    per_stride = PAGE // strides
+    strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
+    per_stride = PAGE_TOKENS // strides
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(HK, D, kv_dtype),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         _part(B, HQ, C, D),
         STEP,
     ]
@@ -252,7 +242,7 @@ def gpu_attention_decode(
                         for token in tokens
                     ]
                     for token, vector in zip(tokens, loaded, strict=True):
-                        j = bind(nth_page * PAGE + token)
+                        j = bind(nth_page * PAGE_TOKENS + token)
                         value = word_codes(nth_lane(vector, c)) if kv_scale else widened(vector)
                         # A token without a weight may hold anything, and 0*NaN is NaN.
                         value = bind(T.Select(j < keys, value, vec4(number(0.0))))
@@ -278,7 +268,7 @@ def gpu_attention_decode(
                 stats = vec4(m, best[0], number(0.0), number(0.0))
                 store(part, stats, s, head + t, segment, vectors)
 
-        with when(s < step[1]):
+        with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
                 keys = bind(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
                 with when(keys > 0):
@@ -325,7 +315,7 @@ def gpu_attention_merge(
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
         _part(B, HQ, C, D),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
@@ -362,7 +352,7 @@ def gpu_attention_merge(
                     store(state, state[1] + totals[j], 1)
                 store(out, acc[0] / vec4(state[1]), s, head, c)
 
-        with when(s < step[1]):
+        with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
                 merge()
 

@@ -19,19 +19,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    Q_LEN,
-    Q_START,
-    SEGMENT,
-    STOP,
-    check_heads,
-    log2_scale,
-    symbol,
-)
-from edgewise_compiler.kernels.function import STEP, Arg, live_rows
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -64,6 +53,16 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     vec4,
     when,
+)
+from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
 )
 
 TILE = 32  # rows of a workgroup
@@ -115,7 +114,7 @@ def gpu_attention_prefill(
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
         *kv_vectors(HK, D, kv_dtype),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
@@ -134,7 +133,7 @@ def gpu_attention_prefill(
             store(found, -1, 0)
             store(found, 0, 1)
             store(found, thread.x, 2)
-            with T.serial(0, live_rows(step, 1, B)) as i:
+            with T.serial(0, live_rows(step, SEQUENCES, B)) as i:
                 rows = bind(T.Select(table[i, STOP] == 0, table[i, Q_LEN], 0))
                 tiles = bind(T.floordiv(rows + (TILE - 1), TILE))
                 here = bind((found[2] >= 0) & (found[2] < tiles))
@@ -234,8 +233,8 @@ def gpu_attention_prefill(
 
                     def copy(item: Expr, _: int) -> None:
                         token = bind(chunk * tokens + T.floordiv(item, runs))
-                        at = T.floormod(token, PAGE) * runs + T.floormod(item, runs)
-                        page = page_of(table, s, segment, T.floordiv(token, PAGE), pages)
+                        at = T.floormod(token, PAGE_TOKENS) * runs + T.floormod(item, runs)
+                        page = page_of(table, s, segment, T.floordiv(token, PAGE_TOKENS), pages)
                         vector = bind(kv[page, 1, h, at])
                         for j, part in enumerate(value_codes(vector) if kv_scale else [vector]):
                             store(space, widened(part), item * packed + j)
@@ -282,7 +281,7 @@ def gpu_attention_prefill(
                         dot(chunk)
                     barrier()
                 softmax()
-                with T.serial(0, T.floordiv(pages * PAGE + (tokens - 1), tokens)) as chunk:
+                with T.serial(0, T.floordiv(pages * PAGE_TOKENS + (tokens - 1), tokens)) as chunk:
                     stage_values(chunk)
                     barrier()
                     with when(busy):

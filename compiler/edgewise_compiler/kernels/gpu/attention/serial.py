@@ -16,17 +16,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    Q_START,
-    STOP,
-    check_heads,
-    log2_scale,
-    symbol,
-)
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -52,6 +43,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     vec4,
     when,
 )
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
 
 THREADS = 32
 
@@ -90,7 +82,7 @@ def gpu_attention_serial(
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(HK, D, kv_dtype),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("row_seq", "int32", (N,)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
@@ -104,7 +96,7 @@ def gpu_attention_serial(
         best, total = local((1,)), local((1,))
         outputs = local((vectors,), "float32x4")
         scores = local((QUADS,), "float32x4")
-        weights = local((PAGE,))
+        weights = local((PAGE_TOKENS,))
 
         def one_page(page: Expr, keys: Expr) -> None:
             for u in range(QUADS):
@@ -140,7 +132,7 @@ def gpu_attention_serial(
             for c in range(vectors):
                 store(outputs, outputs[c] * vec4(rest), c)
             # Tokens after the row's own may hold anything: they are not read.
-            with T.serial(0, T.min(keys, PAGE)) as token:
+            with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
                 p = bind(vec4(weights[token]))
                 at_once = 4 if kv_scale else 1
                 for c in range(vectors // at_once):
@@ -149,7 +141,7 @@ def gpu_attention_serial(
                     for j, value in enumerate(values, c * at_once):
                         store(outputs, fma(p, value, outputs[j]), j)
 
-        with when(row < T.min(step[0], N)):
+        with when(row < T.min(step[ROWS], N)):
             s = bind(row_seq[row])
             with when(table[s, STOP] == 0):
                 keys = bind(table[s, KV_LEN] + (row - table[s, Q_START]) + 1)
@@ -158,7 +150,7 @@ def gpu_attention_serial(
                 for c in range(vectors):
                     store(outputs, 0.0, c)
                 with T.serial(0, pages_of(keys)) as i:
-                    one_page(bind(table[s, HEADER + i]), bind(keys - i * PAGE))
+                    one_page(bind(table[s, TABLE_HEADER + i]), bind(keys - i * PAGE_TOKENS))
                 for c in range(vectors):
                     store(out, outputs[c] / vec4(total[0]), row, head, c)
 

@@ -10,6 +10,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, gpu_kernel, store, when
+from edgewise_runtime.format.abi import ROWS
 
 _THREADS = 64
 
@@ -37,7 +38,7 @@ def gpu_embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
         *packed, x, step = rest
         row = thread.x
         token = bind(tokens[T.min(row, N - 1)] - first)
-        there = T.And(T.And(token >= 0, token < rows), row < T.min(step[0], N))
+        there = T.And(T.And(token >= 0, token < rows), row < T.min(step[ROWS], N))
         with when(there), T.serial(0, -(-weights.groups // _THREADS)) as i:
             g = bind(i * _THREADS + thread.t)
             with when(g < weights.groups):

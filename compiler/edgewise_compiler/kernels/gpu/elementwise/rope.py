@@ -8,16 +8,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.attention.common import (
-    HEADER,
-    KV_LEN,
-    PAGE,
-    Q_START,
-    STOP,
-    check_heads,
-    symbol,
-)
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.attention import check_heads
+from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import PAGES, code_word, scales_for
 from edgewise_compiler.kernels.gpu.reduce import Combine, combine_group
 from edgewise_compiler.kernels.gpu.thread import (
@@ -37,6 +29,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     wgsl,
     when,
 )
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
 
 _THREADS = 128
 
@@ -87,16 +80,20 @@ def gpu_rope_append(
     lanes = 1 << (half - 1).bit_length()
     # The threads of an int8 key have its value as well.
     heads, side_by_side = HQ + HK * (1 if coded else 2), _THREADS // lanes
-    codes = PAGE * D // 4
+    codes = PAGE_TOKENS * D // 4
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
         Arg("rope", "float32x4", (C, 2, half)),
         *([] if coded else [Arg("positions", "int32", (N, 1))]),
         Arg("row_seq", "int32", (N,)),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         *([Arg("qk_norm", "float32x4", (2, 2, half))] if qk_norm else []),
-        Arg("kv", "uint32" if coded else kv_dtype, (PAGES, 2, HK, codes if coded else PAGE * D)),
-        *([Arg("kv_scale", "uint32", (PAGES, HK, PAGE))] if coded else []),
+        Arg(
+            "kv",
+            "uint32" if coded else kv_dtype,
+            (PAGES, 2, HK, codes if coded else PAGE_TOKENS * D),
+        ),
+        *([Arg("kv_scale", "uint32", (PAGES, HK, PAGE_TOKENS))] if coded else []),
         STEP,
     ]
 
@@ -137,7 +134,7 @@ def gpu_rope_append(
             return bind(table[sequence, KV_LEN] + row - table[sequence, Q_START])
 
         def page_of(position: Expr) -> Expr:
-            return bind(table[row_seq[row], HEADER + T.floordiv(position, PAGE)])
+            return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])
 
         def append(
             which: int, head: Expr, pair: list[Expr], position: Expr, stride: int, first: Expr
@@ -171,14 +168,14 @@ def gpu_rope_append(
                 largest.append(combined(most, lambda a, b: T.max(a, b)))
             word, inverses = scales_for(largest)
             with when(busy & (head >= HQ) & (table[row_seq[row], STOP] == 0)):
-                page, slot = page_of(position), bind(T.floormod(position, PAGE))
+                page, slot = page_of(position), bind(T.floormod(position, PAGE_TOKENS))
                 for j in range(2):
                     vector = bind(j * half + i)
                     key, value = (
                         code_word(pair[j], inverse)
                         for pair, inverse in zip(numbers, inverses, strict=True)
                     )
-                    store(kv, key, page, 0, h, vector * PAGE + slot)
+                    store(kv, key, page, 0, h, vector * PAGE_TOKENS + slot)
                     store(kv, value, page, 1, h, slot * (D // 4) + vector)
                 with when(place == 0):
                     store(named["kv_scale"], word, page, h, slot)
@@ -187,7 +184,7 @@ def gpu_rope_append(
             loaded = [bind(qkv[row, source, j, i]) for j in range(2)]
             first, second = normalized(loaded) if qk_norm else loaded
             position = position_of()
-            slot = bind(T.floormod(position, PAGE))
+            slot = bind(T.floormod(position, PAGE_TOKENS))
             cos, sin = (bind(rope[position, j, i]) for j in range(2))
             rotated = [
                 bind(fma(first, cos, second * (sin * number(-1.0, "float32x4")))),
@@ -200,11 +197,11 @@ def gpu_rope_append(
                 append_codes(rotated, position)
                 return
             with when(busy & (head >= HQ) & (head < HQ + HK)):
-                append(0, head - HQ, rotated, position, PAGE, slot)
+                append(0, head - HQ, rotated, position, PAGE_TOKENS, slot)
             with when(busy & (head >= HQ + HK)):
                 append(1, head - (HQ + HK), loaded, position, 1, slot * D)
 
-        with when(row < step[0]):
+        with when(row < step[ROWS]):
             one_row()
 
     flags = (*((f"norm{eps}",) if qk_norm else ()), *(("subgroups",) if subgroups else ()))

@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
-from edgewise_compiler.kernels.gpu.matmul.weights import GROUP, VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
@@ -36,6 +36,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     wgsl,
     when,
 )
+from edgewise_runtime.format.abi import GROUP
 
 THREADS = 256
 SIDE = 16  # threads of a tile's side; a thread's outputs lie this far apart

@@ -24,7 +24,7 @@ from edgewise_compiler.kernels.gpu.matmul.matmul import (
     THREADS,
     write_outputs,
 )
-from edgewise_compiler.kernels.gpu.matmul.weights import GROUP, VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
@@ -43,6 +43,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     wgsl,
     when,
 )
+from edgewise_runtime.format.abi import GROUP, ROWS
 
 QUANTIZE_THREADS = 64
 WORDS = GROUP // 4  # words of four int8 in a group
@@ -68,7 +69,7 @@ def gpu_quantize(N: int, K: int) -> Launch:
     def body(thread: Thread, x: Buffer, xq: Buffer, xs: Buffer, step: Buffer) -> None:
         g = bind(thread.x * QUANTIZE_THREADS + thread.t)
         row = thread.y
-        with when(T.And(g < groups, row < T.min(step[0], N))):
+        with when(T.And(g < groups, row < T.min(step[ROWS], N))):
             vectors = [bind(x[row, g * VECTORS + i]) for i in range(VECTORS)]
             largest: TirExpr = f32(0.0)
             for vector in vectors:

@@ -21,8 +21,8 @@ from edgewise_compiler.kernels.gpu.thread import (
     vec4,
     wgsl,
 )
+from edgewise_runtime.format.abi import GROUP
 
-GROUP = 32
 VECTORS = GROUP // 4
 
 _COLUMNS = {"f32": 1, "f16": 2, "q8": 4, "q4": 8}  # columns in a word of 32 bits

@@ -8,18 +8,6 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
-    HEADER,
-    KV_LEN,
-    LEVELS,
-    MIN_P,
-    SEED_HIGH,
-    SEED_LOW,
-    SEQUENCE,
-    STOP,
-    TEMPERATURE,
-    WEIGHT_BITS,
-)
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, octaves, score_of, weight_of
@@ -62,6 +50,20 @@ from edgewise_compiler.kernels.gpu.thread import (
     u32,
     when,
 )
+from edgewise_compiler.kernels.numbers import WEIGHT_BITS
+from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    MIN_P,
+    SAMPLING_WIDTH,
+    SEED_HIGH,
+    SEED_LOW,
+    SEQUENCE,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+    TEMPERATURE,
+)
 
 OCTAVES = 32.0  # a token so many octaves below the best one has probability 0
 LOWEST_KEY = BANNED + 1
@@ -81,9 +83,9 @@ def gpu_draw(B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
     arguments = (
         Arg("keys", "int32", (B, VP)),
         Arg("best", "int32", (B, blocks_of(VP))),
-        Arg("table", "int32", (B, HEADER + MP)),
-        Arg("sampling_f", "float32", (B, 8)),
-        Arg("sampling_i", "int32", (B, 8)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("sampled", "int32", (B,)),
         STEP,
     )
@@ -91,7 +93,7 @@ def gpu_draw(B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
     def body(thread: Thread, *buffers: Buffer) -> None:
         keys, best, table, sampling_f, sampling_i, sampled, step = buffers
         row = thread.x
-        with when(T.And(row < T.min(step[1], B), T.EQ(table[row, STOP], 0))):
+        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             scratch = shared((LEVELS * THREADS,), "uint32")
             scratch_i = shared((THREADS,), "int32")
             peak = _peak(thread, best, row, blocks_of(VP), scratch_i)

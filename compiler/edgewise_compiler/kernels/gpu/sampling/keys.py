@@ -11,9 +11,8 @@ import numpy as np
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import WEIGHT_BITS
-from edgewise_compiler.kernels.cpu.vector import _EXP2, LOG2E
 from edgewise_compiler.kernels.gpu.thread import bits, f32, fma, i32, keep, u32, wgsl
+from edgewise_compiler.kernels.numbers import EXP2, LOG2E, WEIGHT_BITS
 
 BANNED = int(np.array(0x807FFFFF, np.uint32).view(np.int32))
 """The key of -infinity: a token that is never drawn."""
@@ -63,8 +62,8 @@ def exp2_below(x: Expr) -> Expr:
     x = keep(T.min(T.max(x, f32(-126.0)), f32(0.0)))
     whole = keep(wgsl("float32", "round", x))
     part = keep(x - whole)
-    power: Expr = f32(_EXP2[0])
-    for term in _EXP2[1:]:
+    power: Expr = f32(EXP2[0])
+    for term in EXP2[1:]:
         power = keep(fma(power, part, f32(term)))
     return keep(bits(bits(power, "int32") + (i32(whole) << i32(23)), "float32"))
 

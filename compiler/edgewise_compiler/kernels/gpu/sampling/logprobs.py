@@ -12,9 +12,6 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.sampling.logprobs import COLUMNS, NO_TOKEN, TOP
-from edgewise_compiler.kernels.cpu.sampling.scratch import FLOAT_MAX
-from edgewise_compiler.kernels.cpu.vector import _LN2, _SQRT_HALF_BITS
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of
 from edgewise_compiler.kernels.gpu.sampling.tops import IDS, SUM, likeness, tops_shape
@@ -33,6 +30,8 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
+from edgewise_compiler.kernels.numbers import FLOAT_MAX, LN2, SQRT_HALF_BITS
+from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 64
 
@@ -49,8 +48,8 @@ def gpu_logprobs(B: int, V: int, VP: int) -> Launch:
         Arg("logits", "float32", (B, VP)),
         Arg("sampled", "int32", (B,)),
         Arg("tops", "int32", tops_shape(B, VP)),
-        Arg("logprobs", "int32", (B, COLUMNS)),
-        Arg("logprob_ids", "int32", (B, COLUMNS)),
+        Arg("logprobs", "int32", (B, LOGPROBS)),
+        Arg("logprob_ids", "int32", (B, LOGPROBS)),
         STEP,
     )
 
@@ -64,8 +63,8 @@ def gpu_logprobs(B: int, V: int, VP: int) -> Launch:
         step: Buffer,
     ) -> None:
         row, t = thread.x, thread.t
-        with when(row < T.min(step[1], B)):
-            found, sums = shared((2, COLUMNS), "int32"), shared((2,))
+        with when(row < T.min(step[SEQUENCES], B)):
+            found, sums = shared((2, LOGPROBS), "int32"), shared((2,))
             _merge(thread, tops, found, sums)
             with when(T.EQ(t, 0)):
                 token = keep(sampled[row])
@@ -74,7 +73,7 @@ def gpu_logprobs(B: int, V: int, VP: int) -> Launch:
                 store(found, T.Select(T.EQ(inside, token), key, i32(BANNED)), 0, 0)
                 store(found, token, 1, 0)
             barrier()
-            with when(t < COLUMNS):
+            with when(t < LOGPROBS):
                 key = keep(found[0, t])
                 difference = keep(T.max(score_of(key) - sums[0], f32(-FLOAT_MAX)))
                 value = bits(keep(difference - sums[1]), "int32")
@@ -122,7 +121,7 @@ def _merge(thread: Thread, tops: Buffer, found: Buffer, sums: Buffer) -> None:
             store(total, total[0] + parts[i], 0)
         store(sums, peak, 0)
         store(sums, _ln(keep(total[0])), 1)
-        with T.serial(1, TOP + 1) as column:
+        with T.serial(1, TOP_LOGPROBS + 1) as column:
             _take_best(tops, row, heads, taken, found, column)
 
 
@@ -138,11 +137,11 @@ def _take_best(
         store(block, i, 0)
     some = keep(i32(key[0] > i32(BANNED)))
     place = keep(taken[block[0]])
-    token = tops[row, block[0], IDS + T.min(place, TOP - 1)]
+    token = tops[row, block[0], IDS + T.min(place, TOP_LOGPROBS - 1)]
     store(found, key[0], 0, column)
     store(found, T.Select(T.EQ(some, 1), token, i32(NO_TOKEN)), 1, column)
-    following = keep(tops[row, block[0], T.min(place + 1, TOP - 1)])
-    left = T.And(T.EQ(some, 1), place + 1 < TOP)
+    following = keep(tops[row, block[0], T.min(place + 1, TOP_LOGPROBS - 1)])
+    left = T.And(T.EQ(some, 1), place + 1 < TOP_LOGPROBS)
     store(heads, T.Select(left, following, i32(BANNED)), block[0])
     store(taken, place + some, block[0])
 
@@ -150,7 +149,7 @@ def _take_best(
 def _ln(x: Expr) -> Expr:
     """The natural logarithm of a normal number, by the series that CPU programs use."""
     word = keep(bits(x, "int32"))
-    exponent = keep((word - i32(_SQRT_HALF_BITS)) >> i32(23))
+    exponent = keep((word - i32(SQRT_HALF_BITS)) >> i32(23))
     mantissa = keep(bits(word - (exponent << i32(23)), "float32"))
     part = keep((mantissa - f32(1.0)) / (mantissa + f32(1.0)))
     square, twice = keep(part * part), keep(part + part)
@@ -158,4 +157,4 @@ def _ln(x: Expr) -> Expr:
     for divisor in (7, 5, 3):
         series = keep(fma(series, square, f32(1 / divisor)))
     inside = keep(fma(keep(twice * square), series, twice))
-    return keep(fma(f32(exponent), f32(_LN2), inside))
+    return keep(fma(f32(exponent), f32(LN2), inside))

@@ -7,18 +7,6 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
-    COUNT,
-    HEADER,
-    IGNORE_EOS,
-    KV_LEN,
-    LIMIT,
-    RING,
-    SLOT,
-    STOP,
-    STOP_TOKENS,
-    penalized,
-)
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
@@ -28,6 +16,20 @@ from edgewise_compiler.kernels.gpu.thread import (
     local,
     store,
     when,
+)
+from edgewise_compiler.kernels.sampling import penalized
+from edgewise_runtime.format.abi import (
+    COUNT,
+    IGNORE_EOS,
+    KV_LEN,
+    LIMIT,
+    RING,
+    SAMPLING_WIDTH,
+    SEQUENCES,
+    SLOT,
+    STOP,
+    STOP_TOKENS,
+    TABLE_HEADER,
 )
 
 
@@ -40,8 +42,8 @@ def gpu_count(B: int, V: int, MP: int) -> Launch:
     """
     arguments = (
         Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, HEADER + MP)),
-        Arg("sampling_f", "float32", (B, 8)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("counts", "int32", (B, V)),
         STEP,
     )
@@ -55,7 +57,7 @@ def gpu_count(B: int, V: int, MP: int) -> Launch:
         step: Buffer,
     ) -> None:
         row = thread.t
-        with when(row < T.min(step[1], B)):
+        with when(row < T.min(step[SEQUENCES], B)):
             with when(T.And(T.EQ(table[row, STOP], 0), penalized(sampling_f, row))):
                 slot, token = bind(table[row, SLOT]), bind(sampled[row])
                 store(counts, counts[slot, token] + 2, slot, token)
@@ -78,12 +80,12 @@ def gpu_record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
     """
     arguments = (
         Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, HEADER + MP)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("tokens", "int32", (N,)),
         Arg("positions", "int32", (N, 1)),
         Arg("ring", "int32", (B, RING)),
         Arg("eos", "int32", (STOP_TOKENS,)),
-        Arg("sampling_i", "int32", (B, 8)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         STEP,
     )
 
@@ -100,7 +102,7 @@ def gpu_record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
     ) -> None:
         running, stop = local((1,), "int32"), local((1,), "int32")
         store(running, 0, 0)
-        with T.serial(0, bind(T.min(step[1], B))) as row, when(T.EQ(table[row, STOP], 0)):
+        with T.serial(0, bind(T.min(step[SEQUENCES], B))) as row, when(T.EQ(table[row, STOP], 0)):
             token, count = bind(sampled[row]), bind(table[row, COUNT])
             length = bind(table[row, KV_LEN] + int(advance))
             store(table, length, row, KV_LEN)

@@ -8,17 +8,6 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
-    BIASES,
-    FREQUENCY,
-    HEADER,
-    MAX_BIASES,
-    PRESENCE,
-    REPETITION,
-    SLOT,
-    STOP,
-    penalized,
-)
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, is_banned, key_of, score_of
@@ -34,6 +23,19 @@ from edgewise_compiler.kernels.gpu.thread import (
     shared,
     store,
     when,
+)
+from edgewise_compiler.kernels.sampling import penalized
+from edgewise_runtime.format.abi import (
+    BIASES,
+    FREQUENCY,
+    MAX_BIASES,
+    PRESENCE,
+    REPETITION,
+    SAMPLING_WIDTH,
+    SEQUENCES,
+    SLOT,
+    STOP,
+    TABLE_HEADER,
 )
 
 THREADS = 256
@@ -56,8 +58,8 @@ def gpu_scores(B: int, V: int, VP: int, MP: int) -> Launch:
     """
     arguments = (
         Arg("logits", "float32", (B, VP)),
-        Arg("table", "int32", (B, HEADER + MP)),
-        Arg("sampling_f", "float32", (B, 8)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("counts", "int32", (B, V)),
         Arg("keys", "int32", (B, VP)),
         STEP,
@@ -73,7 +75,7 @@ def gpu_scores(B: int, V: int, VP: int, MP: int) -> Launch:
         step: Buffer,
     ) -> None:
         row = thread.y
-        with when(T.And(row < T.min(step[1], B), T.EQ(table[row, STOP], 0))):
+        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             slot = bind(table[row, SLOT])
             on = bind(penalized(sampling_f, row))
             with T.serial(0, BLOCK // THREADS) as i:
@@ -121,8 +123,8 @@ def gpu_best(B: int, VP: int, MP: int, *, subgroups: bool) -> Launch:
     """
     arguments = (
         Arg("keys", "int32", (B, VP)),
-        Arg("table", "int32", (B, HEADER + MP)),
-        Arg("sampling_i", "int32", (B, 8)),
+        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("bias_ids", "int32", (B, MAX_BIASES)),
         Arg("bias_values", "float32", (B, MAX_BIASES)),
         Arg("best", "int32", (B, blocks_of(VP))),
@@ -140,7 +142,7 @@ def gpu_best(B: int, VP: int, MP: int, *, subgroups: bool) -> Launch:
         step: Buffer,
     ) -> None:
         row = thread.y
-        with when(T.And(row < T.min(step[1], B), T.EQ(table[row, STOP], 0))):
+        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             first = bind(thread.x * BLOCK)
             last = bind(T.min(first + BLOCK, VP))
             with T.serial(0, bind(T.min(sampling_i[row, BIASES], MAX_BIASES))) as i:

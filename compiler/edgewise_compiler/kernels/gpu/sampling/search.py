@@ -11,11 +11,6 @@ from __future__ import annotations
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.cpu.sampling.scratch import (
-    LEVELS,
-    TOP_K,
-    TOP_P,
-)
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of, weight_of
 from edgewise_compiler.kernels.gpu.sampling.row import (
@@ -63,6 +58,8 @@ from edgewise_compiler.kernels.gpu.thread import (
     u32,
     when,
 )
+from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_runtime.format.abi import TOP_K, TOP_P
 
 NEAR = 1024  # tokens that are cheaper to rank in shared memory than to count again
 # The first pass tries octaves of probability below the best token, two cut the bracket in equal

@@ -12,8 +12,6 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.cpu.sampling.logprobs import NO_TOKEN, TOP
-from edgewise_compiler.kernels.cpu.vector import LOG2E
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, exp2_below, key_of, score_of
@@ -31,16 +29,18 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
+from edgewise_compiler.kernels.numbers import LOG2E
+from edgewise_runtime.format.abi import NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 256
 BLOCK = 4096  # tokens of a workgroup
 _RUN = BLOCK // THREADS  # neighbouring tokens of a thread
 # Fewer than 20 threads have a token above the bound, so this many tokens are above it at most.
-_ABOVE = (TOP - 1) * _RUN
+_ABOVE = (TOP_LOGPROBS - 1) * _RUN
 _FAR = -1e9  # differences of scores beyond it have long meant a probability of 0
 
 # Fields of a block's row of `tops`: keys in order, their tokens, the sum of probabilities (bits).
-IDS, SUM, FIELDS = TOP, 2 * TOP, 2 * TOP + 1
+IDS, SUM, FIELDS = TOP_LOGPROBS, 2 * TOP_LOGPROBS, 2 * TOP_LOGPROBS + 1
 
 
 def tops_shape(B: int, VP: int) -> tuple[int, int, int]:
@@ -63,7 +63,7 @@ def gpu_tops(B: int, V: int, VP: int) -> Launch:
     )
 
     def body(thread: Thread, logits: Buffer, tops: Buffer, step: Buffer) -> None:
-        with when(thread.y < T.min(step[1], B)):
+        with when(thread.y < T.min(step[SEQUENCES], B)):
             _block_tops(thread, logits, tops, V)
 
     return gpu_kernel(
@@ -111,7 +111,7 @@ def _block_tops(thread: Thread, logits: Buffer, tops: Buffer, V: int) -> None:
     store(place, above + (before >> i32(16)), 1)
 
     def put(rank: Expr, key: Expr, token: Expr) -> None:
-        with when(rank < TOP):
+        with when(rank < TOP_LOGPROBS):
             store(tops, key, row, block, rank)
             store(tops, token, row, block, rank + IDS)
 
@@ -132,7 +132,7 @@ def _block_tops(thread: Thread, logits: Buffer, tops: Buffer, V: int) -> None:
         at = keep(i * THREADS + t)
         with when(at < above):
             put(_rank(near, keep(near[at]), at, above), near[at], near_ids[at])
-    with when(T.And(t < TOP, t >= above + tied)):
+    with when(T.And(t < TOP_LOGPROBS, t >= above + tied)):
         put(t, i32(BANNED), i32(NO_TOKEN))
     with when(T.EQ(t, 0)):
         store(tops, bits(keep(total(0, 0)), "int32"), row, block, SUM)
@@ -147,7 +147,7 @@ def _bound(thread: Thread, mine: Expr) -> tuple[Expr, Expr]:
     store(best, BANNED, 0)
     with T.serial(0, THREADS) as i:
         store(best, T.max(best[0], bests[i]), 0)
-    with when(T.EQ(_rank(bests, mine, thread.t, i32(THREADS)), TOP - 1)):
+    with when(T.EQ(_rank(bests, mine, thread.t, i32(THREADS)), TOP_LOGPROBS - 1)):
         store(bound, mine, 0)
     barrier()
     return keep(best[0]), keep(bound[0])

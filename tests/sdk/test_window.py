@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise_runtime.engine.window import Message, fit_messages
+from edgewise.window import fit_messages
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.text.template import Message
 
 ROLES = {"s": "system", "d": "developer", "u": "user", "a": "assistant", "t": "tool"}
 

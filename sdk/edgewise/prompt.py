@@ -1,4 +1,4 @@
-"""What `generate` accepts as a prompt: text, token ids, or a list of either."""
+"""What is accepted as a prompt: text, token ids, or a list of either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,22 @@ from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text import Tokenizer
 
 
-def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[list[tuple[int, ...]], bool]:
+def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return the token ids of the only prompt.
+
+    Raises InputError ``input.prompt`` for what is none, ``input.stream`` where there are several.
+    """
+    prompts, _ = each_prompt_ids(prompt, tokenizer)
+    if len(prompts) == 1:
+        return prompts[0]
+    raise InputError(
+        f"This takes one prompt, not a list of {len(prompts)}.",
+        remedy="Call it once for each; generate(...) without stream takes a list.",
+        code="input.stream",
+    )
+
+
+def each_prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[list[tuple[int, ...]], bool]:
     """Return the token ids of each prompt, and whether there was just one.
 
     Raises InputError ``input.prompt`` for anything else.

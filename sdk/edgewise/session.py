@@ -1,44 +1,39 @@
-"""A loaded model and the thread that runs it: what both kinds of engine are made of."""
+"""A model that is loaded and served: what both kinds of engine are made of, and tell of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from weakref import finalize
 
-from edgewise.cache import Progress, find_bundle, prefixes_folder
+from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program
-from edgewise.options import split_options
-from edgewise.prompts import prompt_ids
-from edgewise.settings import LOOKUP, Settings
-from edgewise.turns import Turns
+from edgewise.prompt import each_prompt_ids, prompt_ids
+from edgewise.request import defaults_from, read_options
+from edgewise.settings import Settings, open_drafter, open_store
+from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
 from edgewise_runtime.engine.metrics import Metrics
-from edgewise_runtime.engine.sampling import defaults_from, sampling_params
-from edgewise_runtime.engine.sequence import Request, Shorten
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
-from edgewise_runtime.engine.speculate.draft import DraftModel
-from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.keys import producer_of
-from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.format.bundle import Bundle, ModelInfo
+from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
 
 
-class Host:
+class Session:
     """A model on a device, its tokenizer and template, and the loop that serves its requests.
 
     Attributes:
@@ -72,9 +67,16 @@ class Host:
         )
         opened: list[LoadedProgram | Drafter | PageStore] = [self.program]
         try:
-            drafter = self._drafter(settings, chosen, trust=trust, progress=progress)
+            drafter = open_drafter(
+                settings,
+                self.bundle,
+                chosen,
+                context=self.context,
+                trust=trust,
+                progress=progress,
+            )
             opened += [drafter] if drafter is not None else []
-            store = self._store(settings, chosen)
+            store = open_store(settings, self.program, chosen)
             opened += [store] if store is not None else []
             self.metrics = Metrics()
             core = GenerationEngine(
@@ -98,45 +100,44 @@ class Host:
         self._tracing = Lock()
         self.loop = EngineLoop(core, finish=self.program.close)
 
-    def prompts(self, prompt: Any) -> tuple[list[tuple[int, ...]], bool]:
-        """Token ids of each prompt, and whether there was just one; see `prompt_ids`."""
+    def ids(self, prompt: Any) -> tuple[int, ...]:
+        """Token ids of one prompt; see `prompt_ids`."""
         return prompt_ids(prompt, self.tokenizer)
 
-    def choices(
-        self, prompt: tuple[int, ...], options: Mapping[str, Any], *, shorter: Shorten | None = None
+    def ask(
+        self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
     ) -> list[Choice]:
-        """The checked sequences of a request for a prompt of token ids.
+        """The checked sequences of a request for one prompt, to be submitted.
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
-        request, sampling = split_options(options)
-        params = sampling_params(self._defaults, **sampling)
-        if request["context_policy"] == "drop" and shorter is None:
-            raise InputError(
-                "context_policy 'drop' forgets turns of a conversation; this is none.",
-                remedy="Use chat, or one of 'stop' and 'error'.",
-                code="input.option",
-            )
-        return self.loop.engine.sequences(Request(prompt, params, shorten=shorter, **request))
+        ids = self.ids(prompt)
+        asked = read_options(options, self._defaults, several=several)
+        return self.loop.engine.sequences(asked.of_prompt(ids))
 
-    def chat_choices(
+    def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
+        """As `ask` of each prompt, and whether there was just one."""
+        prompts, alone = each_prompt_ids(prompt, self.tokenizer)
+        asked = read_options(options, self._defaults)
+        return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
+
+    def ask_chat(
         self,
         messages: Sequence[Message],
         tools: Sequence[Mapping[str, Any]] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
+        *,
+        several: bool = False,
     ) -> list[Choice]:
-        """The checked sequences of a request for the next turn of a conversation."""
-        request, sampling = split_options(options)
-        most = sampling_params(self._defaults, **sampling).max_tokens
-        turns = Turns(messages, lambda kept: self._chat_ids(kept, tools, variables))
-        if request["context_policy"] != "drop":
-            return self.choices(turns.ids, options)
-        prompt, dropped = turns.fitting(self.context - min(most, self.context // 4), self.context)
-        choices = self.choices(prompt, options, shorter=turns.shorter)
-        for choice in choices:
-            choice.dropped_turns = dropped
-        return choices
+        """As `ask` of the next turn of a conversation."""
+
+        def encode(kept: Sequence[Message]) -> list[int]:
+            return self._segments.encode(self.render(kept, tools=tools, variables=variables))
+
+        asked = read_options(options, self._defaults, several=several)
+        turns = Turns(messages, encode)
+        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
 
     def render(
         self,
@@ -173,74 +174,76 @@ class Host:
         """Cancel everything and release the memory. Closing twice is fine."""
         self.loop.close()
 
-    def _chat_ids(
+
+class Loaded:
+    """A model loaded on a device."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        # An engine that is dropped, or open when Python ends, ends its thread.
+        self._closing = finalize(self, session.close)
+
+    @property
+    def name(self) -> str:
+        """The bundle's name."""
+        return self._session.bundle.name
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model's shape and bounds."""
+        return self._session.bundle.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """`encode` and `decode` of the model's tokenizer."""
+        return self._session.tokenizer
+
+    @property
+    def context(self) -> int:
+        """The most tokens of prompt and answer together."""
+        return self._session.context
+
+    @property
+    def program(self) -> str:
+        """Id of the program that runs, such as ``cpu-w4a8-avx512vnni``."""
+        return self._session.program.program.id
+
+    @property
+    def device(self) -> str:
+        """What it runs on, for people."""
+        return self._session.device
+
+    def memory(self) -> dict[str, int]:
+        """Bytes in use by role: ``param``, ``state``, ``input``, ``output``, ``scratch``."""
+        return self._session.program.memory()
+
+    def metrics(self) -> dict[str, Any]:
+        """Counters, gauges and histograms at this moment, see `engine.metrics.FAMILIES`."""
+        return self._session.metrics.snapshot()
+
+    @contextmanager
+    def trace(self, path: str | Path) -> Iterator[Trace]:
+        """Record the engine's steps in a block, and write them for https://ui.perfetto.dev.
+
+        Raises:
+            InputError: ``input.trace`` where another block records them already.
+            StorageError: where the file cannot be written.
+        """
+        with self._session.traced(Path(path)) as recorded:
+            yield recorded
+
+    def render(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]] | None,
-        variables: Mapping[str, Any] | None,
-    ) -> list[int]:
-        return self._segments.encode(self.render(messages, tools=tools, variables=variables))
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return the prompt text that `chat` makes of a conversation."""
+        return self._session.render(messages, tools=tools, variables=variables)
 
-    def _drafter(
-        self, settings: Settings, device: Device, *, trust: bool, progress: Progress | None
-    ) -> Drafter | None:
-        if settings.draft is None:
-            return None
-        if settings.draft == LOOKUP:
-            return PromptLookup()
-        path = find_bundle(Path(settings.draft), progress=progress)
-        bundle = Bundle.open(path, progress=progress)
-        context = min(self.context, bundle.model.context)
-        program, pages = load_program(
-            bundle, device, None, context=context, trust=trust, progress=progress
-        )
-        try:
-            return DraftModel(program, pages, self.bundle)
-        except BaseException:
-            program.close()
-            raise
-
-    def _store(self, settings: Settings, device: Device) -> PageStore | None:
-        memory = MemoryStore(settings.prefix_memory)
-        if not settings.prefix_disk:
-            return memory if settings.prefix_memory else None
-        folder = settings.prefix_folder
-        disk = DiskStore(
-            prefixes_folder() if folder is None else Path(folder),
-            settings.prefix_disk,
-            f"{producer_of(self.bundle, self.program.program)}/{device.identity}",
-            HEADER_BYTES + self.program.page_bytes,
-        )
-        return Tiered(memory, disk)
-
-
-def one(prompts: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The only prompt.
-
-    Raises InputError ``input.stream`` where there are several.
-    """
-    if len(prompts) == 1:
-        return prompts[0]
-    raise InputError(
-        f"This takes one prompt, not a list of {len(prompts)}.",
-        remedy="Call it once for each; generate(...) without stream takes a list.",
-        code="input.stream",
-    )
-
-
-def single(choices: Iterable[Choice]) -> list[Choice]:
-    """The only choice.
-
-    Raises InputError ``input.n`` where several were asked for.
-    """
-    listed = list(choices)
-    if len(listed) == 1:
-        return listed
-    raise InputError(
-        f"n is {len(listed)}, and this gives one completion.",
-        remedy="Use choices(...), or submit(..., n=...) and its results().",
-        code="input.n",
-    )
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {self.program} context={self.context}>"
 
 
 def _context(most: int, asked: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become arguments of the Engine."""
+"""Flags that several commands share, and how they become arguments of the Engine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from time import perf_counter
 from rich.console import Console
 
 from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
-from edgewise.cli.progress import Phases
+from edgewise.cli.output import Phases
 from edgewise.devices import FORMS
 from edgewise.engine import Engine
-from edgewise.options import SamplingOptions
+from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.format.manifest import QUANTS
 

@@ -1,0 +1,236 @@
+"""What may be said with a prompt: the options of a request, read and checked here and nowhere else.
+
+What needs the model (its context, its vocabulary) is checked by `GenerationEngine.sequences`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from edgewise.window import Turns
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
+from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.format.reading import shorten
+
+POLICIES = ("stop", "error", "drop")
+MAX_TIMEOUT_S = 7 * 24 * 3600.0
+MAX_PRIORITY = 1 << 31
+MAX_SALT = 256
+
+_CONFIG_NAMES = {
+    "max_new_tokens": "max_tokens",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "temperature": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+}
+"""Our names of what a generation_config.json may set."""
+
+
+class SamplingOptions(TypedDict, total=False):
+    """See `edgewise_runtime.engine.sampling.SamplingParams` for what each one does.
+
+    What is not given, or None, comes from the model's generation_config.json, and else is
+    ``max_tokens=256, temperature=0.7, top_p=0.95`` and everything else off.
+    """
+
+    max_tokens: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[int, float] | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    ignore_eos: bool | None
+    logprobs: bool | None
+    top_logprobs: int | None
+
+
+class RequestOptions(SamplingOptions, total=False):
+    """How a request is treated beside others, and how its tokens are chosen.
+
+    ``priority``: who waits goes in this order, the smallest first; 0 where nothing is said.
+    ``timeout_s``: seconds after which it ends with what there is, ``finish_reason="timeout"``.
+    ``context_policy``: where the context is full, ``"stop"`` ends the text there, ``"error"``
+    raises EngineError ``engine.context``, and ``"drop"`` (of `chat`) forgets the oldest turns after
+    the system prompt. The completion says so: ``context_full``, ``dropped_turns``.
+    ``cache_salt``: requests share prefixes in KV memory only with others of the same salt.
+    """
+
+    priority: int | None
+    timeout_s: float | None
+    context_policy: ContextPolicy | None
+    cache_salt: str | None
+
+
+class SubmitOptions(RequestOptions, total=False):
+    """Of `submit` and `submit_chat`. ``n``: so many choices, 1 to 64, for the same prompt."""
+
+    n: int | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of one call, checked: what is still missing of a request is its prompt."""
+
+    params: SamplingParams
+    priority: int
+    timeout_s: float | None
+    policy: ContextPolicy
+    extras: tuple[str, ...]
+
+    def of_prompt(self, ids: tuple[int, ...]) -> Request:
+        """The request for a prompt as it is.
+
+        Raises InputError ``input.option`` where turns of it should be dropped.
+        """
+        if self.policy == "drop":
+            raise InputError(
+                "context_policy 'drop' forgets turns of a conversation; this is none.",
+                remedy="Use chat, or one of 'stop' and 'error'.",
+                code="input.option",
+            )
+        return self._request(ids)
+
+    def of_conversation(self, turns: Turns, context: int) -> Request:
+        """The request for the next turn of a conversation in a context of so many tokens.
+
+        Raises InputError ``input.context`` where turns are dropped and still too many are left.
+        """
+        if self.policy != "drop":
+            return self._request(turns.ids)
+        answer = min(self.params.max_tokens, context // 4)
+        ids, dropped = turns.fitting(context - answer, context)
+        return self._request(ids, turns.shorter, dropped)
+
+    def _request(
+        self, ids: tuple[int, ...], shorter: Shorten | None = None, dropped: int = 0
+    ) -> Request:
+        return Request(
+            ids,
+            self.params,
+            priority=self.priority,
+            timeout_s=self.timeout_s,
+            context_policy=self.policy,
+            shorten=shorter,
+            dropped_turns=dropped,
+            extras=self.extras,
+        )
+
+
+def read_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any], *, several: bool = False
+) -> Asked:
+    """Read and check the options of one call; None is as good as not given.
+
+    Args:
+        defaults: sampling options of who has none of their own, see `defaults_from`.
+        several: whether the call may have several choices.
+
+    Raises:
+        InputError: ``input.sampling`` for an option there is not and for how tokens are chosen,
+            ``input.option`` for the others, ``input.n`` for several choices of one.
+    """
+    unknown = sorted(options.keys() - SubmitOptions.__annotations__.keys())
+    if unknown:
+        raise InputError(
+            f"There is no option {unknown[0]!r}.",
+            remedy=f"There are {', '.join(sorted(SubmitOptions.__annotations__))}.",
+            code="input.sampling",
+        )
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, (allows, wanted) in _TREATMENT.items():
+        if name in given and not allows(given[name]):
+            raise _refused(name, given[name], wanted, code="input.option")
+    sampling = {name: value for name, value in given.items() if name not in _TREATMENT}
+    params = _sampling({**defaults, **sampling})
+    if params.n != 1 and not several:
+        raise InputError(
+            f"n is {params.n}, and this gives one completion.",
+            remedy="Use choices(...), or submit(..., n=...) and its results().",
+            code="input.n",
+        )
+    return Asked(
+        params,
+        priority=given.get("priority", 0),
+        timeout_s=given.get("timeout_s"),
+        policy=given.get("context_policy", "stop"),
+        extras=(given["cache_salt"],) if "cache_salt" in given else (),
+    )
+
+
+def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults that a generation_config.json sets, by our names.
+
+    `do_sample: false` means greedy, as in transformers; a file that does not say samples. What the
+    file leaves out keeps the defaults of `SamplingParams`.
+
+    Raises BundleError when a value in the file is out of range.
+    """
+    found = {
+        ours: config[theirs]
+        for theirs, ours in _CONFIG_NAMES.items()
+        if config.get(theirs) is not None
+    }
+    if config.get("do_sample") is False:
+        found["temperature"] = 0.0
+    try:
+        SamplingParams(**found)
+    except InputError as error:
+        raise BundleError(
+            f"The model's generation_config.json cannot be used: {error.message}",
+            remedy="Correct the value in the checkpoint and compile it again.",
+            code="bundle.generation_config",
+        ) from error
+    return found
+
+
+def _sampling(values: dict[str, Any]) -> SamplingParams:
+    """The parameters of these values: `stop` may be one string, and the lists any iterable."""
+    if isinstance(values.get("stop"), str):
+        values["stop"] = (values["stop"],)
+    for name in ("stop", "stop_token_ids"):
+        if name in values:
+            if not isinstance(values[name], Iterable):
+                raise _refused(name, values[name], "a list", code="input.sampling")
+            values[name] = tuple(values[name])
+    return SamplingParams(**values)
+
+
+def _refused(name: str, value: object, wanted: str, *, code: str) -> InputError:
+    return InputError(f"{name} is {shorten(value)}; it must be {wanted}.", code=code)
+
+
+def _is_priority(value: Any) -> bool:
+    return type(value) is int and abs(value) <= MAX_PRIORITY
+
+
+def _is_timeout(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 0 < value <= MAX_TIMEOUT_S
+
+
+def _is_policy(value: Any) -> bool:
+    return value in POLICIES
+
+
+def _is_salt(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_SALT
+
+
+_TREATMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "priority": (_is_priority, "a whole number, the smallest first"),
+    "timeout_s": (_is_timeout, f"above 0 and at most {MAX_TIMEOUT_S:.0f} seconds"),
+    "context_policy": (_is_policy, f"one of {', '.join(POLICIES)}"),
+    "cache_salt": (_is_salt, f"text of 1 to {MAX_SALT} characters"),
+}
+"""Options of how a request is treated: which values there are, in code and in words."""
