@@ -18,7 +18,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,31 +38,31 @@ def key_path() -> Path:
     return data_folder() / "key"
 
 
-def digest(program: Program, hashes: Mapping[str, str]) -> str:
-    """The sha256 of all that decides what a program's code does, but for its signature.
+HashOf = Callable[[str], str]
+"""The sha256 of a file by its path in the bundle."""
 
-    Args:
-        hashes: sha256 of each of the program's files by path.
-    """
+
+def digest(program: Program, hash_of: HashOf) -> str:
+    """The sha256 of all that decides what a program's code does: entry, code and plans."""
     described = {
         "program": replace(program, signature=None).to_json(),
-        "files": {path: hashes[path] for path in program.files},
+        "files": {path: hash_of(path) for path in program.files},
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sign_program(program: Program, hashes: Mapping[str, str]) -> Program:
+def sign_program(program: Program, hash_of: HashOf) -> Program:
     """The program with this user's signature, if its target is native.
 
-    Sign only what was just compiled: `hashes` are those of its files, see `digest`.
+    Sign only what was just compiled, by the hashes of the files that were just written.
 
     Raises:
         TrustError, StorageError: as `sign` does.
     """
     if not is_native(program.target):
         return program
-    return replace(program, signature=sign(digest(program, hashes)))
+    return replace(program, signature=sign(digest(program, hash_of)))
 
 
 def verify_program(manifest: BundleManifest, program: Program) -> None:
@@ -75,9 +75,8 @@ def verify_program(manifest: BundleManifest, program: Program) -> None:
     """
     if not is_native(program.target):
         return
-    hashes = {path: manifest.files[path].sha256 for path in program.files}
-    what = f"{manifest.name}/{program.id}"
-    verify(digest(program, hashes), program.signature, what=what)
+    found = digest(program, lambda path: manifest.files[path].sha256)
+    verify(found, program.signature, what=f"{manifest.name}/{program.id}")
 
 
 def sign(sha256: str) -> str:

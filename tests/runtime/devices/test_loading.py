@@ -74,8 +74,7 @@ def change(folder: Path, edit: Change) -> None:
 def sign(folder: Path, index: int) -> None:
     """Sign a program as `compile` does."""
     manifest = BundleManifest.from_json(json.loads((folder / "bundle.json").read_text()))
-    hashes = {path: entry.sha256 for path, entry in manifest.files.items()}
-    signed = trust.sign_program(manifest.programs[index], hashes)
+    signed = trust.sign_program(manifest.programs[index], lambda p: manifest.files[p].sha256)
     assert signed.signature is not None
     change(folder, lambda _, m: m["programs"][index].update(signature=signed.signature))
 
