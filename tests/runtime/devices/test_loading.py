@@ -13,7 +13,6 @@ from edgewise_runtime import trust
 from edgewise_runtime.devices import loading
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.loading import Checked
-from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
@@ -259,11 +258,6 @@ def test_memory_is_checked_on_every_device(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=rf"allows {largest - 1:,}\.") as error:
         device.load(bundle, load_symbols=PAGES)
     assert error.value.code == "device.memory"
-
-
-@pytest.mark.parametrize("device", [CpuDevice, WgpuDevice])
-def test_every_device_loads_by_it(device: type) -> None:
-    assert device.load is loading.load  # type: ignore[attr-defined]
 
 
 def test_parameters_are_told_once_they_proved_undamaged(tmp_path: Path) -> None:
