@@ -134,6 +134,17 @@ def test_importing_what_runs_bundles_never_loads_the_compiler(package: str) -> N
     assert loaded_after(f"import {package}") == "set()"
 
 
+def test_the_help_of_a_command_loads_names_of_targets_and_not_what_makes_them() -> None:
+    code = (
+        "import contextlib, io\n"
+        "from edgewise.cli.main import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:\n"
+        "    main(['compile', '--help'])\n"
+        "assert 'webgpu' in said.getvalue()"
+    )
+    assert loaded_after(code) == "{'edgewise_compiler'}"
+
+
 def test_running_a_bundle_never_loads_the_compiler(bundles: BundleFactory) -> None:
     bundle = bundles("llama-gqa2-tied-linear")
     code = (

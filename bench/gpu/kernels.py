@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.binding import Launch
-from edgewise_runtime.devices.wgpu.device import WgpuProgram
+from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
 from edgewise_runtime.format.abi import TABLE_HEADER
-from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.kv.pages import pages_for
 from gpu.clock import Clock, TimedGpu
@@ -74,12 +74,25 @@ class KernelTime:
         return self.flops / self.seconds / 1e9
 
 
+class TimedDevice(WgpuDevice):
+    """A GPU whose programs can be timed."""
+
+    def __init__(self, gpu: TimedGpu) -> None:
+        self.adapter = gpu.adapter
+        self._gpu = gpu
+
+    def features(self) -> frozenset[str]:
+        return self._gpu.features
+
+    def bind(self, checked: Checked) -> TimedProgram:
+        return TimedProgram(self._gpu, checked)
+
+
 class TimedProgram(WgpuProgram):
     """A program whose launches can be made in any order, and timed."""
 
-    def __init__(self, gpu: TimedGpu, bundle: Bundle, program: str, pages: int) -> None:
-        chosen = bundle.manifest.program(program)
-        super().__init__(gpu, bundle, chosen, {"pages": pages})
+    def __init__(self, gpu: TimedGpu, checked: Checked) -> None:
+        super().__init__(gpu, checked)
         self.clock = Clock(gpu)
 
     def plan_of(self, work: Work) -> Plan:

@@ -15,7 +15,7 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.text import Tokenizer
 from gpu.clock import TimedGpu
-from gpu.kernels import TimedProgram, Work
+from gpu.kernels import TimedDevice, TimedProgram, Work
 from steps import Steps
 
 PROMPT = 128
@@ -94,7 +94,7 @@ def measure_program(
     longest = max(*effort.prefills, PROMPT + MOST_TOKENS + 2 * MAX_BURST)
     pages = max(BATCHES) * pages_for(min(bundle.model.context, longest))
     start = time.perf_counter()
-    program = TimedProgram(gpu, bundle, program_id, pages)
+    program = TimedDevice(gpu).load(bundle, program_id, load_symbols={"pages": pages})
     with program:
         load = time.perf_counter() - start
         loop = Loop(program, Tokenizer.from_folder(bundle.path), pages)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
-from edgewise_compiler.job import Job, Made, Progress
+from edgewise_compiler.job import Job, Progress
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
-from edgewise_compiler.targets.cpu.program import make_cpu
-from edgewise_compiler.targets.webgpu.program import make_webgpu
+from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import StorageError
-from edgewise_runtime.files import new_folder, storage_errors
+from edgewise_runtime.files import new_folder, sha256_file, storage_errors
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import (
     BundleManifest,
@@ -29,15 +29,12 @@ from edgewise_runtime.format.bundle import (
     write_manifest,
 )
 
-MAKERS: Mapping[str, Callable[[Job], Made]] = {"cpu": make_cpu, "webgpu": make_webgpu}
-"""What makes each target's weight layout and programs."""
-
 
 def compile_model(
     path: str | Path,
     out: str | Path,
     *,
-    targets: Sequence[str] = ("cpu",),
+    targets: Sequence[str] = DEFAULT,
     quant: str = "q4",
     context: int | None = None,
     max_batch: int = 8,
@@ -53,7 +50,7 @@ def compile_model(
         path: folder with config.json, safetensors weights and tokenizer.json.
         out: the bundle folder; appears whole or not at all. A bundle already there keeps its
             programs for other targets, if it is of the same checkpoint, scheme and bounds.
-        targets: what to generate code for: ``"cpu"``, ``"webgpu"``.
+        targets: what to generate code for, names of `targets.table.TARGETS`.
         quant: how weights are stored: ``f32``, ``f16``, ``q8`` or ``q4``.
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
@@ -103,9 +100,11 @@ def compile_model(
             #    passes, kernels, plans and code.
             job = Job(checkpoint, options, folder, tell)
             for target in options.targets:
-                made = MAKERS[target](job)
+                made = TARGETS[target].make(job)
                 layouts[made.layout] = made.tensors
-                programs += made.programs
+                # Before files of an older bundle come: only what was just made is vouched for.
+                hash_of = partial(_hash_of, folder)
+                programs += [trust.sign_program(program, hash_of) for program in made.programs]
             # 3. Programs of other targets that were there before.
             if kept is not None:
                 bundle, staying = kept
@@ -121,6 +120,10 @@ def compile_model(
             write_manifest(folder, manifest)
             tell("Writing the bundle", 1, 1)
     return destination
+
+
+def _hash_of(folder: Path, path: str) -> str:
+    return sha256_file(folder / path)
 
 
 def _check_destination(destination: Path) -> None:

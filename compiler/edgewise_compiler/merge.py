@@ -69,8 +69,7 @@ def copy_programs(bundle: Bundle, programs: Sequence[Program], folder: Path) -> 
     layouts = {program.layout for program in programs}
     names = {t.file for name in layouts for t in bundle.manifest.layouts[name].values()}
     for program in programs:
-        names |= {*program.plans.values(), *program.shaders.values()}
-        names |= {program.library} if program.library else set()
+        names |= set(program.files)
     for name in sorted(names):
         target = folder / name
         with storage_errors("copy", target):

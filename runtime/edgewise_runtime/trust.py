@@ -1,26 +1,35 @@
 """Whose native code may run here: what this user compiled, or what they explicitly trust.
 
-A bundle's checksums show that it arrived intact, not who made it. So `compile` signs the sha256 of
-each native library with HMAC-SHA256 under a random key that only this user can read; a library
-without that signature is loaded only with ``trust=True``. The key never leaves its file:
+A bundle's checksums show that it arrived intact, not who made it. So `compile` signs each program
+of a native target with HMAC-SHA256 under a random key that only this user can read; one without
+that signature is loaded only with ``trust=True``. The key never leaves its file:
 ``$XDG_DATA_HOME/edgewise/key`` or ``~/.local/share/edgewise/key``, 32 bytes, mode 0600.
+
+What is signed is a digest over the whole program (`digest`): its code, its plans, and its entry in
+the manifest. Code alone would not do, because native code keeps inside no buffer by itself: plans
+say where it writes, and the manifest which file is which kernel and which machine it is for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import stat
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from edgewise_runtime.errors import TrustError
 from edgewise_runtime.files import data_folder, read_bytes, storage_errors
+from edgewise_runtime.format.manifest import BundleManifest, Program
 from edgewise_runtime.format.reading import HEX_SHA256, shorten
+from edgewise_runtime.format.targets import is_native
 
 KEY_BYTES = 32
-PURPOSE = b"edgewise native library v1\0"
+PURPOSE = b"edgewise native program v1\0"
 """Keeps these signatures apart from anything else the key might ever sign."""
 
 
@@ -29,8 +38,49 @@ def key_path() -> Path:
     return data_folder() / "key"
 
 
+HashOf = Callable[[str], str]
+"""The sha256 of a file by its path in the bundle."""
+
+
+def digest(program: Program, hash_of: HashOf) -> str:
+    """The sha256 of all that decides what a program's code does: entry, code and plans."""
+    described = {
+        "program": replace(program, signature=None).to_json(),
+        "files": {path: hash_of(path) for path in program.files},
+    }
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sign_program(program: Program, hash_of: HashOf) -> Program:
+    """The program with this user's signature, if its target is native.
+
+    Sign only what was just compiled, by the hashes of the files that were just written.
+
+    Raises:
+        TrustError, StorageError: as `sign` does.
+    """
+    if not is_native(program.target):
+        return program
+    return replace(program, signature=sign(digest(program, hash_of)))
+
+
+def verify_program(manifest: BundleManifest, program: Program) -> None:
+    """Check that this user compiled a program as the manifest has it, if its target is native.
+
+    The manifest's hashes are what is checked: whoever loads a file compares it with them.
+
+    Raises:
+        TrustError: as `verify` does.
+    """
+    if not is_native(program.target):
+        return
+    found = digest(program, lambda path: manifest.files[path].sha256)
+    verify(found, program.signature, what=f"{manifest.name}/{program.id}")
+
+
 def sign(sha256: str) -> str:
-    """Sign a library's sha256 (64 hexadecimal digits), creating the key on first use.
+    """Sign a program's digest (64 hexadecimal digits), creating the key on first use.
 
     Returns:
         HMAC-SHA256 as 64 hexadecimal digits.
@@ -49,12 +99,12 @@ def sign(sha256: str) -> str:
     return _sign(key, sha256)
 
 
-def verify(sha256: str, signature: str | None, *, what: str = "The library") -> None:
-    """Check that this user signed a library with this sha256.
+def verify(sha256: str, signature: str | None, *, what: str = "The program") -> None:
+    """Check that this user signed this digest.
 
     Raises:
         TrustError: ``trust.unsigned`` without a signature, ``trust.foreign`` for one made with
-            another key or over another file; `what` names the library in the message.
+            another key or over another digest; `what` names the program in the message.
     """
     remedy = (
         "It would run native code with your rights. Compile the model yourself, or pass "

@@ -1,51 +1,13 @@
-"""Which device runs a program: by its name, by the program's target, or what a bundle is for."""
+"""Which device runs a bundle, and how much of its memory a program gets."""
 
 from __future__ import annotations
 
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.common import choose
-from edgewise_runtime.devices.cpu.device import CpuDevice
-from edgewise_runtime.devices.wgpu.device import WgpuDevice
-from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.devices.table import DEVICES, device_for_target, named_device
+from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.kv.budget import pages_for, pool_pages
-
-FORMS = "cpu, wgpu (the best GPU) or wgpu:N (`edgewise doctor` lists them)"
-
-
-def named_device(name: str, *, threads: int | None = None) -> Device:
-    """The device that ``cpu``, ``wgpu`` or ``wgpu:N`` means.
-
-    Raises:
-        InputError: ``input.device`` for another name.
-        DeviceError: it cannot be had, see `WgpuDevice` and `CpuDevice`.
-    """
-    kind, colon, index = name.partition(":")
-    if kind == "cpu" and not colon:
-        return CpuDevice(threads)
-    if kind == "wgpu" and (index.isdecimal() if colon else True):
-        return WgpuDevice(int(index) if colon else None)
-    raise InputError(
-        f"There is no device {name!r}.", remedy=f"Devices are {FORMS}.", code="input.device"
-    )
-
-
-def device_for_target(target: str, *, threads: int | None = None) -> Device:
-    """The best device for programs of a target.
-
-    Raises:
-        InputError: ``input.device`` for a target nothing here runs.
-        DeviceError: it cannot be had.
-    """
-    if target == "webgpu":
-        return WgpuDevice()
-    if target == "cpu":
-        return CpuDevice(threads)
-    raise InputError(
-        f"Nothing here runs programs for {target}.",
-        remedy="Targets that run here are cpu and webgpu.",
-        code="input.device",
-    )
 
 
 def device_for(
@@ -59,7 +21,7 @@ def device_for(
 
     Args:
         device: a device or its name; None for the one that `program` is for, or without that the
-            CPU if the bundle has a program for it, else the best GPU.
+            first kind in the table that the bundle has a program for, which begins with the CPU.
         program: id of the program that is wanted.
         threads: of the CPU.
 
@@ -74,9 +36,10 @@ def device_for(
         return device
     if program is not None:
         return device_for_target(bundle.manifest.program(program).target, threads=threads)
-    targets = {p.target for p in bundle.manifest.programs}
-    only_gpu = "webgpu" in targets and "cpu" not in targets
-    return device_for_target("webgpu" if only_gpu else "cpu", threads=threads)
+    has = {p.target for p in bundle.manifest.programs}
+    targets = [kind.target for kind in DEVICES.values()]
+    fitting = (target for target in targets if target in has)
+    return device_for_target(next(fitting, targets[0]), threads=threads)
 
 
 def load_program(

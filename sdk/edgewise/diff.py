@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.devices import device_for_target
 from edgewise_runtime.devices.base import Device
+from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence

@@ -13,7 +13,7 @@ from edgewise_runtime.format.abi import TABLE_HEADER
 from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import Clock, TimedGpu, bandwidth
 from gpu.fill import fill
-from gpu.kernels import TimedProgram, Work, step_arrays
+from gpu.kernels import TimedDevice, Work, step_arrays
 from gpu.pack import chosen
 from gpu.report import markdown
 from gpu.skeleton import compile_skeleton
@@ -46,7 +46,7 @@ def test_a_filled_bundle_is_whole(bundle: Bundle) -> None:
 
 
 def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> None:
-    with TimedProgram(gpu, bundle, PROGRAM, PAGES) as program:
+    with TimedDevice(gpu).load(bundle, PROGRAM, load_symbols={"pages": PAGES}) as program:
         driver = Driver(program, pages=PAGES)
         [logits] = driver.prefill([(driver.stream(), range(8))])
     assert np.isfinite(logits).all()

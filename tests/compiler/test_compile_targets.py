@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import pytest
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.targets.gpu.lower import variants_for
-from edgewise_runtime.errors import EdgewiseError, StorageError
+from edgewise_runtime.errors import EdgewiseError, StorageError, TrustError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.targets import is_native
+from edgewise_runtime.trust import verify_program
 
 CASE = "llama-mha"
 WEBGPU = [variant.name for variant in variants_for("q4")]
@@ -118,3 +122,46 @@ def test_no_target_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
     with pytest.raises(EdgewiseError) as caught:
         compile_model(checkpoints(CASE), tmp_path / "bundle", targets=())
     assert caught.value.code == "input.target"
+
+
+def test_native_programs_are_signed_and_no_others(both: Path) -> None:
+    manifest = Bundle.open(both).manifest
+    for program in manifest.programs:
+        assert (program.signature is not None) == is_native(program.target)
+        verify_program(manifest, program)
+
+
+def refused(bundle: Path) -> str:
+    """Why the bundle's program for the CPU would not be loaded."""
+    manifest = Bundle.open(bundle).manifest
+    (program,) = [p for p in manifest.programs if p.target == "cpu"]
+    with pytest.raises(TrustError) as error:
+        verify_program(manifest, program)
+    return error.value.code
+
+
+def test_adding_to_a_bundle_of_someone_else_vouches_for_nothing_in_it(
+    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as theirs:
+        theirs.setenv("XDG_DATA_HOME", str(tmp_path / "theirs"))
+        out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=1)
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=1)
+    assert refused(out) == "trust.foreign"
+
+
+def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    out = tmp_path / "bundle"
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=1)
+    library, code = "programs/cpu-w4a8-portable/kernels.so", b"someone else's"
+    (out / library).parent.mkdir()
+    (out / library).write_bytes(code)
+    manifest = json.loads((out / "bundle.json").read_text())
+    manifest["programs"][0]["shaders"]["kernel"] = library
+    sha256 = hashlib.sha256(code).hexdigest()
+    manifest["files"][library] = {"bytes": len(code), "sha256": sha256}
+    (out / "bundle.json").write_text(json.dumps(manifest))
+    compile_model(checkpoints(CASE), out, cpu="portable", max_batch=1)
+    assert refused(out) == "trust.foreign"

@@ -1,4 +1,4 @@
-"""Which device a name, a program or a bundle means, and how many pages a program gets."""
+"""Which device a program or a bundle means, and how many pages a program gets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from edgewise import Engine
-from edgewise.devices import device_for, device_for_target, load_program, named_device
+from edgewise.devices import device_for, load_program
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
-from edgewise_runtime.devices.wgpu.device import WgpuDevice
-from edgewise_runtime.errors import DeviceError, InputError
+from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
@@ -38,23 +37,6 @@ def only(bundle: Bundle, target: str) -> Bundle:
     return Bundle.open(bundle.path)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("cpu", CpuDevice), ("wgpu", WgpuDevice), ("wgpu:0", WgpuDevice)]
-)
-def test_devices_have_names(name: str, kind: type) -> None:
-    assert isinstance(named_device(name), kind)
-
-
-@pytest.mark.parametrize(
-    "name", ["", "gpu", "wgpu:", "wgpu:x", "wgpu:-1", "cpu:0", "WGPU", "webgpu"]
-)
-def test_a_name_that_means_nothing_is_refused_with_those_that_do(name: str) -> None:
-    with pytest.raises(InputError, match=repr(name)) as error:
-        named_device(name)
-    assert error.value.code == "input.device"
-    assert "wgpu:N" in error.value.remedy
-
-
 def test_a_bundle_runs_on_the_cpu_unless_it_is_only_for_gpus(both: Bundle) -> None:
     assert device_for(both).target == "cpu"
     assert device_for(only(both, "webgpu")).target == "webgpu"
@@ -75,12 +57,6 @@ def test_threads_are_those_of_the_cpu(both: Bundle) -> None:
     device = device_for(both, "cpu", threads=3)
     assert isinstance(device, CpuDevice)
     assert device.threads == 3
-
-
-def test_a_target_that_nothing_runs_is_refused() -> None:
-    with pytest.raises(InputError, match="metal") as error:
-        device_for_target("metal")
-    assert error.value.code == "input.device"
 
 
 @pytest.mark.parametrize(

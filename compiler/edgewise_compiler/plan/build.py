@@ -1,4 +1,4 @@
-"""Kernel calls to a plan: constant offsets for temporaries, and on the CPU its host function."""
+"""Kernel calls to a plan: constant offsets for temporaries, and its host function."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format import plan as p
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan_checks import check_shared, check_states_written
+from edgewise_runtime.format.targets import TARGETS
 
 MAX_PAGES = 1 << 16
 
 
 @dataclass(frozen=True)
 class BuiltPlan:
-    """A plan, the kernels it calls by symbol, and on the CPU its generated host function."""
+    """A plan, the kernels it calls by symbol, and its generated host function where it has one."""
 
     plan: p.Plan
     host: PrimFunc | None
@@ -30,7 +31,7 @@ class BuiltPlan:
 def build_plan(
     calls: PlanCalls,
     symbols: tuple[p.Symbol, ...],
-    target: str = "cpu",
+    target: str,
     entry: Callable[[str], str] = str,
 ) -> BuiltPlan:
     """Plan memory for the temporaries of ``calls`` and write everything down.
@@ -73,7 +74,7 @@ def build_plan(
         for name, size in zip(scratch, sizes, strict=True)
     ]
     host, host_plan = None, None
-    if target == "cpu":
+    if TARGETS[target].host:
         symbol = f"plan_{calls.name}"
         table = _stop_table(views) if calls.repeats else None
         host = host_function(symbol, len(views), host_calls, table=table)

@@ -9,7 +9,8 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
   tensors and states they bind;
 - at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
   folder (size, times, sha256) makes the next start quick (`Bundle.verify_params`);
-- at every load: the native library, right before it is loaded (`devices.cpu.device`).
+- at every load: the sha256 of the program's code, of the bytes that are then loaded
+  (`devices.loading`).
 
 `Bundle.check` does all of it at once.
 """
@@ -32,7 +33,6 @@ from edgewise_runtime.files import (
 )
 from edgewise_runtime.format.manifest import (
     CHUNK_BYTES,
-    NATIVE_TARGETS,
     TENSOR_ALIGNMENT,
     BundleManifest,
     Entry,
@@ -49,7 +49,6 @@ from edgewise_runtime.format.reading import parse_json, shorten
 from edgewise_runtime.format.stamps import Stamps, make_stamp
 
 __all__ = [
-    "NATIVE_TARGETS",
     "TENSOR_ALIGNMENT",
     "Bundle",
     "BundleManifest",

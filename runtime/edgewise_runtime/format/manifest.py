@@ -15,8 +15,6 @@ from edgewise_runtime.errors import BundleError
 VERSION = 1
 QUANTS = ("f32", "f16", "q8", "q4")
 STATE_KINDS = ("paged", "recurrent")
-NATIVE_TARGETS = frozenset({"cpu", "cuda", "vulkan"})
-"""Targets whose programs are executables: they load only when trusted."""
 
 CHUNK_BYTES = 32 << 20
 """Bytes of a piece of a larger file that has a SHA-256 of its own."""
@@ -123,10 +121,10 @@ class Entry:
 class Program:
     """The plans and kernels of one target and arithmetic.
 
-    `library` and `plans` are paths in the bundle, `signature` is made by `trust.sign` from the
-    library's sha256. `shaders` maps the kernels of a program without a library to their files;
-    programs may share files. `state_dtype` is what the buffers of the state groups hold in this
-    program. `entries` lists, per operation, which plan serves which symbol values.
+    `library` and `plans` are paths in the bundle. `shaders` maps the kernels of a program without a
+    library to their files; programs may share files. `signature` is made by `trust.sign_program`
+    for programs of native targets. `state_dtype` is what the buffers of the state groups hold in
+    this program. `entries` lists, per operation, which plan serves which symbol values.
     """
 
     id: str
@@ -140,6 +138,17 @@ class Program:
     state_dtype: str
     shaders: Mapping[str, str] = field(default_factory=dict)
     signature: str | None = None
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Paths of the library and of the kernels' files, each once, sorted."""
+        library = [] if self.library is None else [self.library]
+        return tuple(sorted({*library, *self.shaders.values()}))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of its code and of its plans, each once, sorted."""
+        return tuple(sorted({*self.code, *self.plans.values()}))
 
     def plan_for(self, operation: str, values: Mapping[str, int]) -> str | None:
         """Name of the first plan of an operation that fits the symbol values, None without one."""

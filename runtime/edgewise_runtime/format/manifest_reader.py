@@ -269,9 +269,7 @@ def _check_programs(fields: Fields, manifest: BundleManifest) -> None:
         if program.layout not in manifest.layouts:
             message = f"{where}: no layout is called {program.layout!r}"
             raise fields.fail("unknown_name", message)
-        library = [program.library] if program.library else []
-        listed = [*program.plans.values(), *library, *program.shaders.values()]
-        for path in listed:
+        for path in program.files:
             if path not in manifest.files:
                 raise fields.fail("unknown_name", f"{where}: 'files' does not list {path!r}")
         for operation, entries in program.entries.items():

@@ -37,7 +37,6 @@ __all__ = [
     "MAX_BURST",
     "RESETS",
     "ROLES",
-    "TARGETS",
     "VERSION",
     "Binding",
     "Buffer",
@@ -57,7 +56,6 @@ __all__ = [
 
 VERSION = 1
 
-TARGETS = ("cpu", "webgpu", "vulkan", "cuda", "metal")
 ROLES = ("param", "state", "input", "output", "scratch")
 KINDS = ("load", "step")
 ACCESSES = ("read", "write", "readwrite")

@@ -17,6 +17,7 @@ from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr, Range
 from edgewise_runtime.format.reading import LIMIT, shorten
+from edgewise_runtime.format.targets import TARGETS, KernelLimits, Target
 
 if TYPE_CHECKING:
     from edgewise_runtime.format import plan as p
@@ -27,10 +28,6 @@ KV_RANGE: Range = (0, 2**22)
 
 ALIGNMENT = 256
 """Bytes that divide every binding's offset: what each graphics interface accepts."""
-
-MAX_SHADER_BUFFERS = 8
-MAX_WORKGROUPS = 65535
-"""WebGPU's default limits: storage buffers of a shader, workgroups in x and in y."""
 
 MAX_SIZE_SYMBOLS = 4
 """Load symbols that sizes may use: their corners are tried one by one."""
@@ -43,11 +40,12 @@ def check_plan(plan: p.Plan) -> None:
         PlanError: with the code of the first check that fails.
     """
     checker = _Checker(plan)
+    target = checker.target()
     checker.symbols()
     checker.buffers()
     checker.kernels()
-    checker.steps()
-    checker.host()
+    checker.steps(target.limits)
+    checker.host(target)
     for load in _corners(plan):
         check_extents(plan, load)
 
@@ -175,6 +173,12 @@ class _Checker:
             raise self.fail("size", where, f"{shown} can be {low}, and a size is at least 1")
         return low, high
 
+    def target(self) -> Target:
+        target = TARGETS.get(self.plan.target)
+        if target is None:
+            raise self.fail("target", "", f"no target is called {shorten(self.plan.target)}")
+        return target
+
     def symbols(self) -> None:
         self.unique("symbols", (symbol.name for symbol in self.plan.symbols))
         for s in self.plan.symbols:
@@ -229,7 +233,7 @@ class _Checker:
                 if self.bounds(f"{where}, cost", cost, cost_ranges)[0] < 0:
                     raise self.fail("cost", where, "a cost can be negative")
 
-    def steps(self) -> None:
+    def steps(self, limits: KernelLimits | None) -> None:
         buffers = self.plan.buffer_table
         for index, step in enumerate(self.plan.steps):
             where = f"step {index} ({step.kernel})"
@@ -242,16 +246,16 @@ class _Checker:
             for arg, binding in zip(kernel.args, step.bindings, strict=True):
                 self.binding(where, arg, binding, buffers.get(binding.buffer))
             largest = [self.positive(f"{where}, grid", e, self.plan.ranges)[1] for e in step.grid]
-            if self.plan.target == "webgpu":
-                self.webgpu(where, kernel, largest)
+            if limits is not None:
+                self.limits(where, kernel, largest, limits)
             self.touched(where, step, kernel)
 
-    def webgpu(self, where: str, kernel: p.Kernel, grid: list[int]) -> None:
-        if len(kernel.args) > MAX_SHADER_BUFFERS:
-            message = f"{len(kernel.args)} buffers, and a shader has {MAX_SHADER_BUFFERS}"
+    def limits(self, where: str, kernel: p.Kernel, grid: list[int], most: KernelLimits) -> None:
+        if len(kernel.args) > most.buffers:
+            message = f"{len(kernel.args)} buffers, and a shader has {most.buffers}"
             raise self.fail("limits", where, message)
-        if max(grid) > MAX_WORKGROUPS or grid[2] > 1:
-            message = f"up to {grid} workgroups, over {MAX_WORKGROUPS} in x or y or 1 in z"
+        if any(found > allowed for found, allowed in zip(grid, most.workgroups, strict=True)):
+            message = f"up to {grid} workgroups, over {list(most.workgroups)} in x, y or z"
             raise self.fail("limits", where, message)
 
     def binding(
@@ -327,9 +331,9 @@ class _Checker:
                 message = f"byte {end} is past {argument.buffer!r}, of {sizes[argument.buffer]}"
                 raise self.fail("extent", where, message)
 
-    def host(self) -> None:
+    def host(self, target: Target) -> None:
         plan = self.plan
-        if (plan.host is not None) != (plan.target == "cpu"):
+        if (plan.host is not None) != target.host:
             raise self.fail("host", "", f"target {plan.target!r} and the host function disagree")
         if plan.host is not None:
             for index, argument in enumerate(plan.host.arguments):

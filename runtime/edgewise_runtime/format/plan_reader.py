@@ -13,7 +13,6 @@ from edgewise_runtime.format.plan import (
     MAX_BURST,
     RESETS,
     ROLES,
-    TARGETS,
     VERSION,
     Binding,
     Buffer,
@@ -28,6 +27,7 @@ from edgewise_runtime.format.plan import (
     Symbol,
 )
 from edgewise_runtime.format.reading import LIMIT, NAME, Fields, shorten
+from edgewise_runtime.format.targets import TARGETS
 
 MAX_SYMBOLS, MAX_BUFFERS, MAX_KERNELS, MAX_STEPS, MAX_ARGS, MAX_DIMS = 16, 16384, 4096, 65536, 64, 8
 MAX_HOST_ARGUMENTS = 4 * MAX_BUFFERS
@@ -52,7 +52,7 @@ def read_plan(value: object) -> Plan:
     fields.where = where
     plan = Plan(
         name=name,
-        target=fields.choice("target", TARGETS),
+        target=fields.choice("target", tuple(TARGETS)),
         symbols=tuple(
             _read_symbol(Fields(item, f"{where}, symbol {i}", PlanError))
             for i, item in enumerate(fields.items("symbols", most=MAX_SYMBOLS))

@@ -42,8 +42,7 @@ def salted(root: bytes, extras: Sequence[str]) -> bytes:
 def producer_of(bundle: Bundle, program: Program) -> str:
     """Which code wrote a page: its bits are those of another producer only by accident."""
     files = bundle.manifest.files
-    paths = sorted({program.library or "", *program.shaders.values()} - {""})
-    code = sha256("".join(files[path].sha256 for path in paths).encode()).hexdigest()
+    code = sha256("".join(files[path].sha256 for path in program.code).encode()).hexdigest()
     return f"{program.target}/{program.id}/{code}"
 
 

@@ -15,6 +15,10 @@ from edgewise_runtime.format.manifest import QUANTS
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
+    # Only names and words: this loads neither TVM nor what uses it.
+    from edgewise_compiler.targets.table import DEFAULT, TARGETS
+
+    kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
     parser.add_argument("path", metavar="PATH", type=Path, help="a checkpoint folder")
     parser.add_argument(
         "-o",
@@ -26,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         metavar="NAMES",
-        default="cpu",
-        help="comma-separated: cpu, webgpu (default: cpu)",
+        default=",".join(DEFAULT),
+        help=f"comma-separated: {kinds} (default: {','.join(DEFAULT)})",
     )
     parser.add_argument(
         "--quant",
@@ -51,13 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=512,
         help="most prompt tokens computed together (default: 512)",
     )
-    parser.add_argument(
-        "--cpu",
-        metavar="NAME",
-        default="native",
-        help="native (the best one for this machine, the default), all, or avx512vnni, avx2 or "
-        "portable",
-    )
+    for target in TARGETS.values():
+        for option in target.options:
+            parser.add_argument(
+                f"--{option.name}", metavar="NAME", default=option.default, help=option.about
+            )
     parser.add_argument(
         "--kv",
         choices=("auto", "int8"),
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
+    from edgewise_compiler.targets.table import TARGETS
 
     pages = "-kv8" if args.kv == "int8" else ""
     out = args.out or Path("dist") / f"{args.path.resolve().name}-{args.quant}{pages}"
@@ -87,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
             context=args.context,
             max_batch=args.max_batch,
             prefill_chunk=args.prefill_chunk,
-            cpu=args.cpu,
             kv=args.kv,
             debug_dump=args.debug_dump,
             progress=phases,
+            **{o.name: getattr(args, o.name) for t in TARGETS.values() for o in t.options},
         )
     seconds = perf_counter() - start
     bundle = Bundle.open(out, verify=False)

@@ -20,15 +20,13 @@ from rich.text import Text
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
-from edgewise.devices import named_device
-from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.devices.common import choose
-from edgewise_runtime.devices.wgpu.adapter import Adapter, adapters
-from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.devices.table import DEVICES, Found, Kind, named_device
 from edgewise_runtime.errors import EdgewiseError
-from edgewise_runtime.format.bundle import NATIVE_TARGETS, Bundle
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.limits import available_memory
-from edgewise_runtime.trust import key_id, key_path, verify
+from edgewise_runtime.trust import key_id, key_path, verify_program
 
 COMPILERS = ("cc", "gcc", "clang")
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
@@ -55,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     checks: list[Callable[[], list[Finding]]] = [
         _python,
         _packages,
-        _cpu,
-        _gpus,
+        _devices,
         _compiler,
         _memory,
         _trust,
@@ -99,40 +96,35 @@ def _packages() -> list[Finding]:
     return findings
 
 
-def _cpu() -> list[Finding]:
-    features = sorted(cpu_features())
-    return [
-        Finding("CPU", f"{cpu_name()}, {cpu_arch()}, {default_threads()} threads"),
-        Finding("CPU features", " ".join(features) or "none known: the portable program runs"),
-        _compiled_for(),
-    ]
+def _devices() -> list[Finding]:
+    """Every device of every kind, or why there is none: a bundle needs only one that suits it."""
+    findings: list[Finding] = []
+    for kind in DEVICES.values():
+        try:
+            found = kind.entry.find()
+        except EdgewiseError as error:
+            findings.append(Finding(kind.title, f"{error.message} {error.remedy}", "warning"))
+        else:
+            findings += [line for device in found for line in _device(kind, device)]
+    return findings
 
 
-def _gpus() -> list[Finding]:
-    """Every WebGPU adapter, or why there is none: none is needed to run on the CPU."""
-    try:
-        found = adapters()
-    except EdgewiseError as error:
-        return [Finding("GPUs", f"{error.message} {error.remedy}", "warning")]
-    if not found:
-        return [Finding("GPUs", "no Vulkan, Metal or Direct3D 12 driver", "warning")]
-    return [finding for adapter in found for finding in _gpu(adapter)]
+def _device(kind: Kind, found: Found) -> list[Finding]:
+    name = found.name if kind.several else kind.title
+    if found.trouble:
+        return [Finding(name, f"{found.about}: {found.trouble}", "warning")]
+    features = " ".join(sorted(found.features)) or "no optional features"
+    limits = ", ".join(f"{what} {size(most)}" for what, most in found.limits.items())
+    has = "; ".join(part for part in (features, limits) if part)
+    return [Finding(name, found.about), Finding(f"{name} has", has)]
 
 
-def _gpu(adapter: Adapter) -> list[Finding]:
-    name = f"wgpu:{adapter.index}"
-    driver = f", driver {adapter.driver}" if adapter.driver else ""
-    try:
-        features = WgpuDevice(adapter.index).features()
-    except EdgewiseError as error:
-        return [Finding(name, f"{adapter}{driver}: {error.message}", "warning")]
-    limits = f"buffers up to {size(adapter.max_buffer)}, bound up to {size(adapter.max_binding)}"
-    has = " ".join(sorted(features)) or "no optional features"
-    return [Finding(name, f"{adapter}{driver}"), Finding(f"{name} has", f"{has}; {limits}")]
+def _compiler() -> list[Finding]:
+    """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
+    return [_compiled_for(), _linker()]
 
 
 def _compiled_for() -> Finding:
-    """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
     try:
         from edgewise_compiler.kernels.cpu.isa import ISAS
     except Exception as error:
@@ -144,14 +136,14 @@ def _compiled_for() -> Finding:
     return Finding("compiler", f"makes {fitting[0]} programs (could make: {', '.join(fitting)})")
 
 
-def _compiler() -> list[Finding]:
+def _linker() -> Finding:
     found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if found is None:
         says = (
             "none found: `edgewise compile` needs one to link (apt install gcc, or Xcode's tools)"
         )
-        return [Finding("C compiler", says, "problem")]
-    return [Finding("C compiler", found)]
+        return Finding("C compiler", says, "problem")
+    return Finding("C compiler", found)
 
 
 def _memory() -> list[Finding]:
@@ -183,9 +175,10 @@ def _bundle(folder: Path) -> list[Finding]:
         bundle = Bundle.open(folder)
     except EdgewiseError as error:
         return [Finding(str(folder), str(error), "problem")]
-    names = ["cpu"]
-    with suppress(EdgewiseError):  # said among the GPUs already
-        names += [f"wgpu:{adapter.index}" for adapter in adapters()]
+    names: list[str] = []
+    for kind in DEVICES.values():
+        with suppress(EdgewiseError):  # said among the devices already
+            names += [device.name for device in kind.entry.find()]
     findings = [_runs(bundle, name) for name in names]
     if all(finding.grade == "problem" for finding in findings):
         return findings
@@ -201,11 +194,9 @@ def _runs(bundle: Bundle, name: str) -> Finding:
         program = choose(bundle, None, device.features(), device.target, device.name)
     except EdgewiseError as error:
         return Finding(what, f"{error.message} {error.remedy}", "problem")
-    if program.target not in NATIVE_TARGETS:
-        return Finding(what, f"would run {program.id}")
     try:
-        verify(bundle.manifest.files[program.library or ""].sha256, program.signature)
-    except (EdgewiseError, KeyError):
+        verify_program(bundle.manifest, program)
+    except EdgewiseError:
         says = f"{program.id} would run only with --trust: this user did not compile it"
         return Finding(what, says, "warning")
     return Finding(what, f"would run {program.id}")

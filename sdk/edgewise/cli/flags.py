@@ -10,10 +10,10 @@ from rich.console import Console
 
 from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
 from edgewise.cli.output import Phases
-from edgewise.devices import FORMS
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
+from edgewise_runtime.devices.table import FORMS
 from edgewise_runtime.format.manifest import QUANTS
 
 _SAMPLING: dict[str, tuple[type, str, str]] = {
@@ -64,7 +64,9 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
     group = parser.add_argument_group("loading")
     group.add_argument(
-        "--device", metavar="NAME", help=f"{FORMS}; default: cpu if the bundle has a program for it"
+        "--device",
+        metavar="NAME",
+        help=f"{FORMS}; default: the first of these that the bundle has a program for",
     )
     group.add_argument("--program", metavar="ID", help="default: the best one for the device")
     group.add_argument(

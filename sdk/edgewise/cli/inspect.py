@@ -12,9 +12,10 @@ from rich.text import Text
 
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
-from edgewise.devices import device_for, device_for_target
+from edgewise.devices import device_for
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
+from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle

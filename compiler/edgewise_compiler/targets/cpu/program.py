@@ -18,15 +18,16 @@ from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, p
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
 from edgewise_compiler.targets.lowering import KV8_SUFFIX
-from edgewise_runtime import trust
+from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.files import sha256_file, write_json
+from edgewise_runtime.files import write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
 
-LAYOUT = "cpu"
+TARGET = "cpu"
+LAYOUT = TARGETS[TARGET].layout
 
 
-def make_cpu(job: Job) -> Made:
+def make(job: Job) -> Made:
     """Pack the weights and compile one program for each ISA path asked for."""
     options = job.options
     specs = layout_specs(options.scheme, job.params, options.bounds.context)
@@ -64,7 +65,7 @@ def _program_id(low: CpuLowering) -> str:
 def build_program(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:
     """All plans of one program, checked against each other."""
     symbols = plan_symbols(low.bounds.rows, low.bounds.batch)
-    built = tuple(build_plan(calls, symbols) for calls in plans(low, graphs))
+    built = tuple(build_plan(calls, symbols, TARGET) for calls in plans(low, graphs))
     check_program(item.plan for item in built)
     return built
 
@@ -95,7 +96,7 @@ def _write_program(
     when = {"embed": ("n", rows), "prefill": ("n", rows), "logits": ("r", batch)}
     return Program(
         id=program_id,
-        target="cpu",
+        target=TARGET,
         arithmetic=low.arithmetic.name,
         layout=LAYOUT,
         needs=Needs(isa.arch, isa.features),
@@ -103,7 +104,6 @@ def _write_program(
         plans=files,
         entries={name: (Entry(dict([when.get(name, ("b", batch))]), name),) for name in files},
         state_dtype=low.kv_dtype,
-        signature=trust.sign(sha256_file(folder / library)),
     )
 
 

@@ -25,17 +25,19 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans, variants_for
+from edgewise_compiler.targets.table import TARGETS
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
 
-LAYOUT = "gpu"
+TARGET = "webgpu"
+LAYOUT = TARGETS[TARGET].layout
 SHADERS = "programs/webgpu"
 """Where shaders lie: a kernel that several variants use is one file."""
 
 
-def make_webgpu(job: Job) -> Made:
+def make(job: Job) -> Made:
     """Pack the weights and compile every variant."""
     options = job.options
     specs = gpu_specs(options.scheme, job.params, options.bounds.context)
@@ -96,8 +98,7 @@ def build_program(
             _check_call(call, shaders)
     symbols = plan_symbols(low.bounds.rows, low.bounds.batch, low.bounds.context)
     built = tuple(
-        build_plan(calls, symbols, "webgpu", lambda name: shaders[name].entry)
-        for calls in made.plans
+        build_plan(calls, symbols, TARGET, lambda name: shaders[name].entry) for calls in made.plans
     )
     check_program(item.plan for item in built)
     for item in built:
@@ -147,7 +148,7 @@ def write_program(
                 write_bytes(folder / sources[name], shaders[name].source.encode())
     return Program(
         id=variant.name,
-        target="webgpu",
+        target=TARGET,
         arithmetic=arithmetic,
         layout=LAYOUT,
         needs=Needs(None, variant.features),

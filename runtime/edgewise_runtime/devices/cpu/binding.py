@@ -13,10 +13,10 @@ import numpy as np
 from edgewise_runtime.devices import arrays
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.cpu import tvm_library
+from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.manifest import Program, TensorEntry
+from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Buffer, KernelArg, Plan
 
 
@@ -30,23 +30,19 @@ class BoundStep:
     outputs: tuple[Array, ...]
 
 
-def allocate(
-    bundle: Bundle, program: Program, buffers: Mapping[str, Buffer], sizes: Mapping[str, int]
-) -> dict[str, Array]:
+def allocate(checked: Checked, params: Mapping[str, TensorEntry]) -> dict[str, Array]:
     """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
-    tensors: Mapping[str, TensorEntry] = bundle.manifest.layouts[program.layout]
-    used = {tensors[name].file for name, b in buffers.items() if b.role == "param"}
+    bundle = checked.bundle
     files = {
         name: arrays.map_file(bundle.file(name), bundle.manifest.files[name].bytes)
-        for name in sorted(used)
+        for name in sorted({entry.file for entry in params.values()})
     }
     raw: dict[str, Array] = {}
-    for name, buffer in buffers.items():
-        if buffer.role == "param":
-            entry = tensors[name]
+    for name in checked.buffers:
+        if entry := params.get(name):
             raw[name] = files[entry.file][entry.offset : entry.offset + entry.bytes]
         else:
-            raw[name] = arrays.zeros(sizes[name])
+            raw[name] = arrays.zeros(checked.sizes[name])
     return raw
 
 

@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 
 from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
-from edgewise_runtime.devices import arrays, common
+from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
 from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.format.bundle import Bundle, Progress
-from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.limits import available_memory
-from edgewise_runtime.trust import verify
 
 MAX_THREADS = 1024
 
@@ -36,6 +34,7 @@ class CpuDevice:
     """
 
     target = "cpu"
+    load = loading.load
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = default_threads() if threads is None else threads
@@ -63,87 +62,39 @@ class CpuDevice:
     def largest_buffer(self) -> int | None:
         return None
 
-    def load(
-        self,
-        bundle: Bundle,
-        program: Program | str | None = None,
-        *,
-        load_symbols: Mapping[str, int],
-        trust: bool = False,
-        progress: Progress | None = None,
-    ) -> CpuProgram:
-        """See `base.Device.load`."""
-        chosen = common.choose(bundle, program, self.features(), self.target, "this CPU")
-        plans = bundle.plans(chosen.id)
-        sizes = common.buffer_sizes(plans, load_symbols)
-        check_memory(plans, sizes, available_memory())
-        if chosen.library is None:
-            message = f"Program {chosen.id!r} has no library."
-            raise DeviceError(message, code="device.library")
-        what = f"{bundle.name}/{chosen.library}"
-
-        def trusted(sha256: str) -> None:
-            if not trust:
-                verify(sha256, chosen.signature, what=what)
-
-        expected = bundle.manifest.files[chosen.library].sha256
-        library = tvm_library.load_library(bundle.file(chosen.library), expected, trusted)
-        bundle.verify_params(chosen.layout, progress)
+    def bind(self, checked: loading.Checked) -> CpuProgram:
+        """See `loading.Binds.bind`."""
+        ((path, data),) = checked.code.items()
+        library = tvm_library.load_library(data, f"{checked.bundle.name}/{path}")
+        params = checked.params()
         _kernels.start(self.threads)
-        return CpuProgram(bundle, chosen, plans, library, sizes, dict(load_symbols))
-
-
-def check_memory(
-    plans: Mapping[str, Plan], sizes: Mapping[str, int], available: int | None
-) -> None:
-    """Refuse a program that does not fit before anything is allocated.
-
-    Parameters count too: mapped files need no allocation, but every token reads all of them.
-
-    Raises:
-        DeviceError: ``device.memory`` with the bytes per role.
-    """
-    per_role = common.count_bytes(plans, sizes)
-    total = sum(per_role.values())
-    if available is not None and total > available:
-        parts = ", ".join(f"{role} {size / arrays.GIB:.2f}" for role, size in per_role.items())
-        raise DeviceError(
-            f"The program needs {total / arrays.GIB:.2f} GiB of memory ({parts}), and "
-            f"{available / arrays.GIB:.2f} GiB are available.",
-            remedy="Ask for fewer KV pages, choose a smaller model or quantization, or free some.",
-            code="device.memory",
-        )
+        return CpuProgram(checked, params, library)
 
 
 class CpuProgram:
     """A program in memory. Made by `CpuDevice.load`; see `base.LoadedProgram`."""
 
     def __init__(
-        self,
-        bundle: Bundle,
-        program: Program,
-        plans: Mapping[str, Plan],
-        library: Any,
-        sizes: Mapping[str, int],
-        load: Mapping[str, int],
+        self, checked: loading.Checked, params: Mapping[str, TensorEntry], library: Any
     ) -> None:
-        self.bundle = bundle
-        self.program = program
-        self.plans = plans
+        self.bundle = checked.bundle
+        self.program = checked.program
+        self.plans = checked.plans
         self._closed = False
-        self._memory = common.count_bytes(plans, sizes)
-        self._buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
+        self._memory = common.count_bytes(checked.plans, checked.sizes)
+        self._buffers = checked.buffers
         self._library = library
-        self._load = load
-        self._raw = binding.allocate(bundle, program, self._buffers, sizes)
+        self._load = load = checked.load_symbols
+        self._raw = binding.allocate(checked, params)
         self._arrays = {
             name: binding.shaped(self._raw[name], buffer, load)
             for name, buffer in self._buffers.items()
             if buffer.role != "scratch"
         }
-        self._paging = paging(bundle.manifest.state_groups, self._buffers, load)
+        self._paging = paging(self.bundle.manifest.state_groups, self._buffers, load)
         self._calls = {
-            name: binding.bind_host(plan, library, self._raw, load) for name, plan in plans.items()
+            name: binding.bind_host(plan, library, self._raw, load)
+            for name, plan in self.plans.items()
         }
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:

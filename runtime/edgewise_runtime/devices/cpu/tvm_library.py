@@ -14,12 +14,11 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgewise_runtime.errors import BundleError, DeviceError
-from edgewise_runtime.files import cache_folder, read_bytes, sha256_bytes
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import cache_folder
 from edgewise_runtime.format.reading import shorten
 
 RUNTIME_NAMES: dict[str, str] = {
@@ -39,8 +38,6 @@ SETTINGS: dict[str, str] = {
 
 BIG_CORES = 1
 """TVM's name for the way its pool picks cores; without pinning it means nothing."""
-
-MAX_LIBRARY = 1 << 30
 
 _lock = threading.Lock()
 _ffi: Any = None
@@ -120,40 +117,27 @@ def pool_threads() -> int:
     return int(ffi().get_global_func("runtime.NumThreads")())
 
 
-def load_library(path: Path, sha256: str, trusted: Callable[[str], None]) -> Any:
-    """Load a compiled library after its contents proved to be the expected and trusted ones.
+def load_library(data: bytes, name: str) -> Any:
+    """Load a compiled library from a private copy of its contents.
 
-    What is checked is a private copy, and that copy is what is loaded: nobody can swap the file in
-    between, and a library compiled again under the same name is not taken for the old one.
+    So what is loaded is what was checked: nobody can swap the file in between, and a library
+    compiled again under the same name is not taken for the old one.
 
     Args:
-        path: the library.
-        sha256: what its contents must hash to.
-        trusted: called with the sha256; raises where such code must not run.
+        name: what errors call it; its last part is the copy's name.
 
     Raises:
-        BundleError: ``bundle.checksum``.
-        TrustError: whatever `trusted` raises.
         DeviceError: ``device.library`` where the system refuses to load it.
     """
-    data = read_bytes(path, MAX_LIBRARY)
-    found = sha256_bytes(data)
-    if found != sha256:
-        raise BundleError(
-            f"{path} is damaged: its sha256 is {found}, not {sha256}.",
-            remedy="Copy or compile the bundle again.",
-            code="bundle.checksum",
-        )
-    trusted(found)
     reasons: list[str] = []
     # Some systems forbid running code from their temporary folder.
     for parent in (Path(tempfile.gettempdir()), cache_folder()):
         try:
-            return _load_copy(data, path.name, parent)
+            return _load_copy(data, PurePosixPath(name).name, parent)
         except (OSError, RuntimeError) as cause:
             reasons.append(shorten(str(cause).strip().splitlines()[-1:]))
     raise DeviceError(
-        f"{path} could not be loaded: {'; '.join(reasons)}.",
+        f"{name} could not be loaded: {'; '.join(reasons)}.",
         remedy="Compile the model again on this machine.",
         code="device.library",
     )

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise_runtime.devices.table import DEVICES
 from edgewise_runtime.errors import DeviceError
 
 BACKENDS = ("Metal", "Vulkan", "D3D12")
@@ -83,11 +84,11 @@ def package() -> Any:
         return importlib.import_module("wgpu")
     except ModuleNotFoundError as cause:
         message = f"Running WebGPU programs needs the package {cause.name!r}."
-        remedy = "Install it: pip install edgewise[wgpu]."
+        remedy = f"Install it: pip install {DEVICES['wgpu'].package}."
         raise DeviceError(message, remedy=remedy, code="device.wgpu") from cause
     except (ImportError, OSError, RuntimeError) as cause:
         message = f"The package wgpu does not load: {cause}."
-        remedy = "Install it anew: pip install --force-reinstall edgewise[wgpu]."
+        remedy = f"Install it anew: pip install --force-reinstall {DEVICES['wgpu'].package}."
         raise DeviceError(message, remedy=remedy, code="device.wgpu") from cause
 
 
@@ -162,11 +163,11 @@ def _adapter(index: int, handle: Any) -> Adapter:
     )
 
 
-def choose_adapter(index: int | None) -> Adapter:
-    """The adapter with an index, None for the best.
+def some_adapters() -> tuple[Adapter, ...]:
+    """The adapters of this machine, at least one.
 
     Raises:
-        DeviceError: ``device.adapter`` where there is none, listing those there are.
+        DeviceError: ``device.wgpu``; ``device.adapter`` where there is none.
     """
     found = adapters()
     if not found:
@@ -176,6 +177,16 @@ def choose_adapter(index: int | None) -> Adapter:
             "(apt install mesa-vulkan-drivers).",
             code="device.adapter",
         )
+    return found
+
+
+def choose_adapter(index: int | None) -> Adapter:
+    """The adapter with an index, None for the best.
+
+    Raises:
+        DeviceError: ``device.adapter`` where there is none, listing those there are.
+    """
+    found = some_adapters()
     chosen = 0 if index is None else index
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < len(found):
         listed = "; ".join(f"{adapter.index} is {adapter}" for adapter in found)

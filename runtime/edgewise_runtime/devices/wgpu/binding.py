@@ -10,19 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.buffers import LAST_UNIFORM, Buffers, Counters
 from edgewise_runtime.devices.wgpu.gpu import Gpu
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import STEP_SYMBOLS
-from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.expr import Expr
-from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.plan import Kernel, Plan, Step
-
-MAX_SHADER = 1 << 20
-"""Bytes of WGSL read at most for one kernel."""
-
 
 MAX_GRIDS = 256
 """Symbol values whose grids a plan remembers."""
@@ -41,32 +36,23 @@ class Shader:
     entry: str
 
 
-def read_shaders(
-    bundle: Bundle, program: Program, plans: Mapping[str, Plan]
-) -> Mapping[tuple[str, str], Shader]:
-    """The shaders of a program's kernels by plan and kernel, compared with their sha256.
+def read_shaders(checked: Checked) -> Mapping[tuple[str, str], Shader]:
+    """The shaders of a program's kernels by plan and kernel.
 
     Raises:
-        BundleError: ``bundle.checksum``; ``bundle.shader`` for one that is too large or no text.
+        BundleError: ``bundle.shader`` for one that is no text.
     """
-    texts: dict[str, str] = {}
-    shaders: dict[tuple[str, str], Shader] = {}
-    for plan in plans.values():
-        for name, kernel in plan.kernels.items():
-            path = program.shaders[name]
-            if path not in texts:
-                texts[path] = _read_text(bundle, path)
-            shaders[plan.name, name] = Shader(name, texts[path], kernel.symbol)
-    return shaders
+    texts = {path: _text(path, data) for path, data in checked.code.items()}
+    return {
+        (plan.name, name): Shader(name, texts[checked.program.shaders[name]], kernel.symbol)
+        for plan in checked.plans.values()
+        for name, kernel in plan.kernels.items()
+    }
 
 
-def _read_text(bundle: Bundle, path: str) -> str:
-    size = bundle.manifest.files[path].bytes
-    if size > MAX_SHADER:
-        message = f"The shader {path} has {size:,} bytes; {MAX_SHADER:,} are read at most."
-        raise BundleError(message, code="bundle.shader")
+def _text(path: str, data: bytes) -> str:
     try:
-        text = bundle.read(path).decode()
+        text = data.decode()
     except UnicodeDecodeError as cause:
         raise BundleError(f"The shader {path} is no text.", code="bundle.shader") from cause
     # wgpu-native has subgroup operations and does not know the line that WebGPU asks for them with.

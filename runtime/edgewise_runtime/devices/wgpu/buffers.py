@@ -40,16 +40,12 @@ class Buffers:
     """A program's buffers on the GPU by name, zeroed; sizes are rounded up to 4 bytes.
 
     Raises:
-        DeviceError: ``device.memory`` for one beyond the adapter's limits, or where the GPU's
-            memory does not hold them all; nothing stays allocated then.
+        DeviceError: ``device.memory`` where the GPU's memory does not hold them all; nothing stays
+            allocated then.
     """
 
-    def __init__(
-        self, gpu: Gpu, counters: Counters, sizes: Mapping[str, int], roles: Mapping[str, str]
-    ) -> None:
+    def __init__(self, gpu: Gpu, counters: Counters, sizes: Mapping[str, int]) -> None:
         self.sizes = {name: -(-size // 4) * 4 for name, size in sizes.items()}
-        for name, size in self.sizes.items():
-            _check_size(gpu, name, size, roles[name])
         self.gpu = gpu
         self.counters = counters
         self._made: dict[str, Any] = {}
@@ -80,16 +76,3 @@ class Buffers:
         for buffer in self._made.values():
             buffer.destroy()
         self._made = {}
-
-
-def _check_size(gpu: Gpu, name: str, size: int, role: str) -> None:
-    adapter = gpu.adapter
-    most = min(adapter.max_buffer, adapter.max_binding)
-    if size > most:
-        pages = "Choose a smaller context (--context), so that fewer KV pages are kept."
-        other = "Choose another device, or a smaller model."
-        raise DeviceError(
-            f"The buffer {name!r} takes {size:,} bytes; {adapter} allows {most:,}.",
-            remedy=pages if role == "state" else other,
-            code="device.memory",
-        )

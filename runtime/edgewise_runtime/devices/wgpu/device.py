@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import TracebackType
 
 import numpy as np
 
-from edgewise_runtime.devices import common
+from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
 from edgewise_runtime.devices.paging import paging
@@ -22,8 +22,6 @@ from edgewise_runtime.devices.wgpu.transfer import Mailbox, Reader, mail, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import STEP_SYMBOLS
-from edgewise_runtime.format.bundle import Bundle, Progress
-from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.plan import Buffer
 from edgewise_runtime.limits import available_memory
 
@@ -44,6 +42,7 @@ class WgpuDevice:
     """
 
     target = "webgpu"
+    load = loading.load
 
     def __init__(self, index: int | None = None) -> None:
         self.adapter: Adapter = choose_adapter(index)
@@ -68,18 +67,9 @@ class WgpuDevice:
     def largest_buffer(self) -> int | None:
         return min(self.adapter.max_buffer, self.adapter.max_binding)
 
-    def load(
-        self,
-        bundle: Bundle,
-        program: Program | str | None = None,
-        *,
-        load_symbols: Mapping[str, int],
-        trust: bool = False,
-        progress: Progress | None = None,
-    ) -> WgpuProgram:
-        """See `base.Device.load`. Shaders are no native code: `trust` changes nothing."""
-        chosen = common.choose(bundle, program, self.features(), self.target, self.name)
-        return WgpuProgram(self._ready(), bundle, chosen, load_symbols, progress)
+    def bind(self, checked: loading.Checked) -> WgpuProgram:
+        """See `loading.Binds.bind`."""
+        return WgpuProgram(self._ready(), checked)
 
     def _ready(self) -> Gpu:
         """The GPU, opened when first needed."""
@@ -93,46 +83,35 @@ class WgpuProgram:
         counters: what was made and done so far. Once loaded, a run makes nothing and submits once.
     """
 
-    def __init__(
-        self,
-        gpu: Gpu,
-        bundle: Bundle,
-        program: Program,
-        load_symbols: Mapping[str, int],
-        progress: Progress | None = None,
-    ) -> None:
-        self.bundle = bundle
-        self.program = program
-        self.plans = bundle.plans(program.id)
+    def __init__(self, gpu: Gpu, checked: loading.Checked) -> None:
+        self.bundle = checked.bundle
+        self.program = checked.program
+        self.plans = checked.plans
         self.counters = Counters()
         _calls.start(1)
         self._gpu = gpu
         self._process = os.getpid()
         self._closed = False
         self._step = [0] * len(STEP_SYMBOLS)
-        self._buffers = {b.name: b for plan in self.plans.values() for b in plan.buffers}
-        sizes = common.buffer_sizes(self.plans, load_symbols)
+        self._buffers = checked.buffers
+        sizes, load = checked.sizes, checked.load_symbols
         self._bytes = common.count_bytes(self.plans, sizes)
         self._shapes = {
-            name: tuple(ex.evaluate(dim, load_symbols) for dim in buffer.shape)
+            name: tuple(ex.evaluate(dim, load) for dim in buffer.shape)
             for name, buffer in self._buffers.items()
         }
-        roles = {name: buffer.role for name, buffer in self._buffers.items()}
         # What can be refused comes first: kernels and memory before gigabytes of weights.
-        shaders = read_shaders(bundle, program, self.plans)
-        pages = paging(bundle.manifest.state_groups, self._buffers, load_symbols)
-        self._memory = Buffers(gpu, self.counters, sizes, roles)
+        shaders = read_shaders(checked)
+        pages = paging(self.bundle.manifest.state_groups, self._buffers, load)
+        self._memory = Buffers(gpu, self.counters, sizes)
         self._mail = {name: mail(plan, sizes) for name, plan in self.plans.items()}
         try:
-            with gpu.errors(f"Loading {program.id!r}"):
+            with gpu.errors(f"Loading {self.program.id!r}"):
                 self._mailbox = Mailbox(gpu, self.counters, self._memory, self._mail.values())
                 self._reader = Reader(gpu, self.counters)
                 self._pages = GpuPages(gpu, self.counters, self._memory, self._reader, pages)
-                self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load_symbols)
-            bundle.verify_params(program.layout, progress)
-            layout = bundle.manifest.layouts[program.layout]
-            tensors = {name: layout[name] for name, role in roles.items() if role == "param"}
-            upload(gpu, bundle, tensors, self._memory, self._reader, progress)
+                self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load)
+            upload(gpu, self.bundle, checked.params(), self._memory, self._reader, checked.progress)
         except BaseException:
             self._memory.destroy()
             raise

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise_runtime import trust
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.cpu import device as cpu
 from edgewise_runtime.devices.cpu import tvm_library
 from edgewise_runtime.devices.cpu.device import CpuDevice, CpuProgram
-from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError, TrustError
+from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.sample import Json
@@ -242,27 +241,6 @@ def test_a_closed_program_refuses_everything(make: Make) -> None:
     # What a caller still holds stays valid memory.
     view[:] = 1
     assert view.sum() == 32
-
-
-def test_native_code_of_someone_else_is_not_loaded(make: Make) -> None:
-    unsigned = make(library=b"never loaded, so never found to be no library")
-    assert refused(lambda: load(unsigned, trust=False), TrustError) == "trust.unsigned"
-    assert refused(lambda: load(unsigned, trust=True)) == "device.library"
-
-    def sign_badly(manifest: Json) -> None:
-        manifest["programs"][0]["signature"] = "0" * 64
-
-    foreign = make(sign_badly, library=b"nor is this")
-    assert refused(lambda: load(foreign, trust=False), TrustError) == "trust.foreign"
-
-
-def test_native_code_this_user_compiled_is_loaded(make: Make) -> None:
-    def sign(manifest: Json) -> None:
-        sha256 = manifest["files"][LIBRARY]["sha256"]
-        manifest["programs"][0]["signature"] = trust.sign(sha256)
-
-    with load(make(sign), trust=False) as program:
-        program.run("spin")
 
 
 def test_a_library_swapped_after_the_bundle_was_opened_is_refused(make: Make) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.wgpu.adapter import LANGUAGE_FEATURES
-from edgewise_runtime.devices.wgpu.binding import MAX_SHADER
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.targets import TARGETS
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
 from tests.runtime.sample import Json
@@ -408,7 +408,7 @@ def test_damaged_shaders_and_parameters_are_found_before_they_are_used(
         assert refused(load, BundleError) == "bundle.checksum"
 
 
-@pytest.mark.parametrize("source", ["//" + "x" * MAX_SHADER, "\udcff"])
+@pytest.mark.parametrize("source", ["//" + "x" * TARGETS["webgpu"].largest_file, "\udcff"])
 def test_shaders_that_are_no_text_or_endless_are_refused(
     device: WgpuDevice, make_webgpu: Make, source: str
 ) -> None:

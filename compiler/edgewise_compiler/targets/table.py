@@ -1,0 +1,71 @@
+"""The targets that `compile` makes programs for: each is one entry here and the folder of its name.
+
+What both sides of a bundle must know of a target is in `edgewise_runtime.format.targets`. The
+folder's ``program.py`` has ``make(job)``, which adds the target's weights and programs to a bundle;
+it is imported when the target is asked for, so that texts made from this table cost no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from edgewise_runtime.format import targets as formats
+
+if TYPE_CHECKING:
+    from edgewise_compiler.job import Job, Made
+
+
+@dataclass(frozen=True)
+class TargetOption:
+    """An argument of `compile_model`, and ``--name`` of the command line, that one target reads."""
+
+    name: str
+    default: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target: its name, the layout its weights are packed in, what can be asked of it alone."""
+
+    name: str
+    layout: str
+    options: tuple[TargetOption, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """What its programs are, for help texts."""
+        return formats.TARGETS[self.name].about
+
+    def make(self, job: Job) -> Made:
+        """Add the target's weights and programs to the bundle that is being built."""
+        module = import_module(f"edgewise_compiler.targets.{self.name}.program")
+        maker: Callable[[Job], Made] = module.make
+        return maker(job)
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "cpu",
+            layout="cpu",
+            options=(
+                TargetOption(
+                    "cpu",
+                    "native",
+                    "native (the best one for this machine, the default), all, or avx512vnni, avx2 "
+                    "or portable",
+                ),
+            ),
+        ),
+        Target("webgpu", layout="gpu"),
+    )
+}
+"""By name, in the order in which texts list them."""
+
+DEFAULT = ("cpu",)
+"""What is compiled for where nothing is asked for."""
