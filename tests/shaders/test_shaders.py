@@ -7,22 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import BundleFactory
-from tests.shaders.checks import Source, naga, shaders_of, source, tint
+from tests.shaders.checks import BUNDLES, Source, naga, shaders_of, source, tint
 
 COMPILERS = {"tint": tint, "naga": naga}
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
 Compiler = Callable[[list[Source]], dict[str, list[str]]]
-
-# Between them: both families, biases, norms of heads, odd head sizes, every scheme, all pages.
-BUNDLES = [
-    ("llama-gqa4-bias-llama3", "q4", "auto"),
-    ("llama-d80-yarn", "q8", "auto"),
-    ("qwen3-gqa4-d96-bias", "f16", "auto"),
-    ("qwen3-gqa2-tied", "f32", "auto"),
-    ("qwen3-gqa2-tied", "q4", "auto"),
-    ("llama-d80-yarn", "q8", "int8"),
-    ("qwen3-gqa2-tied", "q4", "int8"),
-]
 
 
 @pytest.fixture(scope="session")

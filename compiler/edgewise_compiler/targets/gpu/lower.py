@@ -1,4 +1,4 @@
-"""Lowering for WebGPU: which shader implements each operation, with which tensors and grid."""
+"""Lowering for GPUs: which kernel implements each operation, with which tensors and grid."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.kernels.gpu.attention.decode import (
-    gpu_attention_decode,
-    gpu_attention_merge,
+    attention_decode,
+    attention_merge,
     part_elements,
 )
-from edgewise_compiler.kernels.gpu.attention.prefill import gpu_attention_prefill
-from edgewise_compiler.kernels.gpu.attention.serial import gpu_attention_serial
-from edgewise_compiler.kernels.gpu.elementwise.embed import gpu_embed
-from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
-from edgewise_compiler.kernels.gpu.elementwise.rope import gpu_rope_append
-from edgewise_compiler.kernels.gpu.matmul.matmul import gpu_matmul
-from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import gpu_matmul_int8, gpu_quantize
-from edgewise_compiler.kernels.gpu.matmul.matvec import gpu_matvec
-from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
+from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
+from edgewise_compiler.kernels.gpu.elementwise.embed import embed
+from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
+from edgewise_compiler.kernels.gpu.limits import Limits
+from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
+from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.layouts.rows import Part
 from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
-    KV8_SUFFIX,
     Lowering,
     add,
     attention_cost,
@@ -45,12 +45,12 @@ SHORT_TILE = "_few"
 
 @dataclass(frozen=True)
 class Variant:
-    """One WebGPU program: what it computes in, and which features it needs.
+    """One program of a GPU target: what it computes in.
 
-    ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
-    that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
-    linear or of attention waits for another, for adapters to which barriers are dear; ``codes``
-    that pages hold int8 codes instead.
+    ``half`` means pages and the tiles of prefill in float16; ``subgroups`` that kernels may use
+    them; ``int8`` that prefill multiplies integers instead, for integer weights; ``serial`` that no
+    thread of a linear or of attention waits for another, for adapters to which barriers are dear;
+    ``codes`` that pages hold int8 codes instead.
     """
 
     name: str
@@ -59,16 +59,6 @@ class Variant:
     int8: bool = False
     serial: bool = False
     codes: bool = False
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The WebGPU features it needs, by their names in bundles."""
-        wanted = {
-            "shader-f16": self.half,
-            "subgroups": self.subgroups,
-            "packed_4x8_integer_dot_product": self.int8,
-        }
-        return tuple(feature for feature, needed in wanted.items() if needed)
 
     def arithmetic(self, scheme: str) -> str:
         """As the bundle names it."""
@@ -84,36 +74,13 @@ class Variant:
         return "float16" if self.half else "float32"
 
 
-VARIANTS = (
-    Variant("webgpu-f16-subgroups", half=True, subgroups=True),
-    Variant("webgpu-f16", half=True, subgroups=False),
-    Variant("webgpu-f32-subgroups", half=False, subgroups=True),
-    Variant("webgpu-f32", half=False, subgroups=False),
-    Variant("webgpu-f32-serial", half=False, subgroups=False, serial=True),
-)
-"""Every program of float arithmetic, in order of preference."""
-
-INT8_VARIANTS = (
-    Variant("webgpu-a8-subgroups", half=True, subgroups=True, int8=True),
-    Variant("webgpu-a8", half=True, subgroups=False, int8=True),
-)
-"""Programs for integer weights that round a prompt's activations to int8; only on request."""
-
-
-def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
-    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
-    variants = VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
-    if kv == "auto":
-        return variants
-    return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
-
-
 @dataclass(frozen=True)
 class GpuLowering(Lowering):
     """A lowering that also knows its variant, the weight scheme and how linears are split.
 
     Attributes:
         parts: the parts of each packed linear by its name.
+        limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
         aliases: values that live in another value's tensor (queries in the projection's output).
     """
@@ -121,6 +88,7 @@ class GpuLowering(Lowering):
     variant: Variant
     scheme: str
     parts: Mapping[str, tuple[Part, ...]]
+    limits: Limits
     few: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
 
@@ -147,7 +115,7 @@ def _call(
 def _embed(low: GpuLowering, node: Node) -> Iterator[Call]:
     cfg = low.config
     for part in low.parts[node.params[0]]:
-        launch = gpu_embed(low.scheme, low.bounds.rows, cfg.hidden, part.rows, part.first)
+        launch = embed(low.scheme, low.bounds.rows, cfg.hidden, part.rows, part.first)
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
@@ -159,7 +127,7 @@ def _embed(low: GpuLowering, node: Node) -> Iterator[Call]:
 def _rms_norm(low: GpuLowering, node: Node) -> Iterator[Call]:
     source, rows = node.inputs[0], node.output.rows
     gather = bool(node.attrs.get("gather"))
-    launch = gpu_rms_norm(
+    launch = rms_norm(
         low.row_bound(source),
         source.width,
         node.attrs["eps"],
@@ -189,7 +157,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             *read(low.step_tensor("step")),
         )
         moved = mul("n", source.width * 5 + source.width // GROUP * 4)
-        launch = gpu_quantize(low.bounds.rows, source.width)
+        launch = quantize(low.bounds.rows, source.width)
         flops: Expr = mul("n", source.width * 3)
         yield _call(launch, arguments, f"{node.label}.quantize", moved, flops)
     for part in low.parts[node.params[0]]:
@@ -197,7 +165,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
         bias = params[-1].name.endswith(".bias")
         weights = params[:-1] if bias else params
         if many_rows and low.variant.int8:
-            launch = gpu_matmul_int8(
+            launch = matmul_int8(
                 low.bounds.rows,
                 part.rows,
                 source.width,
@@ -210,7 +178,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             )
             extra: tuple[Tensor, ...] = ()
         elif low.variant.serial:
-            launch = gpu_serial(
+            launch = matmul_serial(
                 low.row_bound(source),
                 part.rows,
                 source.width,
@@ -225,7 +193,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             )
             extra = ()
         elif many_rows:
-            launch = gpu_matmul(
+            launch = matmul(
                 low.bounds.rows,
                 part.rows,
                 source.width,
@@ -240,7 +208,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             extra = ()
         else:
             gather = bool(node.attrs.get("gather"))
-            launch = gpu_matvec(
+            launch = matvec(
                 low.row_bound(source),
                 part.rows,
                 source.width,
@@ -283,7 +251,7 @@ def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
 def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:
     cfg, variant = low.config, low.variant
     qkv = low.value(node.output)
-    launch = gpu_rope_append(
+    launch = rope_append(
         *low.heads_shape,
         low.bounds.context,
         low.kv_dtype,
@@ -312,7 +280,7 @@ def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Cal
     kv = low.kv_buffers(node.attrs["layer"])
     moved, flops = attention_cost(low, decode=not many_rows)
     if variant.serial:
-        launch = gpu_attention_serial(*shape)
+        launch = attention_serial(*shape)
         arguments = (
             *read(qkv, *kv, table, low.step_tensor("row_seq")),
             *to("write", out),
@@ -321,16 +289,16 @@ def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Cal
         yield _call(launch, arguments, node.label, moved, flops)
         return
     if many_rows:
-        launch = gpu_attention_prefill(*shape, subgroups=variant.subgroups)
+        launch = attention_prefill(*shape, limits=low.limits, subgroups=variant.subgroups)
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
     elements = part_elements(bounds.batch, cfg.heads, bounds.context, cfg.head_dim)
     part = Tensor(f"{node.output.id}.part", "scratch", "float32", (elements,))
-    launch = gpu_attention_decode(*shape, subgroups=variant.subgroups)
+    launch = attention_decode(*shape, limits=low.limits, subgroups=variant.subgroups)
     arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
     yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
-    launch = gpu_attention_merge(*shape, subgroups=variant.subgroups)
+    launch = attention_merge(*shape, subgroups=variant.subgroups)
     arguments = (*read(part, table), *to("write", out), *read(step))
     yield _call(launch, arguments, node.label, mul("b", cfg.heads * cfg.head_dim * 8), 0)
 
@@ -362,7 +330,7 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
     for node in graph.nodes:
         if node.op not in operations:
             raise CompileError(
-                f"The webgpu target has no kernel for {node.op!r} ({node.label}).",
+                f"GPU targets have no kernel for {node.op!r} ({node.label}).",
                 remedy=f"Operations it has: {', '.join(operations)}.",
                 code="compile.kernel",
             )
@@ -379,7 +347,7 @@ class PlanSet:
 
 
 def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
-    """The plans of a WebGPU program.
+    """The plans of a program.
 
     Args:
         many: the graphs ``embed`` and ``layers`` for a prefill's rows.

@@ -1,10 +1,10 @@
-"""WebGPU's shaders after the logits: sampling, recording, log-probabilities."""
+"""GPU kernels after the logits: sampling, recording, log-probabilities."""
 
 from __future__ import annotations
 
-from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
-from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
-from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
+from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
+from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
 from edgewise_compiler.targets.lowering import Lowering, mul, read, to
 from edgewise_runtime.format.abi import LOGPROBS
@@ -15,9 +15,9 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
     cfg, bounds = low.config, low.bounds
     scratch = {
         arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in gpu_sample_scratch(bounds.batch, low.vocab_padded)
+        for arg in sample_scratch(bounds.batch, low.vocab_padded)
     }
-    steps = gpu_sampling(
+    steps = sampling(
         bounds.rows,
         bounds.batch,
         cfg.vocab,
@@ -45,12 +45,12 @@ def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
     """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
     vocab, batch, padded = low.config.vocab, low.bounds.batch, low.vocab_padded
     t = low.step_tensor
-    tops = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
-    find, merge = gpu_tops(batch, vocab, padded), gpu_logprobs(batch, vocab, padded)
+    found = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
+    find, merge = tops(batch, vocab, padded), logprobs(batch, vocab, padded)
     return (
         Call(
             find.function,
-            (*read(t("logits")), *to("write", tops), *read(t("step"))),
+            (*read(t("logits")), *to("write", found), *read(t("step"))),
             "tops",
             mul("b", vocab * 4),
             mul("b", vocab * 20),
@@ -59,7 +59,7 @@ def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
         Call(
             merge.function,
             (
-                *read(t("logits"), t("sampled"), tops),
+                *read(t("logits"), t("sampled"), found),
                 *to("write", t("logprobs"), t("logprob_ids")),
                 *read(t("step")),
             ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
-from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
+from edgewise_compiler.kernels.gpu.sampling.tops import tops_shape
 from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests import gpu
 from tests.compiler.kernels.conftest import Array
@@ -30,8 +30,8 @@ def run(rows: Array, sampled: Array) -> tuple[Array, Array]:
     tops = np.full(tops_shape(B, padded(V)), 0x7F7F7F7F, np.int32)
     values = np.full((B, LOGPROBS), UNTOUCHED, np.float32)
     ids = np.full((B, LOGPROBS), UNTOUCHED, np.int32)
-    _, tops, _ = gpu.run(gpu_tops(B, V, padded(V)), [logits, tops, step], b=B)
-    after = gpu.run(gpu_logprobs(B, V, padded(V)), [logits, tokens, tops, values, ids, step], b=B)
+    _, tops, _ = gpu.run(tops(B, V, padded(V)), [logits, tops, step], b=B)
+    after = gpu.run(logprobs(B, V, padded(V)), [logits, tokens, tops, values, ids, step], b=B)
     values, ids = after[3], after[4]
     assert (values[count:] == UNTOUCHED).all()
     assert (ids[count:] == UNTOUCHED).all()

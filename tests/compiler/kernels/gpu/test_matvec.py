@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matvec import gpu_matvec, shape_for
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec, shape_for
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES
 from tests import subgroups
@@ -68,7 +68,7 @@ BOUND, X_ROWS = 11, 16
 
 
 def kernel(case: Case, batch: int, bound: int = BOUND) -> Launch:
-    return gpu_matvec(
+    return matvec(
         X_ROWS,
         case.NP,
         case.K,
@@ -239,7 +239,7 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
     expected, size = inputs.expected(BOUND)
     x, words, scales, bias, out, step = inputs.arrays(BOUND)
     for rows in (slice(0, 32), slice(32, 128)):
-        part = gpu_matvec(
+        part = matvec(
             X_ROWS,
             rows.stop - rows.start,
             64,
@@ -262,7 +262,7 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
 def test_the_largest_parts_of_a_vocabulary_have_workgroups_enough(K: int, scheme: str) -> None:
     row = {"f32": 4 * K, "f16": 2 * K, "q8": K, "q4": K // 2}[scheme]
     rows = min(262144, (128 << 20) // row // 32 * 32)
-    launch = gpu_matvec(4, rows, K, scheme, batch=4, rows=2, bound=4, gather=True, out_width=rows)
+    launch = matvec(4, rows, K, scheme, batch=4, rows=2, bound=4, gather=True, out_width=rows)
     x, y = launch.workgroups(r=4)
     assert x <= 65535
     assert y == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.quantize import SCHEMES
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -55,7 +55,7 @@ class Inputs:
         """What the kernel leaves in out."""
         case, step = self.case, np.zeros(8, np.int32)
         step[2 if case.logits else 0] = live
-        kernel = gpu_serial(
+        kernel = matmul_serial(
             BOUND,
             case.NP,
             case.K,
@@ -97,7 +97,7 @@ def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
     inputs = Inputs(Case(64, 96, "q4", "add"))
     inputs.x[:] = np.nan
     step = np.zeros(8, np.int32)
-    kernel = gpu_serial(BOUND, 64, 96, "q4", single=single, bound=BOUND, out_width=64)
+    kernel = matmul_serial(BOUND, 64, 96, "q4", single=single, bound=BOUND, out_width=64)
     out = run(kernel, [inputs.x, *inputs.packed, inputs.out, step], n=BOUND)[-2]
     np.testing.assert_array_equal(out, inputs.out)
 
@@ -108,7 +108,7 @@ def test_parts_of_a_linear_fill_their_columns() -> None:
     step = np.array([BOUND, 0, 0, 0, 0, 0, 0, 0], np.int32)
     out = inputs.out
     for rows in (slice(0, 32), slice(32, 128)):
-        part = gpu_serial(
+        part = matmul_serial(
             BOUND,
             rows.stop - rows.start,
             64,

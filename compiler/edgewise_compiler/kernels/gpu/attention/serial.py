@@ -29,27 +29,15 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     value_codes,
     widened,
 )
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    exp2,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    number,
-    store,
-    vec4,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
 
 THREADS = 32
 
 
 @cache
-def gpu_attention_serial(
+def attention_serial(
     N: int,
     B: int,
     MP: int,
@@ -111,7 +99,7 @@ def gpu_attention_serial(
                     loaded = bind(kv[page, 0, h, i * QUADS + u])
                     columns = key_codes(loaded) if kv_scale else [bind(widened(loaded))]
                     for q, key in zip(qs, columns, strict=True):
-                        store(scores, fma(vec4(q), key, scores[u]), u)
+                        store(scores, fma(splat(q), key, scores[u]), u)
             scales = [scales_of(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
             for u, (of_keys, _) in enumerate(scales):
                 store(scores, scores[u] * of_keys, u)
@@ -124,16 +112,16 @@ def gpu_attention_serial(
             store(best, largest, 0)
             store(total, total[0] * rest, 0)
             for u in range(QUADS):
-                p = bind(masked(exp2(scores[u] - vec4(largest)), T.int32(u * 4), keys, 0.0))
+                p = bind(masked(exp2(scores[u] - splat(largest)), T.int32(u * 4), keys, 0.0))
                 weight = bind(p * scales[u][1]) if kv_scale else p
                 for j in range(4):
                     store(weights, lane(weight, j), u * 4 + j)
                     store(total, total[0] + lane(p, j), 0)
             for c in range(vectors):
-                store(outputs, outputs[c] * vec4(rest), c)
+                store(outputs, outputs[c] * splat(rest), c)
             # Tokens after the row's own may hold anything: they are not read.
             with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
-                p = bind(vec4(weights[token]))
+                p = bind(splat(weights[token]))
                 at_once = 4 if kv_scale else 1
                 for c in range(vectors // at_once):
                     loaded = bind(kv[page, 1, h, token * (vectors // at_once) + c])
@@ -152,9 +140,9 @@ def gpu_attention_serial(
                 with T.serial(0, pages_of(keys)) as i:
                     one_page(bind(table[s, TABLE_HEADER + i]), bind(keys - i * PAGE_TOKENS))
                 for c in range(vectors):
-                    store(out, outputs[c] / vec4(total[0]), row, head, c)
+                    store(out, outputs[c] / splat(total[0]), row, head, c)
 
-    return gpu_kernel(
+    return kernel(
         symbol("attention_serial", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
         arguments,
         body,

@@ -8,26 +8,15 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    f32,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    number,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 
 _THREADS = 64
 
 
 @cache
-def gpu_rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0) -> Launch:
+def rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0) -> Launch:
     """``y = x / sqrt(mean(x**2) + eps) * weight`` for the live rows (Zhang and Sennrich 2019).
 
     Arguments: x float32 [N, H], weight float32 [H], logit_rows int32 [gather] with ``gather``,
@@ -70,7 +59,7 @@ def gpu_rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0
 
     flags = ("_s" if subgroups else "") + (f"_g{gather}" if gather else "")
     name = f"rms_norm_{N}x{H}_e{eps:.3e}{flags}"
-    return gpu_kernel(
+    return kernel(
         name.replace(".", "p").replace("-", "m"),
         arguments,
         body,

@@ -11,22 +11,25 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.attention import check_heads
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import PAGES, code_word, scales_for
+from edgewise_compiler.kernels.gpu.operations import (
+    cast,
+    dtype_of,
+    fma,
+    inverse_sqrt,
+    lane,
+    magnitude,
+    number,
+    splat,
+)
 from edgewise_compiler.kernels.gpu.reduce import Combine, combine_group
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     bind,
-    cast,
-    dtype_of,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
     store,
-    vec4,
-    wgsl,
     when,
 )
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
@@ -35,7 +38,7 @@ _THREADS = 128
 
 
 @cache
-def gpu_rope_append(
+def rope_append(
     N: int,
     B: int,
     MP: int,
@@ -66,7 +69,7 @@ def gpu_rope_append(
     Args:
         N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
         HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 (WGSL leaves the rounding to the device) or float32.
+        kv_dtype: int8, float16 (rounded as the device does) or float32.
         eps: of the RMSNorm.
         subgroups: for sums and maxima over a head; a kernel without any is the same for both.
 
@@ -122,7 +125,7 @@ def gpu_rope_append(
                     square = fma(lane(vector, j), lane(vector, j), square)
             total = combined(square, lambda a, b: a + b)
             mean = fma(total, number(1.0 / D), number(eps))
-            inverse = bind(vec4(wgsl("float32", "inverseSqrt", mean)))
+            inverse = bind(splat(inverse_sqrt(mean)))
             which = bind(T.Select(source < HQ, 0, 1))
             weights = named["qk_norm"]
             return [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
@@ -161,7 +164,7 @@ def gpu_rope_append(
             for pair in numbers:
                 most = number(0.0)
                 for j in range(2):
-                    x = bind(wgsl("float32x4", "abs", pair[j]))
+                    x = bind(magnitude(pair[j]))
                     for k in range(4):
                         most = T.max(most, lane(x, k))
                     most = bind(most)
@@ -205,7 +208,7 @@ def gpu_rope_append(
             one_row()
 
     flags = (*((f"norm{eps}",) if qk_norm else ()), *(("subgroups",) if subgroups else ()))
-    return gpu_kernel(
+    return kernel(
         symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *flags),
         arguments,
         body,

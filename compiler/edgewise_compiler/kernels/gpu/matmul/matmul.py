@@ -18,22 +18,16 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.operations import cast, f32, fma, lane, number, select, silu
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
     bind,
-    cast,
-    f32,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
-    silu,
     store,
-    wgsl,
     when,
 )
 from edgewise_runtime.format.abi import GROUP
@@ -68,7 +62,7 @@ class Tile:
 
 
 @cache
-def gpu_matmul(
+def matmul(
     N: int,
     NP: int,
     K: int,
@@ -92,7 +86,7 @@ def gpu_matmul(
             float16, those sums in float32. Inputs are rounded to float16 and held within a million.
             The error is that of 11 bits a product, about 2^-11 of the size of the sum over the
             square root of its length.
-        epilogue, bias, out_width, first: as for `gpu_matvec`.
+        epilogue, bias, out_width, first: as for `matvec`.
     """
     weights = GpuWeights(scheme, NP, K)
     tile = Tile(FEW_ROWS if few else MANY_ROWS, 2 if half else 1, half)
@@ -114,7 +108,7 @@ def gpu_matmul(
         f"matmul_{scheme}_{epilogue}_{N}_{NP}x{K}_t{tile.rows}_o{out_width}_{first}"
         f"{'_half' if half else ''}{'_b' if bias else ''}"
     )
-    return gpu_kernel(
+    return kernel(
         name,
         arguments,
         body,
@@ -207,7 +201,7 @@ class _Kernel:
         if self.weights.groups % self.tile.groups == 0:
             return x[row, at]
         inside = bind(x[row, T.min(at, width - 1)])
-        return wgsl("float32x4", "select", number(0.0, "float32x4"), inside, at < width)
+        return select(at < width, inside, number(0.0, "float32x4"))
 
     def _add(self, sums: Buffer, at: int, x: TirExpr, w: TirExpr) -> None:
         """Adds the products of four columns to one output's sum."""

@@ -1,8 +1,8 @@
 """Linears of prefill in integers: 8-bit activations against 4- or 8-bit weights, packed by fours.
 
 The arithmetic of the CPU's ``w4a8`` and ``w8a8``: activations are rounded to int8 in groups of 32
-columns, a group's products are added up exactly in int32 (WGSL's `dot4I8Packed`, one instruction
-where the hardware has it), and groups are joined in order by one float32 fma each. Since a group is
+columns, a group's products are added up exactly in int32 (`dot_int8`, one instruction where the
+hardware has it), and groups are joined in order by one float32 fma each. Since a group is
 exact, neither tiles nor neighbours can change a bit.
 """
 
@@ -25,22 +25,26 @@ from edgewise_compiler.kernels.gpu.matmul.matmul import (
     write_outputs,
 )
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.operations import (
+    dot_int8,
+    f32,
+    fma,
+    i32,
+    lane,
+    magnitude,
+    nearest,
+    u32,
+)
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
     bind,
-    f32,
-    fma,
-    gpu_kernel,
-    i32,
     keep,
-    lane,
+    kernel,
     local,
     shared,
     store,
-    u32,
-    wgsl,
     when,
 )
 from edgewise_runtime.format.abi import GROUP, ROWS
@@ -52,7 +56,7 @@ LARGEST = 127
 
 
 @cache
-def gpu_quantize(N: int, K: int) -> Launch:
+def quantize(N: int, K: int) -> Launch:
     """Rounds activations to int8 in groups of 32, for the step[0] live rows.
 
     Arguments: x float32 [N, K], xq uint32 [N, K/4] (byte b of a word is column 4i+b), xs float32
@@ -74,19 +78,19 @@ def gpu_quantize(N: int, K: int) -> Launch:
             largest: TirExpr = f32(0.0)
             for vector in vectors:
                 for c in range(4):
-                    largest = T.max(largest, wgsl("float32", "abs", lane(vector, c)))
+                    largest = T.max(largest, magnitude(lane(vector, c)))
                 largest = bind(largest)
             inverse = bind(T.Select(largest > f32(0.0), f32(LARGEST) / largest, f32(0.0)))
             for i, vector in enumerate(vectors):
                 word: TirExpr = u32(0)
                 for c in range(4):
-                    rounded = i32(wgsl("float32", "round", lane(vector, c) * inverse))
+                    rounded = i32(nearest(lane(vector, c) * inverse))
                     byte = keep(u32(rounded) & u32(255))
                     word = word | (byte << u32(8 * c))
                 store(xq, word, row, g * WORDS + i)
             store(xs, largest * f32(1 / LARGEST), row, g)
 
-    return gpu_kernel(
+    return kernel(
         f"quantize_{N}x{K}",
         arguments,
         body,
@@ -97,7 +101,7 @@ def gpu_quantize(N: int, K: int) -> Launch:
 
 
 @cache
-def gpu_matmul_int8(
+def matmul_int8(
     N: int,
     NP: int,
     K: int,
@@ -111,12 +115,12 @@ def gpu_matmul_int8(
 ) -> Launch:
     """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the step[0] live rows i.
 
-    Arguments: xq uint32 [N, K/4] and xs float32 [N, K/32] of `gpu_quantize`, weight and scale of
-    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, out_width], step. It needs
-    the WGSL language feature ``packed_4x8_integer_dot_product``.
+    Arguments: xq uint32 [N, K/4] and xs float32 [N, K/32] of `quantize`, weight and scale of
+    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, out_width], step. It asks
+    for `dot_int8`, which not every device has.
 
     Args:
-        few, epilogue, bias, out_width, first: as for `gpu_matmul`.
+        few, epilogue, bias, out_width, first: as for `matmul`.
     """
     weights = GpuWeights(scheme, NP, K)
     rows = FEW_ROWS if few else MANY_ROWS
@@ -136,7 +140,7 @@ def gpu_matmul_int8(
             _Kernel(thread, named, weights, rows, live).run(epilogue, first, bias)
 
     name = f"matmul_int8_{scheme}_{epilogue}_{N}_{NP}x{K}_t{rows}_o{out_width}_{first}"
-    return gpu_kernel(
+    return kernel(
         name + ("_b" if bias else ""),
         arguments,
         body,
@@ -176,7 +180,7 @@ class _Kernel:
                 wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
                 for i in range(rows):
                     for j in range(columns):
-                        product = wgsl("int32", "dot4I8Packed", xv[i], wv[j])
+                        product = dot_int8(xv[i], wv[j])
                         store(dot, dot[i * columns + j] + product, i * columns + j)
             for i in range(rows):
                 for j in range(columns):

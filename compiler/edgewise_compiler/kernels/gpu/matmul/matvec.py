@@ -19,21 +19,9 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
+from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number, silu
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    f32,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    number,
-    silu,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 
 THREADS = 64
 OCTET = 8  # columns
@@ -82,7 +70,7 @@ def shape_for(rows: int, k: int, batch: int) -> Shape:
 
 
 @cache
-def gpu_matvec(
+def matvec(
     x_rows: int,
     NP: int,
     K: int,
@@ -116,10 +104,7 @@ def gpu_matvec(
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
         first: the packed row at which this part of a linear begins.
-
-    Raises:
-        CompileError: the matrix needs more workgroups than WebGPU has, which takes more than the
-            128 MiB of one buffer.
+        subgroups: for the sums over lanes.
     """
     weights = GpuWeights(scheme, NP, K)
     shape = shape_for(NP, K, batch)
@@ -146,7 +131,7 @@ def gpu_matvec(
         f"_o{out_width}_{first}{'_' + flags if flags else ''}"
     )
     symbol = {0: "n", 2: "r"}[rows]
-    return gpu_kernel(
+    return kernel(
         name,
         arguments,
         body,

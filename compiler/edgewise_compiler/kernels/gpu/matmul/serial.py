@@ -18,18 +18,8 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    silu,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import fma, lane, silu
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 
 THREADS = 32
 COLUMNS = 4  # matrix rows a thread computes: they share its loads of x
@@ -39,7 +29,7 @@ OCTETS = VECTORS // 2  # of 8 columns, in a group
 
 
 @cache
-def gpu_serial(
+def matmul_serial(
     x_rows: int,
     NP: int,
     K: int,
@@ -62,7 +52,7 @@ def gpu_serial(
         single: for steps of one row; otherwise a thread takes four. The bits are the same.
         bound: the most live rows.
         rows: which element of step counts the live rows.
-        epilogue, bias, out_width, first: as for `gpu_matvec`.
+        epilogue, bias, out_width, first: as for `matvec`.
     """
     weights = GpuWeights(scheme, NP, K)
     batch = 1 if single else MANY_ROWS
@@ -86,7 +76,7 @@ def gpu_serial(
         f"_o{out_width}_{first}{'_b' if bias else ''}"
     )
     symbol = {0: "n", 2: "r"}[rows]
-    return gpu_kernel(
+    return kernel(
         name,
         arguments,
         body,

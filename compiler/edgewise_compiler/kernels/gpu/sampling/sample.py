@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.sampling.draw import gpu_draw
-from edgewise_compiler.kernels.gpu.sampling.record import gpu_count, gpu_record
-from edgewise_compiler.kernels.gpu.sampling.scores import blocks_of, gpu_best, gpu_scores
+from edgewise_compiler.kernels.gpu.sampling.draw import draw
+from edgewise_compiler.kernels.gpu.sampling.record import count, record
+from edgewise_compiler.kernels.gpu.sampling.scores import best, blocks_of, scores
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.plan.calls import Access
 
@@ -21,7 +21,7 @@ class SamplingLaunch:
     arguments: tuple[tuple[str, Access], ...]
 
 
-def gpu_sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+def sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
     """Scratch of the sampler: a key for every score, and the best key of each block."""
     return (
         Arg("keys", "int32", (B, VP)),
@@ -29,7 +29,7 @@ def gpu_sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
     )
 
 
-def gpu_sampling(
+def sampling(
     N: int, B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
 ) -> tuple[SamplingLaunch, ...]:
     """Sample and record: rules as for `sample` and `record` of the CPU.
@@ -45,7 +45,7 @@ def gpu_sampling(
     return (
         SamplingLaunch(
             "scores",
-            gpu_scores(B, V, VP, MP),
+            scores(B, V, VP, MP),
             (
                 *reads("logits", "table", "sampling_f", "counts"),
                 ("keys", "write"),
@@ -54,7 +54,7 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "best",
-            gpu_best(B, VP, MP, subgroups=subgroups),
+            best(B, VP, MP, subgroups=subgroups),
             (
                 ("keys", "readwrite"),
                 *reads("table", "sampling_i", "bias_ids", "bias_values"),
@@ -64,7 +64,7 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "sample",
-            gpu_draw(B, V, VP, MP, advance=advance, subgroups=subgroups),
+            draw(B, V, VP, MP, advance=advance, subgroups=subgroups),
             (
                 *reads("keys", "best", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
@@ -73,12 +73,12 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "count",
-            gpu_count(B, V, MP),
+            count(B, V, MP),
             (*reads("sampled", "table", "sampling_f"), ("counts", "readwrite"), ("step", "read")),
         ),
         SamplingLaunch(
             "record",
-            gpu_record(N, B, MP, advance=advance),
+            record(N, B, MP, advance=advance),
             (
                 ("sampled", "read"),
                 ("table", "readwrite"),
