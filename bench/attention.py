@@ -82,13 +82,17 @@ def compiled(shape: Shape, kind: str) -> Callable[..., None]:
     """The kernel for this machine, as a function of arrays."""
     import tvm
 
+    from edgewise_compiler.kernels.attention import AttentionSpec
     from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
     from edgewise_compiler.kernels.cpu.isa import ISAS
 
     features = cpu_features()
     isa = next(isa for isa in ISAS.values() if features.issuperset(isa.features))
     heads = (shape.heads, shape.kv_heads, shape.head_dim)
-    kernel = attention_decode(1, 1, shape.pages, *heads, kind, shape.head_dim**-0.5, isa=isa.name)
+    scale = shape.head_dim**-0.5
+    kernel = attention_decode(
+        AttentionSpec(1, 1, shape.pages * PAGE, *heads, kind, scale), isa.name
+    )
     name = str(kernel.attrs["global_symbol"])
     function = tvm.compile(tvm.IRModule({name: kernel}), target=isa.target())[name]
     return lambda *arrays: function(*(tvm.runtime.from_dlpack(array) for array in arrays))

@@ -14,7 +14,12 @@ import numpy as np
 from checkpoint import Shape, config
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.compile import build_manifest, model_info
-from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.graph.build import (
+    GPU_FEW_ROWS,
+    GPU_MANY_ROWS,
+    build_graphs,
+    shared_sizes,
+)
 from edgewise_compiler.layouts.panels import param_tensors
 from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
 from edgewise_compiler.models.base import LinearSpec
@@ -52,7 +57,7 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
         debug_dump=None,
     )
     params = checkpoint.family.params(checkpoint.model)
-    specs = gpu_specs(options.scheme, checkpoint.model, params, options.bounds.context)
+    specs = gpu_specs(options.scheme, params, options.bounds.context)
     programs = _programs(checkpoint, options, specs, folder)
     tensors = _entries(specs)
     name = f"{shape.name}-{quant}"
@@ -89,7 +94,7 @@ def _programs(
     programs = []
     for variant in variants_for(options.scheme.name):
         low = GpuLowering(
-            cfg,
+            shared_sizes(many),
             options.bounds,
             param_tensors(specs),
             variant.kv_dtype,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from edgewise_compiler.graph.nodes import Graph, GraphBuilder
+from edgewise_compiler.graph.nodes import Graph, GraphBuilder, Value
+from edgewise_compiler.graph.operations import Embed
 from edgewise_compiler.graph.passes import (
     fuse_gather,
     fuse_norm,
@@ -13,6 +15,7 @@ from edgewise_compiler.graph.passes import (
     quantize_activations,
 )
 from edgewise_compiler.models.base import Family, ModelConfig
+from edgewise_runtime.errors import CompileError
 
 Pass = Callable[[Graph], Graph]
 
@@ -32,12 +35,13 @@ def build_graphs(
 
     Args:
         widths: output columns of each packed linear.
+
+    Raises:
+        CompileError: a forward function that no plan can compute.
     """
 
     def builder(name: str) -> GraphBuilder:
-        return GraphBuilder(
-            name, hidden=cfg.hidden, attention_width=cfg.heads * cfg.head_dim, widths=widths
-        )
+        return GraphBuilder(name, hidden=cfg.hidden, widths=widths)
 
     embed, layers, head = builder("embed"), builder("layers"), builder("head")
     family.embed(embed, cfg)
@@ -48,5 +52,44 @@ def build_graphs(
         graph = recorded.graph()
         for apply in passes:
             graph = apply(graph)
+        _check_overwrites(graph)
         graphs[graph.name] = graph
     return graphs
+
+
+def _check_overwrites(graph: Graph) -> None:
+    """Refuse a graph that reads a named value after its buffer has got another."""
+    holds: dict[str, Value] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value.name is not None and holds.setdefault(value.name, value) != value:
+                raise CompileError(
+                    f"{node.label} in {graph.name!r} reads {value.name!r} as it was before "
+                    f"{holds[value.name].id} was written over it."
+                )
+        if node.output.name is not None:
+            holds[node.output.name] = node.output
+
+
+@dataclass(frozen=True)
+class SharedSizes:
+    """The sizes of what a program's plans share: everything else is in their nodes.
+
+    Attributes:
+        hidden: width of the residual stream.
+        vocab: tokens there are.
+        columns: of the logits, padding included.
+    """
+
+    hidden: int
+    vocab: int
+    columns: int
+
+
+def shared_sizes(graphs: Mapping[str, Graph]) -> SharedSizes:
+    """The shared sizes of a model, from its graphs ``embed`` and ``head``."""
+    tables = [node.op for node in graphs["embed"].nodes if isinstance(node.op, Embed)]
+    if len(tables) != 1:
+        raise CompileError(f"The graph 'embed' looks up {len(tables)} tables of tokens, not one.")
+    hidden, logits = (graphs[name].nodes[-1].output for name in ("embed", "head"))
+    return SharedSizes(hidden.width, tables[0].vocab, logits.width)

@@ -8,12 +8,24 @@ quantization.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
 
+from edgewise_compiler.graph.operations import (
+    Add,
+    Attention,
+    Embed,
+    Gather,
+    Linear,
+    Operation,
+    RmsNorm,
+    RopeAppend,
+    Swiglu,
+)
 from edgewise_runtime.errors import CompileError
 
 Rows = Literal["n", "r"]
+Op = TypeVar("Op", bound=Operation, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -36,19 +48,14 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Node:
+class Node(Generic[Op]):
     """One operation. ``inputs`` come before ``params`` in every kernel that implements it."""
 
-    op: str
+    op: Op
     inputs: tuple[Value, ...]
     output: Value
     params: tuple[str, ...] = ()
-    attrs: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
-
-    def with_attrs(self, **attrs: Any) -> Node:
-        """A copy with some attributes added or replaced."""
-        return replace(self, attrs={**self.attrs, **attrs})
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,13 @@ class Graph:
     """Nodes in execution order. Only a ``linear`` with a residual writes a buffer a second time."""
 
     name: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node[Operation], ...]
 
-    def uses(self, value: Value) -> tuple[Node, ...]:
+    def uses(self, value: Value) -> tuple[Node[Operation], ...]:
         """Every node that reads ``value``, in order."""
         return tuple(node for node in self.nodes if value in node.inputs)
 
-    def producer(self, value: Value) -> Node | None:
+    def producer(self, value: Value) -> Node[Operation] | None:
         """The node that writes ``value``, or None for a value that another plan wrote."""
         for node in self.nodes:
             if node.output == value:
@@ -71,9 +78,9 @@ class Graph:
 
     def text(self) -> str:
         """One line a node, for people."""
-        return "".join(f"{node.output.id} = {node.op} {node}\n" for node in self.nodes)
+        return "".join(f"{node.output.id} = {node.op.name} {node}\n" for node in self.nodes)
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Graph:
+    def with_nodes(self, nodes: Iterable[Node[Operation]]) -> Graph:
         """The same graph with other nodes."""
         return replace(self, nodes=tuple(nodes))
 
@@ -81,18 +88,15 @@ class Graph:
 class GraphBuilder:
     """Records what a family's forward functions call, one plan at a time.
 
-    Sizes come from the caller's model config: ``widths`` maps the name of each packed linear to its
-    output width, ``hidden`` and ``attention_width`` (query heads x head dim) are elements per row.
+    ``widths`` maps the name of each packed linear to its output width; ``hidden`` is elements per
+    row of the residual stream.
     """
 
-    def __init__(
-        self, name: str, *, hidden: int, attention_width: int, widths: Mapping[str, int]
-    ) -> None:
+    def __init__(self, name: str, *, hidden: int, widths: Mapping[str, int]) -> None:
         self.name = name
         self._hidden = hidden
-        self._attention_width = attention_width
         self._widths = widths
-        self._nodes: list[Node] = []
+        self._nodes: list[Node[Operation]] = []
         self._next = 0
 
     def _value(self, rows: Rows, width: int, name: str | None = None) -> Value:
@@ -101,69 +105,78 @@ class GraphBuilder:
 
     def _emit(
         self,
-        op: str,
+        op: Operation,
         inputs: tuple[Value, ...],
         output: Value,
         params: tuple[str, ...] = (),
-        **attrs: Any,
+        label: str = "",
     ) -> Value:
-        self._nodes.append(
-            Node(op, inputs, output, params, attrs, label=params[0] if params else op)
-        )
+        label = label or (params[0] if params else op.name)
+        self._nodes.append(Node(op, inputs, output, params, label))
         return output
 
     def hidden(self) -> Value:
         """The residual stream as another plan left it, f32 ``[n, hidden]``."""
         return self._value("n", self._hidden, name="x")
 
-    def embed(self, param: str) -> Value:
+    def embed(self, param: str, *, vocab: int) -> Value:
         """Rows of the embedding table for this step's tokens, f32 ``[n, hidden]``."""
-        return self._emit("embed", (), self._value("n", self._hidden, name="x"), (param,))
+        return self._emit(Embed(vocab), (), self._value("n", self._hidden, name="x"), (param,))
 
     def rms_norm(self, x: Value, param: str, eps: float) -> Value:
         """RMSNorm over the last axis (Zhang and Sennrich 2019), same shape as ``x``."""
-        return self._emit("rms_norm", (x,), self._value(x.rows, x.width), (param,), eps=eps)
+        return self._emit(RmsNorm(eps), (x,), self._value(x.rows, x.width), (param,))
 
     def linear(self, x: Value, param: str) -> Value:
         """``x @ W.T (+ bias)`` with the packed linear ``param``."""
-        return self._emit("linear", (x,), self._value(x.rows, self._width(param)), (param,))
+        return self._emit(Linear(), (x,), self._value(x.rows, self._width(param)), (param,))
 
     def add(self, residual: Value, y: Value) -> Value:
         """``residual + y``; a named residual keeps its name, so the sum stays in its buffer."""
         if residual.width > y.width:
             raise CompileError(f"add: {y.width} columns onto {residual.width} in {self.name!r}.")
         output = self._value(residual.rows, residual.width, name=residual.name)
-        return self._emit("add", (residual, y), output)
+        return self._emit(Add(), (residual, y), output)
 
     def swiglu(self, gate_up: Value) -> Value:
         """``silu(gate) * up`` (Shazeer 2020) of interleaved panels, half the width."""
-        return self._emit("swiglu", (gate_up,), self._value(gate_up.rows, gate_up.width // 2))
+        return self._emit(Swiglu(), (gate_up,), self._value(gate_up.rows, gate_up.width // 2))
 
     def attention(
-        self, qkv: Value, *, layer: int, q_norm: str | None = None, k_norm: str | None = None
+        self,
+        qkv: Value,
+        attention: Attention,
+        *,
+        rotation: str,
+        qk_norm: tuple[str, str, float] | None = None,
     ) -> Value:
-        """Rotate, append K and V to the pages of ``layer``, attend: ``[n, heads * head_dim]``."""
-        if (q_norm is None) != (k_norm is None):
-            raise CompileError(f"layer {layer}: q_norm and k_norm come together.")
-        norms = () if q_norm is None or k_norm is None else (q_norm, k_norm)
-        q = self._value("n", self._attention_width)
-        self._nodes.append(
-            Node("rope_append", (qkv,), q, norms, {"layer": layer}, f"layers.{layer}.rope_append")
+        """Rotate, append K and V to the pages, attend: ``[n, heads * head width]``.
+
+        Args:
+            qkv: queries, keys and values of each row beside each other.
+            rotation: the name of one of the family's rotations.
+            qk_norm: of an RMSNorm of every head before the rotation: the parameters of queries and
+                keys, and its eps.
+        """
+        heads, layer = attention.heads, attention.layer
+        *norms, eps = qk_norm or (None,)
+        rope = RopeAppend(heads, rotation, layer, eps)
+        width = heads.query * heads.width
+        q = self._emit(
+            rope, (qkv,), self._value("n", width), tuple(norms), f"layers.{layer}.rope_append"
         )
-        out = self._value("n", self._attention_width)
-        self._nodes.append(
-            Node("attention", (q,), out, (), {"layer": layer}, f"layers.{layer}.attention")
-        )
-        return out
+        sinks = () if attention.sinks is None else (attention.sinks,)
+        out = self._value("n", width)
+        return self._emit(attention, (q,), out, sinks, f"layers.{layer}.attention")
 
     def gather_logit_rows(self, x: Value) -> Value:
         """The rows whose logits are wanted, f32 ``[r, width]``."""
-        return self._emit("gather", (x,), self._value("r", x.width))
+        return self._emit(Gather(), (x,), self._value("r", x.width))
 
     def logits(self, h: Value, param: str) -> Value:
         """The linear that ends a model; its output is the shared buffer ``logits``."""
         output = self._value(h.rows, self._width(param), name="logits")
-        return self._emit("linear", (h,), output, (param,))
+        return self._emit(Linear(), (h,), output, (param,))
 
     def graph(self) -> Graph:
         """What was recorded."""

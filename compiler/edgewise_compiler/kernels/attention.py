@@ -1,14 +1,87 @@
-"""What attention kernels of every machine check and compute the same way."""
+"""What attention kernels of every machine are made for, check and compute the same way."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
 from edgewise_compiler.kernels.numbers import HEAD_STEP, KV_DTYPES, MAX_HEAD_DIM, SEGMENT
-from edgewise_runtime.errors import CompileError
+from edgewise_runtime.errors import CompileError, UnsupportedError
+from edgewise_runtime.format.abi import PAGE_TOKENS
+
+
+@dataclass(frozen=True)
+class PagedHeads:
+    """The heads of one layer, and the steps and pages they are computed for.
+
+    Attributes:
+        rows, batch: the most token rows and sequences of a step.
+        context: the most tokens of a sequence.
+        heads, kv_heads, head_dim: query heads, KV heads, elements of a head.
+        kv_dtype: what pages hold: int8, float16 or float32.
+    """
+
+    rows: int
+    batch: int
+    context: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    kv_dtype: str
+
+    @property
+    def pages(self) -> int:
+        """The most pages of a sequence."""
+        return -(-self.context // PAGE_TOKENS)
+
+
+@dataclass(frozen=True)
+class RopeSpec(PagedHeads):
+    """Rotating queries and keys, and appending keys and values to the pages.
+
+    Attributes:
+        norm_eps: of the RMSNorm of every head before the rotation; None without one.
+    """
+
+    norm_eps: float | None = None
+
+
+@dataclass(frozen=True)
+class AttentionSpec(PagedHeads):
+    """Attention over paged keys and values.
+
+    Attributes:
+        scale: factor on q.k before the softmax.
+        window: tokens a row sees, itself included; None for all before it.
+        softcap: scores become ``softcap * tanh(score / softcap)``; None leaves them.
+        sinks: every head has a learned score that takes part in the softmax without a value.
+    """
+
+    scale: float
+    window: int | None = None
+    softcap: float | None = None
+    sinks: bool = False
+
+
+def check_attention(spec: AttentionSpec, implements: tuple[str, ...] = ()) -> int:
+    """Query heads per KV head, for a kernel that knows the traits in ``implements``.
+
+    Raises:
+        CompileError: a shape or dtype the attention kernels are not written for.
+        UnsupportedError: a trait (window, softcap, sinks) that this kernel does not have.
+    """
+    for trait in ("window", "softcap", "sinks"):
+        value = getattr(spec, trait)
+        if value not in (None, False) and trait not in implements:
+            raise UnsupportedError(
+                f"Attention with {trait} {value!r} is not implemented by this kernel.",
+                remedy="Compile for a target whose kernels have it, or use another model.",
+                code="unsupported.attention",
+            )
+    return check_heads(spec.heads, spec.kv_heads, spec.head_dim, spec.kv_dtype)
 
 
 def check_heads(HQ: int, HK: int, D: int, kv_dtype: str) -> int:

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_runtime.format.abi import STEP_WIDTH
+from edgewise_runtime.format.abi import ROWS, STEP_WIDTH
 
 # Live rows from which a parallel launch (about a microsecond) is worth its price.
 PARALLEL_ROWS = 8
@@ -70,6 +70,11 @@ def for_rows(n: Expr, bound: int, body: Callable[[Any], None]) -> None:
             loop(T.serial)
         with T.Else():
             loop(T.parallel)
+
+
+def count_suffix(count: int) -> str:
+    """The part of a kernel's name that tells which field of ``step`` counts its rows."""
+    return "" if count == ROWS else f"_s{count}"
 
 
 def symbol(kind: str, *parts: object) -> str:

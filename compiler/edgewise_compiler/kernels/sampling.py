@@ -1,6 +1,8 @@
-"""What sampling kernels of every machine ask and count the same way."""
+"""What sampling kernels of every machine are made for, ask and count the same way."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.ir import Expr
@@ -9,6 +11,24 @@ from tvm.tirx import Buffer
 
 from edgewise_runtime.format.abi import FREQUENCY, PRESENCE, REPETITION
 
+
+@dataclass(frozen=True)
+class SamplingSpec:
+    """The steps and the vocabulary that sampling, recording and log-probabilities are made for.
+
+    Attributes:
+        rows, batch, pages: the most token rows and sequences of a step, and pages of a sequence.
+        vocab: tokens there are.
+        columns: of the logits; those after ``vocab`` only fill them up.
+    """
+
+    rows: int
+    batch: int
+    pages: int
+    vocab: int
+    columns: int
+
+
 LEVELS = 7
 """Thresholds tried in one pass over the vocabulary."""
 
@@ -16,4 +36,6 @@ LEVELS = 7
 def penalized(sampling_f: Buffer, row: Expr) -> Expr:
     """Whether a penalty of the row is on."""
     off = ((REPETITION, 1.0), (PRESENCE, 0.0), (FREQUENCY, 0.0))
-    return tirx.any(*(T.NE(sampling_f[row, field], tirx.const(value, "float32")) for field, value in off))
+    return tirx.any(
+        *(T.NE(sampling_f[row, field], tirx.const(value, "float32")) for field, value in off)
+    )

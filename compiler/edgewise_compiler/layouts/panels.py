@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgewise_compiler.layouts.shards import open_shards
-from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
 from edgewise_compiler.plan.calls import Tensor
 from edgewise_compiler.quantize import ArraySpec, Scheme
@@ -14,20 +14,19 @@ from edgewise_compiler.quantize.linear import linear_arrays, pack_linear, read_v
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.format.bundle import TensorEntry
 
-ROPE = "rope"
-
 
 def layout_specs(
-    scheme: Scheme, cfg: ModelConfig, params: tuple[ParamSpec, ...], context: int
+    scheme: Scheme, params: tuple[ParamSpec, ...], context: int
 ) -> dict[str, ArraySpec]:
     """Dtype and shape of every tensor of the ``cpu`` layout, by buffer name."""
     specs: dict[str, ArraySpec] = {}
     for param in params:
         if isinstance(param, LinearSpec):
             specs |= linear_arrays(scheme, param)
+        elif isinstance(param, RotationSpec):
+            specs[param.name] = ArraySpec("float32", (context, 2, param.width // 2))
         else:
             specs[f"{param.name}.weight"] = ArraySpec("float32", (param.size,))
-    specs[ROPE] = ArraySpec("float32", (context, 2, cfg.head_dim // 2))
     return specs
 
 
@@ -49,7 +48,6 @@ def pack_layout(
     folder: Path,
     prefix: str,
     scheme: Scheme,
-    cfg: ModelConfig,
     params: tuple[ParamSpec, ...],
     specs: Mapping[str, ArraySpec],
     reader: WeightReader,
@@ -69,10 +67,11 @@ def pack_layout(
             progress(done, len(params))
             if isinstance(param, VectorSpec):
                 shards.arrays[f"{param.name}.weight"][:] = read_vector(param, reader)
+            elif isinstance(param, RotationSpec):
+                context = specs[param.name].shape[0]
+                shards.arrays[param.name][:] = rope_table(param.rope, param.width, context)
             else:
                 names = linear_arrays(scheme, param)
                 pack_linear(scheme, param, reader, {name: shards.arrays[name] for name in names})
-        context = specs[ROPE].shape[0]
-        shards.arrays[ROPE][:] = rope_table(cfg.rope, cfg.head_dim, context)
         progress(len(params), len(params))
         return shards.entries

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.limits import LEAST
-from edgewise_compiler.layouts.panels import ROPE
 from edgewise_compiler.layouts.shards import open_shards
-from edgewise_compiler.models.base import LinearSpec, ModelConfig, ParamSpec, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
 from edgewise_compiler.quantize import ArraySpec, Scheme
 from edgewise_compiler.quantize.linear import linear_blocks, read_vector
@@ -56,19 +55,18 @@ def linear_parts(scheme: Scheme, spec: LinearSpec) -> tuple[Part, ...]:
     return tuple(Part(f"{spec.name}.{i}", s, min(step, total - s)) for i, s in enumerate(starts))
 
 
-def gpu_specs(
-    scheme: Scheme, cfg: ModelConfig, params: tuple[ParamSpec, ...], context: int
-) -> dict[str, ArraySpec]:
+def gpu_specs(scheme: Scheme, params: tuple[ParamSpec, ...], context: int) -> dict[str, ArraySpec]:
     """Dtype and shape of every tensor of the layout, by buffer name."""
     specs: dict[str, ArraySpec] = {}
     for param in params:
         if isinstance(param, LinearSpec):
             specs |= _linear_specs(scheme, param)
+        elif isinstance(param, RotationSpec):
+            specs[param.name] = ArraySpec("float32", (context, 2, param.width // 2))
         elif (norm := _qk_norm(param)) is not None:
             specs[norm] = ArraySpec("float32", (2, param.size))
         else:
             specs[f"{param.name}.weight"] = ArraySpec("float32", (param.size,))
-    specs[ROPE] = ArraySpec("float32", (context, 2, cfg.head_dim // 2))
     return specs
 
 
@@ -95,7 +93,6 @@ def pack_gpu_layout(
     folder: Path,
     prefix: str,
     scheme: Scheme,
-    cfg: ModelConfig,
     params: tuple[ParamSpec, ...],
     specs: Mapping[str, ArraySpec],
     reader: WeightReader,
@@ -107,13 +104,15 @@ def pack_gpu_layout(
             progress(done, len(params))
             if isinstance(param, LinearSpec):
                 _pack_linear(scheme, param, reader, shards.arrays)
+            elif isinstance(param, RotationSpec):
+                context = specs[param.name].shape[0]
+                shards.arrays[param.name][:] = rope_table(param.rope, param.width, context)
             elif (norm := _qk_norm(param)) is not None:
                 shards.arrays[norm][int(param.name.endswith(".k_norm"))] = read_vector(
                     param, reader
                 )
             else:
                 shards.arrays[f"{param.name}.weight"][:] = read_vector(param, reader)
-        shards.arrays[ROPE][:] = rope_table(cfg.rope, cfg.head_dim, specs[ROPE].shape[0])
         progress(len(params), len(params))
         return shards.entries
 

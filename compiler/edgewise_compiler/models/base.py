@@ -85,7 +85,22 @@ class VectorSpec:
     size: int
 
 
-ParamSpec = LinearSpec | VectorSpec
+@dataclass(frozen=True)
+class RotationSpec:
+    """A rotation's table, which is computed: cosines and sines of every position of the context.
+
+    Its tensor is float32 ``[context, 2, width / 2]``; operations name it.
+
+    Attributes:
+        width: elements of a head.
+    """
+
+    name: str
+    rope: RopeConfig
+    width: int
+
+
+ParamSpec = LinearSpec | VectorSpec | RotationSpec
 
 
 @dataclass(frozen=True)
@@ -97,7 +112,7 @@ class Family:
         model_types: values of ``model_type`` that do, for a config without ``architectures``.
         read_config: a parsed config.json to :class:`ModelConfig`. Raises CheckpointError for values
             of the wrong type or out of bounds, UnsupportedError for what is not implemented.
-        params: every parameter, in the order of execution.
+        params: every parameter, in the order of execution, then the rotations.
         embed: tokens to the residual stream ``[n, hidden]``.
         layers: all layers on the residual stream.
         head: the residual stream to logits ``[r, vocab]``.

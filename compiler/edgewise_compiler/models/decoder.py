@@ -12,7 +12,15 @@ from functools import partial
 from typing import Any
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
-from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, ParamSpec, VectorSpec
+from edgewise_compiler.graph.operations import Attention, Heads
+from edgewise_compiler.models.base import (
+    Family,
+    LinearSpec,
+    ModelConfig,
+    ParamSpec,
+    RotationSpec,
+    VectorSpec,
+)
 from edgewise_compiler.models.fields import Fields, shown
 from edgewise_compiler.models.rope import MAX_CONTEXT, read_rope
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -24,6 +32,8 @@ MAX_HEADS = 1 << 10
 MAX_HEAD_DIM = 256
 MAX_EOS = 16
 """A step's buffer of end tokens has this many entries."""
+ROTATION = "rope"
+"""The one rotation of these models."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,7 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
+    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim)
 
 
 def _linear(
@@ -215,16 +226,19 @@ def _linear(
 
 def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
     """Token embeddings, unscaled."""
-    return g.embed("embed")
+    return g.embed("embed", vocab=cfg.vocab)
 
 
 def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
     """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``."""
+    heads = Heads(cfg.heads, cfg.kv_heads, cfg.head_dim)
     for i in range(cfg.layers):
         p = f"layers.{i}"
         qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
-        norms = {"q_norm": f"{p}.q_norm", "k_norm": f"{p}.k_norm"} if cfg.qk_norm else {}
-        x = g.add(x, g.linear(g.attention(qkv, layer=i, **norms), f"{p}.o"))
+        norms = (f"{p}.q_norm", f"{p}.k_norm", cfg.rms_eps) if cfg.qk_norm else None
+        attention = Attention(heads, cfg.sm_scale, layer=i)
+        attended = g.attention(qkv, attention, rotation=ROTATION, qk_norm=norms)
+        x = g.add(x, g.linear(attended, f"{p}.o"))
         gate_up = g.linear(g.rms_norm(x, f"{p}.mlp_norm", cfg.rms_eps), f"{p}.gate_up")
         x = g.add(x, g.linear(g.swiglu(gate_up), f"{p}.down"))
     return x

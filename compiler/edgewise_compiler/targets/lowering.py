@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any, TypeVar
 
-from edgewise_compiler.graph.nodes import Value
-from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Tensor
+from edgewise_compiler.graph.build import SharedSizes
+from edgewise_compiler.graph.nodes import Node, Value
+from edgewise_compiler.graph.operations import Attention, Heads, Operation, RopeAppend
+from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
+from edgewise_compiler.kernels.sampling import SamplingSpec
+from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Call, Tensor
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import (
-    GROUP,
     LOGPROBS,
     MAX_BIASES,
     PAGE_TOKENS,
@@ -42,19 +45,19 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Lowering:
-    """What every operation of a program may ask for: the model, the bounds, the parameters.
+    """What every operation of a program may ask for: shared sizes, the bounds, the parameters.
 
     ``params`` are the tensors of the weight layout by name, ``kv_dtype`` what pages hold.
     """
 
-    config: ModelConfig
+    shared: SharedSizes
     bounds: Bounds
     params: Mapping[str, Tensor]
     kv_dtype: str
 
     def step_tensor(self, name: str) -> Tensor:
         """A buffer that the host and the device share by name."""
-        cfg, bounds = self.config, self.bounds
+        shared, bounds = self.shared, self.bounds
         rows, batch = bounds.rows, bounds.batch
         inputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
             "step": ("int32", (STEP_WIDTH,)),
@@ -75,8 +78,8 @@ class Lowering:
             dtype, shape = inputs[name]
             return Tensor(name, "input", dtype, shape)
         outputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
-            "x": ("float32", (rows, cfg.hidden)),
-            "logits": ("float32", (batch, self.vocab_padded)),
+            "x": ("float32", (rows, shared.hidden)),
+            "logits": ("float32", (batch, shared.columns)),
             "sampled": ("int32", (batch,)),
             "logprobs": ("float32", (batch, LOGPROBS)),
             "logprob_ids": ("int32", (batch, LOGPROBS)),
@@ -85,25 +88,45 @@ class Lowering:
             dtype, shape = outputs[name]
             return Tensor(name, "output", dtype, shape)
         if name == "counts":
-            return Tensor(name, "state", "int32", (batch, cfg.vocab), reset="slot")
+            return Tensor(name, "state", "int32", (batch, shared.vocab), reset="slot")
         raise CompileError(f"No step buffer is called {name!r}.")
 
-    @property
-    def vocab_padded(self) -> int:
-        """Columns of the logits: the vocabulary rounded up to whole panel pairs."""
-        return -(-self.config.vocab // GROUP) * GROUP
+    def kv_buffers(self, op: RopeAppend | Attention) -> tuple[Tensor, ...]:
+        """All that a layer's keys and values lie in: its pages, and the scales of int8 pages.
 
-    def kv(self, layer: int) -> Tensor:
-        """The pages of one layer: [pages, K|V, kv heads, page tokens x head dim]."""
-        shape = ("pages", 2, self.config.kv_heads, PAGE_TOKENS * self.config.head_dim)
-        return Tensor(f"kv.{layer}", "state", self.kv_dtype, shape)
-
-    def kv_buffers(self, layer: int) -> tuple[Tensor, ...]:
-        """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
+        Pages are [pages, K|V, kv heads, page tokens x head width].
+        """
+        shape = ("pages", 2, op.heads.kv, PAGE_TOKENS * op.heads.width)
+        pages = Tensor(f"kv.{op.layer}", "state", self.kv_dtype, shape)
         if self.kv_dtype != "int8":
-            return (self.kv(layer),)
-        shape = ("pages", self.config.kv_heads, PAGE_TOKENS)
-        return self.kv(layer), Tensor(f"kv_scale.{layer}", "state", "uint32", shape)
+            return (pages,)
+        scales = ("pages", op.heads.kv, PAGE_TOKENS)
+        return pages, Tensor(f"kv_scale.{op.layer}", "state", "uint32", scales)
+
+    def rope_spec(self, op: RopeAppend) -> RopeSpec:
+        """What a kernel for ``op`` is made for."""
+        return RopeSpec(*self._heads(op.heads), norm_eps=op.norm_eps)
+
+    def attention_spec(self, op: Attention) -> AttentionSpec:
+        """What a kernel for ``op`` is made for."""
+        return AttentionSpec(
+            *self._heads(op.heads),
+            scale=op.scale,
+            window=op.window,
+            softcap=op.softcap,
+            sinks=op.sinks is not None,
+        )
+
+    def _heads(self, heads: Heads) -> tuple[int, int, int, int, int, int, str]:
+        bounds = self.bounds
+        steps = bounds.rows, bounds.batch, bounds.context
+        return (*steps, heads.query, heads.kv, heads.width, self.kv_dtype)
+
+    @property
+    def sampling_spec(self) -> SamplingSpec:
+        """What the kernels after the logits are made for."""
+        bounds, shared = self.bounds, self.shared
+        return SamplingSpec(bounds.rows, bounds.batch, bounds.pages, shared.vocab, shared.columns)
 
     def row_bound(self, value: Value) -> int:
         """The most rows ``value`` can have."""
@@ -146,17 +169,41 @@ def param_bytes(params: tuple[Tensor, ...]) -> int:
     return sum(prod(int(extent) for extent in p.shape) * ITEMSIZE[p.dtype] for p in params)
 
 
-def attention_cost(low: Lowering, *, decode: bool) -> tuple[Expr, Expr]:
+def attention_cost(heads: Heads, kv_dtype: str, *, decode: bool) -> tuple[Expr, Expr]:
     """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``."""
-    cfg = low.config
-    token_bytes = 2 * cfg.kv_heads * cfg.head_dim * ITEMSIZE[low.kv_dtype]
-    if low.kv_dtype == "int8":
-        token_bytes += cfg.kv_heads * ITEMSIZE["uint32"]
-    row_bytes = cfg.heads * cfg.head_dim * 8
-    row_flops = 4 * cfg.heads * cfg.head_dim
+    token_bytes = 2 * heads.kv * heads.width * ITEMSIZE[kv_dtype]
+    if kv_dtype == "int8":
+        token_bytes += heads.kv * ITEMSIZE["uint32"]
+    row_bytes = heads.query * heads.width * 8
+    row_flops = 4 * heads.query * heads.width
     if decode:
         context: Expr = add("kv", 1)
         moved = add(mul("b", token_bytes, context), mul("b", row_bytes))
         return moved, mul("b", row_flops, context)
     moved = add(mul(add("n", mul("b", "kv")), token_bytes), mul("n", row_bytes))
     return moved, mul("n", row_flops, add("kv", ("ceildiv", "n", ("mul", 2, "b"))))
+
+
+L = TypeVar("L", bound=Lowering)
+Table = Mapping[type[Operation], Callable[[L, Any], Iterator[Call]]]
+"""What lowers a node of each operation: a target's list of what it can do."""
+
+
+def lower_nodes(
+    target: str, table: Table[L], low: L, nodes: Iterable[Node[Operation]]
+) -> tuple[Call, ...]:
+    """The kernel calls of ``nodes``, in order.
+
+    Raises:
+        CompileError: an operation that ``table`` does not have.
+    """
+    calls: list[Call] = []
+    for node in nodes:
+        if type(node.op) not in table:
+            raise CompileError(
+                f"The {target} target has no kernel for {node.op.name!r} ({node.label}).",
+                remedy=f"Operations it has: {', '.join(op.name for op in table)}.",
+                code="compile.kernel",
+            )
+        calls += table[type(node.op)](low, node)
+    return tuple(calls)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgewise_compiler.graph.nodes import Graph, GraphBuilder
+from edgewise_compiler.graph.nodes import Graph, GraphBuilder, Node, Value
+from edgewise_compiler.graph.operations import Attention, Heads, Linear, Operation, RmsNorm
 from edgewise_compiler.graph.passes import (
     fuse_gather,
     fuse_norm,
@@ -14,20 +15,28 @@ from edgewise_compiler.graph.passes import (
 
 def builder(name: str = "layers") -> GraphBuilder:
     widths = {"qkv": 128, "o": 64, "gate_up": 256, "down": 64, "head": 320}
-    return GraphBuilder(name, hidden=64, attention_width=64, widths=widths)
+    return GraphBuilder(name, hidden=64, widths=widths)
+
+
+def attend(g: GraphBuilder, qkv: Value) -> Value:
+    return g.attention(qkv, Attention(Heads(4, 2, 16), 0.25, layer=0), rotation="rope")
 
 
 def layer() -> Graph:
     g = builder()
     x = g.hidden()
-    a = g.attention(g.linear(g.rms_norm(x, "n1", 1e-5), "qkv"), layer=0)
+    a = attend(g, g.linear(g.rms_norm(x, "n1", 1e-5), "qkv"))
     x = g.add(x, g.linear(a, "o"))
     g.add(x, g.linear(g.swiglu(g.linear(g.rms_norm(x, "n2", 1e-5), "gate_up")), "down"))
     return g.graph()
 
 
 def ops(graph: Graph) -> list[str]:
-    return [node.op for node in graph.nodes]
+    return [node.op.name for node in graph.nodes]
+
+
+def linears(graph: Graph) -> list[tuple[Node[Operation], Linear]]:
+    return [(node, node.op) for node in graph.nodes if isinstance(node.op, Linear)]
 
 
 def test_a_layer_becomes_eight_kernels_for_floats() -> None:
@@ -42,12 +51,7 @@ def test_a_layer_becomes_eight_kernels_for_floats() -> None:
         "linear",
         "linear",
     ]
-    assert [node.attrs.get("epilogue") for node in fused.nodes if node.op == "linear"] == [
-        None,
-        "add",
-        "swiglu",
-        "add",
-    ]
+    assert [op.epilogue for _, op in linears(fused)] == ["store", "add", "swiglu", "add"]
 
 
 def test_a_residual_read_again_later_is_not_overwritten() -> None:
@@ -78,7 +82,7 @@ def test_the_head_gathers_inside_its_norm() -> None:
     g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "norm", 1e-5), "head")
     fused = fuse_gather(g.graph())
     assert ops(fused) == ["rms_norm", "linear"]
-    assert fused.nodes[0].attrs["gather"]
+    assert fused.nodes[0].op == RmsNorm(1e-5, gather=True)
     assert fused.nodes[0].output.rows == "r"
 
 
@@ -95,10 +99,9 @@ def test_norms_and_swiglu_quantize_on_their_way_out_and_attention_gets_a_node() 
         "linear",
         "linear",
     ]
-    linears = [node for node in graph.nodes if node.op == "linear"]
-    assert all(node.inputs[0].kind == "a8" for node in linears)
-    assert linears[2].attrs["epilogue"] == "swiglu_a8"
-    assert linears[2].output.kind == "a8"
+    assert all(node.inputs[0].kind == "a8" for node, _ in linears(graph))
+    assert [op.epilogue for _, op in linears(graph)] == ["store", "add", "swiglu", "add"]
+    assert [node.output.kind for node, _ in linears(graph)] == ["f32", "f32", "a8", "f32"]
 
 
 def test_a_norm_read_by_something_other_than_a_linear_stays_float() -> None:
@@ -114,7 +117,7 @@ def test_a_norm_read_by_something_other_than_a_linear_stays_float() -> None:
 def test_norms_that_only_linears_read_become_part_of_them() -> None:
     fused = fuse_norm(fuse_residual(fuse_swiglu(layer())))
     assert ops(fused) == ["linear", "rope_append", "attention", "linear", "linear", "linear"]
-    normed = [node for node in fused.nodes if "norm" in node.attrs]
+    normed = [node for node, op in linears(fused) if op.norm == 1e-5]
     assert [node.params for node in normed] == [("qkv", "n1"), ("gate_up", "n2")]
     assert all(node.inputs[0].name == "x" for node in normed)
 
@@ -123,13 +126,13 @@ def test_a_gathering_norm_hands_the_gathering_on() -> None:
     g = builder("head")
     g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "n", 1e-5), "head")
     (node,) = fuse_norm(fuse_gather(g.graph())).nodes
-    assert node.attrs["gather"] is True
+    assert node.op == Linear(norm=1e-5, gather=True)
     assert (node.inputs[0].name, node.inputs[0].rows, node.output.rows) == ("x", "n", "r")
 
 
 def test_a_norm_that_something_else_reads_stays() -> None:
     g = builder()
     h = g.rms_norm(g.hidden(), "n", 1e-5)
-    g.attention(h, layer=0)
+    attend(g, h)
     g.linear(h, "qkv")
     assert "rms_norm" in ops(fuse_norm(g.graph()))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.conftest import aligned, build
 from tests.compiler.kernels.paged import (
     Array,
@@ -93,9 +95,9 @@ def reference(part: Part) -> Array:
 def _compiled(
     kernel: Callable[..., object], heads: Heads, kv_dtype: str, isa: str
 ) -> Callable[..., None]:
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
+    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    function = kernel(*bounds, *shape, kv_dtype, float(heads.dim**-0.5), isa=isa)
+    function = kernel(AttentionSpec(*bounds, *shape, kv_dtype, float(heads.dim**-0.5)), isa)
     return next(iter(build([function], isa).values()))
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgewise_compiler.kernels.cpu.sampling.sample import sample
 from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import MAX_BIASES
 from tests.compiler.kernels.conftest import aligned, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
@@ -36,8 +37,13 @@ class Row:
 @functools.cache
 def kernel_for(B: int, V: int, isa: str, *, advance: bool = False) -> Callable[..., None]:
     """The compiled kernel."""
-    function = sample(B, V, padded(V), isa, MP=PAGES, advance=advance)
+    function = sample(spec(B, V), isa, advance=advance)
     return next(iter(build([function], isa).values()))
+
+
+def spec(B: int, V: int) -> SamplingSpec:
+    """What kernels for ``B`` sequences over ``V`` tokens are made for."""
+    return SamplingSpec(B, B, PAGES, V, padded(V))
 
 
 def padded(V: int) -> int:
@@ -68,7 +74,7 @@ def run(B: int, rows: Sequence[Row], isa: str, *, advance: bool = False) -> list
         for j, (token, bias) in enumerate(row.request.biases):
             bias_ids[i, j], bias_values[i, j] = token, bias
     sampled = aligned_copy(np.full(B, UNTOUCHED, "int32"))
-    scratch = [aligned(a.shape, a.dtype) for a in sample_scratch(B, padded(V))]
+    scratch = [aligned(a.shape, a.dtype) for a in sample_scratch(spec(B, V))]
     for array in scratch:
         array.view("uint8")[...] = 255
     step = aligned_copy(np.array([len(rows), len(rows), len(rows), 0, 0, 0, 0, 0], "int32"))

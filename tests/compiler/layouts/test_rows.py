@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.layouts import rows as gpu_layout
 from edgewise_compiler.layouts.rows import MAX_BINDING, gpu_specs, linear_parts, pack_gpu_layout
-from edgewise_compiler.models.base import LinearSpec, ModelConfig, VectorSpec
+from edgewise_compiler.models.base import LinearSpec, RotationSpec, VectorSpec
+from edgewise_compiler.models.rope import RopeConfig, rope_table
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 from edgewise_compiler.quantize.linear import pack_linear
 from edgewise_compiler.quantize.panels import padded_k, padded_rows
 from tests.compiler.quantize.test_packing import SPECS, STACKED, make_sources, write_tensors
 
-DEMO = Path(__file__).parents[3] / "examples/demo-model"
 Arrays = dict[str, NDArray[Any]]
-
-
-@cache
-def config() -> ModelConfig:
-    with open_checkpoint(DEMO) as checkpoint:
-        return checkpoint.model
 
 
 def packed_for_gpu(folder: Path, scheme_name: str, spec: LinearSpec) -> Arrays:
     """The tensors as they lie in the files, by name."""
     scheme = find_scheme(scheme_name)
-    specs = gpu_specs(scheme, config(), (spec,), 8)
+    specs = gpu_specs(scheme, (spec,), 8)
     with write_tensors(folder, make_sources(spec)) as reader:
         entries = pack_gpu_layout(
-            folder / "gpu", "gpu", scheme, config(), (spec,), specs, reader, lambda a, b: None
+            folder / "gpu", "gpu", scheme, (spec,), specs, reader, lambda a, b: None
         )
     return {
         name: np.fromfile(
@@ -105,12 +97,31 @@ def test_parts_cover_all_rows_and_fit_a_binding(scheme: str, rows: int, k: int) 
 def test_the_norms_of_queries_and_keys_share_a_tensor(tmp_path: Path) -> None:
     params = (VectorSpec("layers.0.q_norm", "a", 64), VectorSpec("layers.0.k_norm", "b", 64))
     scheme = find_scheme("f32")
-    specs = gpu_specs(scheme, config(), params, 8)
+    specs = gpu_specs(scheme, params, 8)
     a, b = np.random.default_rng(0).standard_normal((2, 64), dtype=np.float32)
     with write_tensors(tmp_path, {"a": a, "b": b}) as reader:
         entries = pack_gpu_layout(
-            tmp_path / "gpu", "gpu", scheme, config(), params, specs, reader, lambda a, b: None
+            tmp_path / "gpu", "gpu", scheme, params, specs, reader, lambda a, b: None
         )
     entry = entries["layers.0.qk_norm.weight"]
     stored = np.fromfile(tmp_path / entry.file, np.float32, 128, offset=entry.offset)
     np.testing.assert_array_equal(stored.reshape(2, 64), [a, b])
+
+
+def test_every_rotation_has_a_table_of_its_own(tmp_path: Path) -> None:
+    params = tuple(
+        RotationSpec(name, RopeConfig(theta=theta), width)
+        for name, theta, width in (("rope", 1e4, 64), ("rope_local", 1e6, 32))
+    )
+    scheme = find_scheme("f32")
+    specs = gpu_specs(scheme, params, 8)
+    with write_tensors(tmp_path, {"a": np.ones(1, np.float32)}) as reader:
+        entries = pack_gpu_layout(
+            tmp_path / "gpu", "gpu", scheme, params, specs, reader, lambda a, b: None
+        )
+    for param in params:
+        entry = entries[param.name]
+        size = 8 * param.width
+        stored = np.fromfile(tmp_path / entry.file, np.float32, size, offset=entry.offset)
+        expected = rope_table(param.rope, param.width, 8)
+        np.testing.assert_array_equal(stored.reshape(expected.shape), expected)

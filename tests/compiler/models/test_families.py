@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Node
-from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, VectorSpec
+from edgewise_compiler.graph.operations import Operation, RopeAppend
+from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.qwen3 import QWEN3
@@ -36,11 +37,10 @@ CONFIG = ModelConfig(
 CONFIGS = {"llama": CONFIG, "qwen3": replace(CONFIG, family="qwen3", qk_norm=True)}
 
 
-def forward(family: Family, cfg: ModelConfig) -> tuple[Node, ...]:
+def forward(family: Family, cfg: ModelConfig) -> tuple[Node[Operation], ...]:
     """Every operation of the whole forward pass."""
     widths = {s.name: sum(s.rows) for s in family.params(cfg) if isinstance(s, LinearSpec)}
-    width = cfg.heads * cfg.head_dim
-    g = GraphBuilder("all", hidden=cfg.hidden, attention_width=width, widths=widths)
+    g = GraphBuilder("all", hidden=cfg.hidden, widths=widths)
     family.head(g, cfg, family.layers(g, cfg, family.embed(g, cfg)))
     return g.graph().nodes
 
@@ -49,15 +49,18 @@ def forward(family: Family, cfg: ModelConfig) -> tuple[Node, ...]:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_declared_and_used_parameters_are_the_same(family: Family, tied: bool) -> None:
     cfg = replace(CONFIGS[family.name], tied=tied)
-    declared = [spec.name for spec in family.params(cfg)]
-    used = [param for node in forward(family, cfg) for param in node.params]
-    assert list(dict.fromkeys(used)) == declared
+    specs, nodes = family.params(cfg), forward(family, cfg)
+    used = [param for node in nodes for param in node.params]
+    rotations = [node.op.rotation for node in nodes if isinstance(node.op, RopeAppend)]
+    declared = [spec.name for spec in specs]
+    assert list(dict.fromkeys((*used, *rotations))) == declared
+    assert [spec.name for spec in specs if isinstance(spec, RotationSpec)] == ["rope"]
     assert used[-1] == ("embed" if tied else "lm_head")
 
 
 def test_a_layer_computes_what_the_papers_say() -> None:
     nodes = forward(LLAMA, replace(CONFIG, layers=1))
-    assert [(node.op, *node.params) for node in nodes] == [
+    assert [(node.op.name, *node.params) for node in nodes] == [
         ("embed", "embed"),
         ("rms_norm", "layers.0.attn_norm"),
         ("linear", "layers.0.qkv"),
@@ -80,7 +83,9 @@ def test_a_layer_computes_what_the_papers_say() -> None:
 
 
 def test_qwen3_normalizes_queries_and_keys() -> None:
-    rotations = [node for node in forward(QWEN3, CONFIGS["qwen3"]) if node.op == "rope_append"]
+    rotations = [
+        node for node in forward(QWEN3, CONFIGS["qwen3"]) if isinstance(node.op, RopeAppend)
+    ]
     assert [node.params for node in rotations] == [
         ("layers.0.q_norm", "layers.0.k_norm"),
         ("layers.1.q_norm", "layers.1.k_norm"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
-from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs
+from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, shared_sizes
 from edgewise_compiler.layouts.panels import layout_specs, linear_widths, param_tensors
 from edgewise_compiler.quantize import find_scheme
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
@@ -34,11 +34,12 @@ def plans() -> Callable[[str], Plans]:
         arithmetic = ARITHMETICS[scheme.arithmetic]
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
-            specs = layout_specs(scheme, cfg, family.params(cfg), BOUNDS.context)
-        passes = CPU_FLOAT if arithmetic.weight_bits is None else CPU_INTEGER
+            specs = layout_specs(scheme, family.params(cfg), BOUNDS.context)
+        passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
         graphs = build_graphs(family, cfg, linear_widths(specs), passes)
         params = param_tensors(specs)
-        low = CpuLowering(cfg, BOUNDS, params, arithmetic.kv_dtype, arithmetic, "portable")
+        shared = shared_sizes(graphs)
+        low = CpuLowering(shared, BOUNDS, params, arithmetic.kv_dtype, arithmetic, "portable")
         return {built.plan.name: built.plan for built in build_program(low, graphs)}
 
     return build

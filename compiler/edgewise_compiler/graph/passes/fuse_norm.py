@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node
+from edgewise_compiler.graph.operations import Linear, Operation, RmsNorm
 
 
 def fuse_norm(graph: Graph) -> Graph:
@@ -14,19 +15,22 @@ def fuse_norm(graph: Graph) -> Graph:
     so a kernel that reads the whole row anyway can apply it at the end. That pays where few rows
     are computed (decode); many rows would each be normalized again for every tile of columns.
     """
-    norms = {node.output.id: node for node in graph.nodes if node.op == "rms_norm"}
+    norms = {
+        node.output.id: (node.op, node) for node in graph.nodes if isinstance(node.op, RmsNorm)
+    }
     foldable = {
         id_
-        for id_, node in norms.items()
-        if all(use.op == "linear" for use in graph.uses(node.output))
+        for id_, (_, node) in norms.items()
+        if all(isinstance(use.op, Linear) for use in graph.uses(node.output))
     }
 
-    def rewrite(node: Node) -> Node:
-        if node.op != "linear" or node.inputs[0].id not in foldable:
+    def rewrite(node: Node[Operation]) -> Node[Operation]:
+        if not isinstance(node.op, Linear) or node.inputs[0].id not in foldable:
             return node
-        norm = norms[node.inputs[0].id]
+        op, norm = norms[node.inputs[0].id]
         return replace(
-            node.with_attrs(norm=norm.attrs["eps"], gather=bool(norm.attrs.get("gather"))),
+            node,
+            op=replace(node.op, norm=op.eps, gather=op.gather),
             inputs=(norm.inputs[0], *node.inputs[1:]),
             params=(*node.params, *norm.params),
         )

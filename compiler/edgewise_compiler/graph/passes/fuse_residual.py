@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node
+from edgewise_compiler.graph.operations import Add, Linear, Operation
 
 
 def fuse_residual(graph: Graph) -> Graph:
@@ -13,15 +14,17 @@ def fuse_residual(graph: Graph) -> Graph:
     The fused node reads and writes the residual's buffer, so a later reader of the old value would
     see the sum; such adds are left alone.
     """
-    fused: dict[str, Node] = {}
+    fused: dict[str, Node[Operation]] = {}
     dropped: set[str] = set()
     position = {node.output.id: i for i, node in enumerate(graph.nodes)}
     for index, node in enumerate(graph.nodes):
-        if node.op != "add":
+        if not isinstance(node.op, Add):
             continue
         residual, y = node.inputs
         producer = graph.producer(y)
-        if producer is None or producer.op != "linear" or "epilogue" in producer.attrs:
+        if producer is None or not isinstance(producer.op, Linear):
+            continue
+        if producer.op.epilogue != "store":
             continue
         last_use = max(position[use.output.id] for use in graph.uses(residual))
         if len(graph.uses(y)) != 1 or last_use > index or residual.name is None:
@@ -32,7 +35,8 @@ def fuse_residual(graph: Graph) -> Graph:
         ):
             continue
         fused[producer.output.id] = replace(
-            producer.with_attrs(epilogue="add"),
+            producer,
+            op=replace(producer.op, epilogue="add"),
             inputs=(*producer.inputs, residual),
             output=node.output,
         )
@@ -40,5 +44,5 @@ def fuse_residual(graph: Graph) -> Graph:
     return graph.with_nodes(
         fused.get(node.output.id, node)
         for node in graph.nodes
-        if not (node.op == "add" and node.output.id in dropped)
+        if not (isinstance(node.op, Add) and node.output.id in dropped)
     )

@@ -5,23 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node
+from edgewise_compiler.graph.operations import Linear, Operation, Swiglu
 
 
 def fuse_swiglu(graph: Graph) -> Graph:
     """Fold each ``swiglu`` into the linear that feeds it, when nothing else reads that linear."""
-    fused: dict[str, Node] = {}
+    fused: dict[str, Node[Operation]] = {}
     for node in graph.nodes:
-        if node.op != "swiglu":
+        if not isinstance(node.op, Swiglu):
             continue
         producer = graph.producer(node.inputs[0])
-        if producer is None or producer.op != "linear" or len(graph.uses(producer.output)) != 1:
+        if producer is None or not isinstance(producer.op, Linear):
+            continue
+        if len(graph.uses(producer.output)) != 1:
             continue
         fused[producer.output.id] = replace(
-            producer.with_attrs(epilogue="swiglu"), output=node.output
+            producer, op=replace(producer.op, epilogue="swiglu"), output=node.output
         )
     replaced = {node.output.id for node in fused.values()}
     return graph.with_nodes(
         fused.get(node.output.id, node)
         for node in graph.nodes
-        if not (node.op == "swiglu" and node.output.id in replaced)
+        if not (isinstance(node.op, Swiglu) and node.output.id in replaced)
     )

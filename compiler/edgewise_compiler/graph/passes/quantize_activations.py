@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
-
-# What may write a8 directly, and how it says so.
-_ABSORB = {"rms_norm": {"out": "a8"}, "linear": {"epilogue": "swiglu_a8"}}
+from edgewise_compiler.graph.operations import Linear, Operation, Quantize, RmsNorm
 
 
-def _absorbs(producer: Node | None) -> bool:
-    if producer is None or producer.op not in _ABSORB:
-        return False
-    return producer.op != "linear" or producer.attrs.get("epilogue") == "swiglu"
+def _absorbs(op: Operation | None) -> bool:
+    """Whether its kernel can write a8 directly."""
+    return isinstance(op, RmsNorm) or (isinstance(op, Linear) and op.epilogue == "swiglu")
 
 
 def quantize_activations(graph: Graph) -> Graph:
@@ -25,30 +22,31 @@ def quantize_activations(graph: Graph) -> Graph:
     to_a8: dict[str, Value] = {}
     absorbed: set[str] = set()
     for node in graph.nodes:
-        if node.op != "linear" or node.inputs[0].id in to_a8:
+        if not isinstance(node.op, Linear) or node.inputs[0].id in to_a8:
             continue
         value = node.inputs[0]
         producer = graph.producer(value)
         uses = graph.uses(value)
-        if _absorbs(producer) and all(use.op == "linear" for use in uses):
+        absorbs = producer is not None and _absorbs(producer.op)
+        if absorbs and all(isinstance(use.op, Linear) for use in uses):
             to_a8[value.id] = replace(value, kind="a8")
             absorbed.add(value.id)
         else:
             to_a8[value.id] = Value(f"{value.id}.a8", value.rows, value.width, kind="a8")
 
-    nodes: list[Node] = []
+    nodes: list[Node[Operation]] = []
     done: set[str] = set()
     for original in graph.nodes:
         node = original
-        if node.op == "linear":
+        if isinstance(node.op, Linear):
             value = node.inputs[0]
             if value.id not in absorbed and value.id not in done:
                 nodes.append(
-                    Node("quantize", (value,), to_a8[value.id], label=f"{node.label}.quantize")
+                    Node(Quantize(), (value,), to_a8[value.id], label=f"{node.label}.quantize")
                 )
                 done.add(value.id)
             node = replace(node, inputs=(to_a8[value.id], *node.inputs[1:]))
         if node.output.id in absorbed:
-            node = replace(node.with_attrs(**_ABSORB[node.op]), output=to_a8[node.output.id])
+            node = replace(node, output=to_a8[node.output.id])
         nodes.append(node)
     return graph.with_nodes(nodes)

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tvm.tirx import PrimFunc
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
+from edgewise_compiler.graph.operations import (
+    Add,
+    Attention,
+    Embed,
+    Gather,
+    Linear,
+    Quantize,
+    RmsNorm,
+    RopeAppend,
+    Swiglu,
+)
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.cpu.elementwise.embed import embed
 from edgewise_compiler.kernels.cpu.elementwise.norm import rms_norm
 from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
+from edgewise_compiler.kernels.cpu.elementwise.unfused import add as add_rows
+from edgewise_compiler.kernels.cpu.elementwise.unfused import gather, swiglu
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
+from edgewise_compiler.kernels.matmul import ZERO_POINT, MatmulSpec
+from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
 from edgewise_compiler.targets.cpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
     Lowering,
+    Table,
     add,
     attention_cost,
+    lower_nodes,
     mul,
     param_bytes,
     read,
     to,
 )
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, PANEL, ROWS
 
 
 @dataclass(frozen=True)
@@ -37,21 +55,28 @@ class Arithmetic:
     Attributes:
         name: as it appears in the program's id.
         kv_dtype: of the pages, unless they are asked for in int8.
-        activation_bits_offset: zero point of the weights an int8 activation meets, None for floats.
-        weight_bits: 4 or 8 for integer weights, None for floats.
+        codes: the scheme whose integer weights meet int8 activations, None for floats.
     """
 
     name: str
     kv_dtype: str
-    activation_offset: int | None = None
-    weight_bits: int | None = None
+    codes: str | None = None
+
+    @property
+    def offset(self) -> int | None:
+        """The zero point of the weights that an int8 activation meets, None for floats."""
+        return None if self.codes is None else ZERO_POINT[self.codes]
 
 
 ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),
-    "w8a8": Arithmetic("w8a8", "float16", 128, 8),
-    "w4a8": Arithmetic("w4a8", "float16", 7, 4),
+    "w8a8": Arithmetic("w8a8", "float16", "q8"),
+    "w4a8": Arithmetic("w4a8", "float16", "q4"),
 }
+
+
+_FLOATS = {"float32": "f32", "float16": "f16"}
+"""The schemes of float weights by their dtype."""
 
 
 @dataclass(frozen=True)
@@ -80,184 +105,182 @@ def _row_bytes(value: Value) -> int:
     return value.width * 4 if value.kind == "f32" else value.width + value.width // GROUP * 8
 
 
-def _embed(low: CpuLowering, node: Node) -> Call:
-    cfg = low.config
-    weights = low.linear_params(node.params[0])
-    scheme = {None: weights[0].dtype.replace("float", "f"), 4: "q4", 8: "q8"}[
-        low.arithmetic.weight_bits
-    ]
-    kernel = embed(scheme, low.bounds.rows, cfg.hidden, cfg.vocab, low.isa)
+def _count(value: Value) -> int:
+    """The field of ``step`` that counts the rows of a value."""
+    return ROWS if value.rows == "n" else LOGIT_ROWS
+
+
+def _embed(low: CpuLowering, node: Node[Embed]) -> Iterator[Call]:
+    weights, width = low.linear_params(node.params[0]), node.output.width
+    scheme = low.arithmetic.codes or _FLOATS[weights[0].dtype]
+    kernel = embed(scheme, low.bounds.rows, width, node.op.vocab, low.isa)
     arguments = (
         *read(low.step_tensor("tokens"), *weights),
         *to("write", *low.value(node.output)),
         *read(low.step_tensor("step")),
     )
-    return Call(kernel, arguments, node.label, mul("n", cfg.hidden * 8), 0)
+    yield Call(kernel, arguments, node.label, mul("n", width * 8), 0)
 
 
-def _rms_norm(low: CpuLowering, node: Node) -> Call:
-    source, out = node.inputs[0], node.output
-    gather = bool(node.attrs.get("gather"))
-    a8 = out.kind == "a8"
-    kernel = rms_norm(
+def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
+    source, out, gathers = node.inputs[0], node.output, node.op.gather
+    spec = NormSpec(
         low.row_bound(source),
         source.width,
-        node.attrs["eps"],
-        out="a8" if a8 else "f32",
-        offset=low.arithmetic.activation_offset or 0,
-        gather=gather,
-        out_rows=low.row_bound(out),
-        isa=low.isa,
+        node.op.eps,
+        gathered=low.row_bound(out) if gathers else None,
+        count=_count(source),
     )
-    rows = (low.step_tensor("logit_rows"),) if gather else ()
+    kernel = rms_norm(spec, low.arithmetic.offset if out.kind == "a8" else None, low.isa)
+    rows = (low.step_tensor("logit_rows"),) if gathers else ()
     arguments = (
         *read(*low.value(source), low.params[f"{node.params[0]}.weight"], *rows),
         *to("write", *low.value(out)),
         *read(low.step_tensor("step")),
     )
     moved = mul(out.rows, source.width * 4 + _row_bytes(out))
-    return Call(kernel, arguments, node.label, moved, mul(out.rows, source.width * 4))
+    yield Call(kernel, arguments, node.label, moved, mul(out.rows, source.width * 4))
 
 
-def _quantize(low: CpuLowering, node: Node) -> Call:
+def _quantize(low: CpuLowering, node: Node[Quantize]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    kernel = quantize(
-        low.row_bound(source), source.width, low.arithmetic.activation_offset or 0, low.isa
-    )
+    offset, rows = low.arithmetic.offset or 0, low.row_bound(source)
+    kernel = quantize(rows, source.width, offset, low.isa, _count(source))
     arguments = (
         *read(*low.value(source)),
         *to("write", *low.value(out)),
         *read(low.step_tensor("step")),
     )
     moved = mul(out.rows, _row_bytes(source) + _row_bytes(out))
-    return Call(kernel, arguments, node.label, moved, mul(out.rows, source.width * 3))
+    yield Call(kernel, arguments, node.label, moved, mul(out.rows, source.width * 3))
 
 
-def _linear(low: CpuLowering, node: Node) -> Call:
+def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
+    if low.arithmetic.codes is not None and source.kind == "f32":
+        codes = replace(source, id=f"{source.id}.a8", kind="a8", name=None)
+        yield from _quantize(low, Node(Quantize(), (source,), codes, (), f"{node.label}.quantize"))
+        source = codes
     params = low.linear_params(node.params[0])
-    weight = params[0]
-    columns = int(weight.shape[0]) * 16
-    epilogue = node.attrs.get("epilogue", "store")
-    rows_index = 0 if source.rows == "n" else 2
-    bias = params[-1].name.endswith(".bias")
-    if low.arithmetic.weight_bits is None:
-        kernel = matmul_float(
-            low.row_bound(source),
-            columns,
-            source.width,
-            weight.dtype,
-            epilogue=epilogue,
-            bias=bias,
-            rows=rows_index,
-            isa=low.isa,
-        )
-    else:
-        kernel = matmul_int(
-            low.row_bound(source),
-            columns,
-            source.width,
-            low.arithmetic.weight_bits,
-            epilogue=epilogue,
-            bias=bias,
-            rows=rows_index,
-            isa=low.isa,
-        )
+    columns = int(params[0].shape[0]) * PANEL
+    spec = MatmulSpec(
+        low.row_bound(source),
+        columns,
+        source.width,
+        low.arithmetic.codes or _FLOATS[params[0].dtype],
+        epilogue=node.op.epilogue + ("_a8" if out.kind == "a8" else ""),
+        bias=params[-1].name.endswith(".bias"),
+        count=_count(source),
+    )
+    kernel = (matmul_float if low.arithmetic.codes is None else matmul_int)(spec, low.isa)
     arguments = (
         *read(*low.value(source), *params),
-        *to("readwrite" if epilogue == "add" else "write", *low.value(out)),
+        *to("readwrite" if spec.epilogue == "add" else "write", *low.value(out)),
         *read(low.step_tensor("step")),
     )
     moved = add(param_bytes(params), mul(source.rows, _row_bytes(source) + _row_bytes(out)))
-    return Call(kernel, arguments, node.label, moved, mul(source.rows, 2 * columns * source.width))
+    yield Call(kernel, arguments, node.label, moved, mul(source.rows, 2 * columns * source.width))
 
 
-def _rope_append(low: CpuLowering, node: Node) -> Call:
-    cfg, bounds = low.config, low.bounds
-    norms = tuple(low.params[f"{name}.weight"] for name in node.params)
-    kernel = rope_append(
-        bounds.rows,
-        bounds.batch,
-        bounds.pages,
-        cfg.heads,
-        cfg.kv_heads,
-        cfg.head_dim,
-        bounds.context,
-        low.kv_dtype,
-        cfg.rms_eps,
-        qk_norm=bool(norms),
-        isa=low.isa,
-    )
-    names = ("positions", "row_seq", "table")
+def _add(low: CpuLowering, node: Node[Add]) -> Iterator[Call]:
+    (x, y), out = node.inputs, node.output
+    in_place = low.value(x) == low.value(out)
+    rows = low.row_bound(out)
+    kernel = add_rows(rows, x.width, y.width, in_place=in_place, count=_count(out))
     arguments = (
-        *read(*low.value(node.inputs[0]), low.params["rope"]),
-        *read(*(low.step_tensor(name) for name in names), *norms),
-        *to("write", *low.value(node.output)),
-        *to("readwrite", *low.kv_buffers(node.attrs["layer"])),
+        *(() if in_place else read(*low.value(x))),
+        *read(*low.value(y)),
+        *to("readwrite" if in_place else "write", *low.value(out)),
         *read(low.step_tensor("step")),
     )
-    width = node.inputs[0].width
-    return Call(kernel, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
+    yield Call(kernel, arguments, node.label, mul(out.rows, x.width * 12), mul(out.rows, x.width))
 
 
-def _attention(low: CpuLowering, node: Node, *, decode: bool) -> Call:
-    cfg, bounds = low.config, low.bounds
-    kv_dtype = low.kv_dtype
+def _swiglu(low: CpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    kernel = swiglu(low.row_bound(out), out.width, low.isa, count=_count(out))
+    arguments = (
+        *read(*low.value(source)),
+        *to("write", *low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(out.rows, out.width * 12), mul(out.rows, out.width * 16)
+    yield Call(kernel, arguments, node.label, moved, flops)
+
+
+def _gather(low: CpuLowering, node: Node[Gather]) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    kernel = gather(low.row_bound(source), low.row_bound(out), out.width)
+    arguments = (
+        *read(*low.value(source), low.step_tensor("logit_rows")),
+        *to("write", *low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    yield Call(kernel, arguments, node.label, mul(out.rows, out.width * 8), 0)
+
+
+def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
+    norms = tuple(low.params[f"{name}.weight"] for name in node.params)
+    names = ("positions", "row_seq", "table")
+    arguments = (
+        *read(*low.value(node.inputs[0]), low.params[node.op.rotation]),
+        *read(*(low.step_tensor(name) for name in names), *norms),
+        *to("write", *low.value(node.output)),
+        *to("readwrite", *low.kv_buffers(node.op)),
+        *read(low.step_tensor("step")),
+    )
+    kernel, width = rope_append(low.rope_spec(node.op), low.isa), node.inputs[0].width
+    yield Call(kernel, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
+
+
+def _attention_decode(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]:
+    spec = low.attention_spec(node.op)
+    segments = -(-spec.context // SEGMENT)
+    partials = spec.batch * spec.heads * segments * (spec.head_dim + 16)
+    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (partials,))
+    yield _attention(low, node, attention_decode(spec, low.isa), part, decode=True)
+
+
+def _attention_prefill(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]:
+    kernel = attention_prefill(low.attention_spec(node.op), low.isa)
+    yield _attention(low, node, kernel, decode=False)
+
+
+def _attention(
+    low: CpuLowering, node: Node[Attention], kernel: PrimFunc, *scratch: Tensor, decode: bool
+) -> Call:
+    moved, flops = attention_cost(node.op.heads, low.kv_dtype, decode=decode)
     q, out = low.value(node.inputs[0]), low.value(node.output)
-    shape = (bounds.rows, bounds.batch, bounds.pages, cfg.heads, cfg.kv_heads, cfg.head_dim)
-    table, step = low.step_tensor("table"), low.step_tensor("step")
-    reads = read(*q, *low.kv_buffers(node.attrs["layer"]), table)
-    moved, flops = attention_cost(low, decode=decode)
-    if decode:
-        kernel = attention_decode(*shape, kv_dtype, cfg.sm_scale, isa=low.isa)
-        segments = -(-bounds.context // SEGMENT)
-        partials = bounds.batch * cfg.heads * segments * (cfg.head_dim + 16)
-        part = Tensor(f"{node.output.id}.part", "scratch", "float32", (partials,))
-        arguments = (*reads, *to("write", part, *out), *read(step))
-        return Call(kernel, arguments, node.label, moved, flops)
-    kernel = attention_prefill(*shape, kv_dtype, cfg.sm_scale, isa=low.isa)
-    arguments = (*reads, *to("write", *out), *read(step))
+    arguments = (
+        *read(*q, *low.kv_buffers(node.op), low.step_tensor("table")),
+        *to("write", *scratch, *out),
+        *read(low.step_tensor("step")),
+    )
     return Call(kernel, arguments, node.label, moved, flops)
 
 
-def _attention_decode(low: CpuLowering, node: Node) -> Call:
-    return _attention(low, node, decode=True)
-
-
-def _attention_prefill(low: CpuLowering, node: Node) -> Call:
-    return _attention(low, node, decode=False)
-
-
-_OPS: Mapping[str, Callable[[CpuLowering, Node], Call]] = {
-    "embed": _embed,
-    "rms_norm": _rms_norm,
-    "quantize": _quantize,
-    "linear": _linear,
-    "rope_append": _rope_append,
-    "attention_decode": _attention_decode,
-    "attention_prefill": _attention_prefill,
+_OPERATIONS: Table[CpuLowering] = {
+    Embed: _embed,
+    RmsNorm: _rms_norm,
+    Quantize: _quantize,
+    Linear: _linear,
+    Add: _add,
+    Swiglu: _swiglu,
+    Gather: _gather,
+    RopeAppend: _rope_append,
+    Attention: _attention_prefill,
 }
+_DECODING: Table[CpuLowering] = {**_OPERATIONS, Attention: _attention_decode}
 
 
 def lower_graph(low: CpuLowering, graph: Graph, *, decode: bool) -> tuple[Call, ...]:
-    """One kernel call for each node; ``decode`` picks the attention kernel.
+    """The kernel calls of a graph; ``decode`` picks the attention kernel.
 
     Raises:
         CompileError: an operation has no CPU kernel.
+        UnsupportedError: attention with a trait that its kernel does not have.
     """
-    calls = []
-    for node in graph.nodes:
-        op = node.op
-        if op == "attention":
-            op = "attention_decode" if decode else "attention_prefill"
-        if op not in _OPS:
-            raise CompileError(
-                f"The CPU target has no kernel for {node.op!r} ({node.label}).",
-                remedy=f"Operations it has: {', '.join(_OPS)}.",
-                code="compile.kernel",
-            )
-        calls.append(_OPS[op](low, node))
-    return tuple(calls)
+    return lower_nodes("CPU", _DECODING if decode else _OPERATIONS, low, graph.nodes)
 
 
 def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tvm.tirx import PrimFunc
 
-from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs
+from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, shared_sizes
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.job import Job, Made, write_dump
 from edgewise_compiler.kernels.cpu.isa import Isa
@@ -28,27 +28,28 @@ LAYOUT = "cpu"
 
 def make_cpu(job: Job) -> Made:
     """Pack the weights and compile one program for each ISA path asked for."""
-    cfg, options = job.cfg, job.options
-    specs = layout_specs(options.scheme, cfg, job.params, options.bounds.context)
+    options = job.options
+    specs = layout_specs(options.scheme, job.params, options.bounds.context)
     tensors = pack_layout(
         job.folder / "params" / LAYOUT,
         f"params/{LAYOUT}",
         options.scheme,
-        cfg,
         job.params,
         specs,
         job.checkpoint.weights,
         lambda done, total: job.tell("Packing weights", done, total),
     )
     arithmetic = ARITHMETICS[options.scheme.arithmetic]
-    passes = CPU_FLOAT if arithmetic.weight_bits is None else CPU_INTEGER
-    graphs = build_graphs(job.checkpoint.family, cfg, linear_widths(specs), passes)
+    passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
+    graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(specs), passes)
+    shared = shared_sizes(graphs)
     programs = []
     for isa in options.isas:
         phase = f"Compiling for {isa.name}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
-        low = CpuLowering(cfg, options.bounds, param_tensors(specs), kv_dtype, arithmetic, isa.name)
+        params = param_tensors(specs)
+        low = CpuLowering(shared, options.bounds, params, kv_dtype, arithmetic, isa.name)
         built = build_program(low, graphs)
         write_dump(job, _program_id(low), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))

@@ -12,34 +12,27 @@ from edgewise_compiler.targets.lowering import Lowering, mul, read, to
 
 def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    cfg, bounds = low.config, low.bounds
-    t = low.step_tensor
-    sample_kernel = sample(
-        bounds.batch, cfg.vocab, low.vocab_padded, isa, MP=bounds.pages, advance=advance
-    )
+    t, spec = low.step_tensor, low.sampling_spec
     work = (
         Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in sample_scratch(bounds.batch, low.vocab_padded)
+        for arg in sample_scratch(spec)
     )
     names = ("logits", "table", "sampling_f", "sampling_i", "bias_ids", "bias_values", "counts")
-    record_kernel = record(
-        bounds.rows, bounds.batch, bounds.pages, cfg.vocab, advance=advance, isa=isa
-    )
     changed = ("table", "tokens", "positions", "ring")
     return (
         Call(
-            sample_kernel,
+            sample(spec, isa, advance=advance),
             (
                 *read(*(t(name) for name in names)),
                 *to("write", t("sampled"), *work),
                 *read(t("step")),
             ),
             "sample",
-            mul("b", cfg.vocab * 4),
-            mul("b", cfg.vocab),
+            mul("b", spec.vocab * 4),
+            mul("b", spec.vocab),
         ),
         Call(
-            record_kernel,
+            record(spec, advance=advance),
             (
                 *read(t("sampled")),
                 *to("readwrite", *(t(name) for name in changed)),
@@ -56,16 +49,15 @@ def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...
 
 def logprobs_calls(low: Lowering, isa: str) -> tuple[Call, ...]:
     """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
-    vocab, batch = low.config.vocab, low.bounds.batch
-    t = low.step_tensor
+    t, spec = low.step_tensor, low.sampling_spec
     work = (
         Tensor(f"logprobs.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in logprobs_scratch(batch, low.vocab_padded)
+        for arg in logprobs_scratch(spec)
     )
     arguments = (
         *read(t("logits"), t("sampled")),
         *to("write", t("logprobs"), t("logprob_ids"), *work),
         *read(t("step")),
     )
-    kernel = logprobs(batch, vocab, low.vocab_padded, isa)
-    return (Call(kernel, arguments, "logprobs", mul("b", vocab * 4), mul("b", vocab * 20)),)
+    moved, flops = mul("b", spec.vocab * 4), mul("b", spec.vocab * 20)
+    return (Call(logprobs(spec, isa), arguments, "logprobs", moved, flops),)

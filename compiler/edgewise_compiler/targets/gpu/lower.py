@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from edgewise_compiler.graph.nodes import Graph, Node, Value
+from edgewise_compiler.graph.operations import (
+    Add,
+    Attention,
+    Embed,
+    Gather,
+    Heads,
+    Linear,
+    RmsNorm,
+    RopeAppend,
+    Swiglu,
+)
+from edgewise_compiler.kernels.attention import check_attention
 from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
@@ -16,6 +29,8 @@ from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
+from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
+from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, swiglu
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
@@ -27,15 +42,16 @@ from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
 from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
     Lowering,
+    Table,
     add,
     attention_cost,
+    lower_nodes,
     mul,
     param_bytes,
     read,
     to,
 )
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, ROWS
 from edgewise_runtime.format.expr import Expr
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
@@ -99,11 +115,11 @@ class GpuLowering(Lowering):
             return self.step_tensor(value.name)
         return Tensor(value.id, "scratch", "float32", (self.row_bound(value), value.width))
 
-    @property
-    def heads_shape(self) -> tuple[int, int, int, int, int, int]:
-        """Rows, sequences, pages, query heads, KV heads, head dim: what attention is made for."""
-        cfg, bounds = self.config, self.bounds
-        return bounds.rows, bounds.batch, bounds.pages, cfg.heads, cfg.kv_heads, cfg.head_dim
+    def heads_shape(self, heads: Heads) -> tuple[int, int, int, int, int, int, int, str]:
+        """Rows, sequences, pages, heads, KV heads, head width, context and dtype of the pages."""
+        bounds = self.bounds
+        steps = bounds.rows, bounds.batch, bounds.pages
+        return (*steps, heads.query, heads.kv, heads.width, bounds.context, self.kv_dtype)
 
 
 def _call(
@@ -112,27 +128,33 @@ def _call(
     return Call(launch.function, arguments, label, moved, flops, launch.grid)
 
 
-def _embed(low: GpuLowering, node: Node) -> Iterator[Call]:
-    cfg = low.config
+def _count(value: Value) -> int:
+    """The field of ``step`` that counts the rows of a value."""
+    return ROWS if value.rows == "n" else LOGIT_ROWS
+
+
+def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
+    width = node.output.width
     for part in low.parts[node.params[0]]:
-        launch = embed(low.scheme, low.bounds.rows, cfg.hidden, part.rows, part.first)
+        launch = embed(low.scheme, low.bounds.rows, width, part.rows, part.first)
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
             *read(low.step_tensor("step")),
         )
-        yield _call(launch, arguments, part.name, mul("n", cfg.hidden * 8), 0)
+        yield _call(launch, arguments, part.name, mul("n", width * 8), 0)
 
 
-def _rms_norm(low: GpuLowering, node: Node) -> Iterator[Call]:
+def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
     source, rows = node.inputs[0], node.output.rows
-    gather = bool(node.attrs.get("gather"))
+    gather = node.op.gather
     launch = rms_norm(
         low.row_bound(source),
         source.width,
-        node.attrs["eps"],
+        node.op.eps,
         subgroups=low.variant.subgroups,
         gather=low.bounds.batch if gather else 0,
+        count=_count(source),
     )
     arguments = (
         *read(low.value(source), low.params[f"{node.params[0]}.weight"]),
@@ -144,10 +166,9 @@ def _rms_norm(low: GpuLowering, node: Node) -> Iterator[Call]:
     yield _call(launch, arguments, node.label, moved, flops)
 
 
-def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
+def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    epilogue = node.attrs.get("epilogue", "store")
-    norm = node.attrs.get("norm")
+    epilogue, norm = node.op.epilogue, node.op.norm
     inputs: tuple[Tensor, ...] = (low.value(source),)
     if many_rows and low.variant.int8:
         inputs = _quantized(low, source)
@@ -207,7 +228,7 @@ def _linear(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
             )
             extra = ()
         else:
-            gather = bool(node.attrs.get("gather"))
+            gather = node.op.gather
             launch = matvec(
                 low.row_bound(source),
                 part.rows,
@@ -248,37 +269,37 @@ def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
     )
 
 
-def _rope_append(low: GpuLowering, node: Node) -> Iterator[Call]:
-    cfg, variant = low.config, low.variant
-    qkv = low.value(node.output)
+def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
+    op, qkv = node.op, low.value(node.output)
     launch = rope_append(
-        *low.heads_shape,
-        low.bounds.context,
-        low.kv_dtype,
-        cfg.rms_eps,
-        qk_norm=bool(node.params),
-        subgroups=variant.subgroups,
+        *low.heads_shape(op.heads),
+        0.0 if op.norm_eps is None else op.norm_eps,
+        qk_norm=op.norm_eps is not None,
+        subgroups=low.variant.subgroups,
     )
     names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
-    norms = (low.params[f"layers.{node.attrs['layer']}.qk_norm.weight"],) if node.params else ()
+    # The layout keeps both norms in one tensor.
+    both = (f"{name.removesuffix('q_norm')}qk_norm.weight" for name in node.params[:1])
+    norms = tuple(low.params[name] for name in both)
     arguments = (
         *to("readwrite", qkv),
-        *read(low.params["rope"], *(low.step_tensor(name) for name in names), *norms),
+        *read(low.params[op.rotation], *(low.step_tensor(name) for name in names), *norms),
         # Written only, but for the launches of other rows it is state.
-        *to("readwrite", *low.kv_buffers(node.attrs["layer"])),
+        *to("readwrite", *low.kv_buffers(op)),
         *read(low.step_tensor("step")),
     )
     width = node.inputs[0].width
     yield _call(launch, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
 
 
-def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Call]:
-    cfg, bounds, variant = low.config, low.bounds, low.variant
-    shape = (*low.heads_shape, bounds.context, low.kv_dtype, cfg.sm_scale)
+def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
+    op, bounds, variant = node.op, low.bounds, low.variant
+    check_attention(low.attention_spec(op))
+    shape = (*low.heads_shape(op.heads), op.scale)
     qkv, out = low.value(node.inputs[0]), low.value(node.output)
     table, step = low.step_tensor("table"), low.step_tensor("step")
-    kv = low.kv_buffers(node.attrs["layer"])
-    moved, flops = attention_cost(low, decode=not many_rows)
+    kv = low.kv_buffers(op)
+    moved, flops = attention_cost(op.heads, low.kv_dtype, decode=not many_rows)
     if variant.serial:
         launch = attention_serial(*shape)
         arguments = (
@@ -293,28 +314,73 @@ def _attention(low: GpuLowering, node: Node, *, many_rows: bool) -> Iterator[Cal
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
-    elements = part_elements(bounds.batch, cfg.heads, bounds.context, cfg.head_dim)
+    elements = part_elements(bounds.batch, op.heads.query, bounds.context, op.heads.width)
     part = Tensor(f"{node.output.id}.part", "scratch", "float32", (elements,))
     launch = attention_decode(*shape, limits=low.limits, subgroups=variant.subgroups)
     arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
     yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
     launch = attention_merge(*shape, subgroups=variant.subgroups)
     arguments = (*read(part, table), *to("write", out), *read(step))
-    yield _call(launch, arguments, node.label, mul("b", cfg.heads * cfg.head_dim * 8), 0)
+    yield _call(launch, arguments, node.label, mul("b", op.heads.query * op.heads.width * 8), 0)
 
 
-Lower = Callable[[GpuLowering, Node], Iterator[Call]]
+def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
+    (x, y), out = node.inputs, node.output
+    in_place = low.value(x) == low.value(out)
+    launch = add_rows(low.row_bound(out), x.width, y.width, in_place=in_place, count=_count(out))
+    arguments = (
+        *(() if in_place else read(low.value(x))),
+        *read(low.value(y)),
+        *to("readwrite" if in_place else "write", low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(out.rows, x.width * 12), mul(out.rows, x.width)
+    yield _call(launch, arguments, node.label, moved, flops)
+
+
+def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    launch = swiglu(low.row_bound(out), out.width, count=_count(out))
+    arguments = (
+        *read(low.value(source)),
+        *to("write", low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(out.rows, out.width * 12), mul(out.rows, out.width * 16)
+    yield _call(launch, arguments, node.label, moved, flops)
+
+
+def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
+    source, out = node.inputs[0], node.output
+    launch = gather(low.row_bound(source), low.row_bound(out), out.width)
+    arguments = (
+        *read(low.value(source), low.step_tensor("logit_rows")),
+        *to("write", low.value(out)),
+        *read(low.step_tensor("step")),
+    )
+    yield _call(launch, arguments, node.label, mul(out.rows, out.width * 8), 0)
+
+
 Make = Callable[[str, GpuLowering], PlanCalls]
 
-
-def _operations(many_rows: bool) -> Mapping[str, Lower]:
-    return {
-        "embed": _embed,
-        "rms_norm": _rms_norm,
-        "linear": lambda low, node: _linear(low, node, many_rows=many_rows),
-        "rope_append": _rope_append,
-        "attention": lambda low, node: _attention(low, node, many_rows=many_rows),
-    }
+_OPERATIONS: Table[GpuLowering] = {
+    Embed: _embed,
+    RmsNorm: _rms_norm,
+    Add: _add,
+    Swiglu: _swiglu,
+    Gather: _gather,
+    RopeAppend: _rope_append,
+}
+_FEW_ROWS: Table[GpuLowering] = {
+    **_OPERATIONS,
+    Linear: partial(_linear, many_rows=False),
+    Attention: partial(_attention, many_rows=False),
+}
+_MANY_ROWS: Table[GpuLowering] = {
+    **_OPERATIONS,
+    Linear: partial(_linear, many_rows=True),
+    Attention: partial(_attention, many_rows=True),
+}
 
 
 def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Call, ...]:
@@ -322,20 +388,11 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
 
     Raises:
         CompileError: an operation has no kernel.
+        UnsupportedError: attention with a trait that its kernels do not have.
     """
-    operations = _operations(many_rows)
-    aliases = {n.output.id: n.inputs[0] for n in graph.nodes if n.op == "rope_append"}
+    aliases = {n.output.id: n.inputs[0] for n in graph.nodes if isinstance(n.op, RopeAppend)}
     low = replace(low, aliases=aliases)
-    calls: list[Call] = []
-    for node in graph.nodes:
-        if node.op not in operations:
-            raise CompileError(
-                f"GPU targets have no kernel for {node.op!r} ({node.label}).",
-                remedy=f"Operations it has: {', '.join(operations)}.",
-                code="compile.kernel",
-            )
-        calls += operations[node.op](low, node)
-    return tuple(calls)
+    return lower_nodes("GPU", _MANY_ROWS if many_rows else _FEW_ROWS, low, graph.nodes)
 
 
 @dataclass(frozen=True)

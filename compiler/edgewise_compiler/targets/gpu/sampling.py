@@ -12,16 +12,16 @@ from edgewise_runtime.format.abi import LOGPROBS
 
 def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    cfg, bounds = low.config, low.bounds
+    bounds, spec = low.bounds, low.sampling_spec
     scratch = {
         arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in sample_scratch(bounds.batch, low.vocab_padded)
+        for arg in sample_scratch(bounds.batch, spec.columns)
     }
     steps = sampling(
         bounds.rows,
         bounds.batch,
-        cfg.vocab,
-        low.vocab_padded,
+        spec.vocab,
+        spec.columns,
         bounds.pages,
         advance=advance,
         subgroups=subgroups,
@@ -34,8 +34,8 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
         )
         # What every row costs: its logits once. Searching for a threshold reads them again.
         reads_logits = any(argument.tensor.name == "logits" for argument in arguments)
-        moved = mul("b", cfg.vocab * 4 if reads_logits else 64)
-        flops = mul("b", cfg.vocab) if reads_logits else 0
+        moved = mul("b", spec.vocab * 4 if reads_logits else 64)
+        flops = mul("b", spec.vocab) if reads_logits else 0
         launch = step.launch
         calls.append(Call(launch.function, arguments, step.label, moved, flops, launch.grid))
     return tuple(calls)
@@ -43,7 +43,7 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
 
 def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
     """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
-    vocab, batch, padded = low.config.vocab, low.bounds.batch, low.vocab_padded
+    vocab, batch, padded = low.shared.vocab, low.bounds.batch, low.shared.columns
     t = low.step_tensor
     found = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
     find, merge = tops(batch, vocab, padded), logprobs(batch, vocab, padded)

@@ -6,7 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.graph.build import (
+    GPU_FEW_ROWS,
+    GPU_MANY_ROWS,
+    build_graphs,
+    shared_sizes,
+)
 from edgewise_compiler.job import Job, Made, write_dump
 from edgewise_compiler.layouts.panels import param_tensors
 from edgewise_compiler.layouts.rows import (
@@ -33,21 +38,21 @@ SHADERS = "programs/webgpu"
 
 def make_webgpu(job: Job) -> Made:
     """Pack the weights and compile every variant."""
-    cfg, options = job.cfg, job.options
-    specs = gpu_specs(options.scheme, cfg, job.params, options.bounds.context)
+    options = job.options
+    specs = gpu_specs(options.scheme, job.params, options.bounds.context)
     tensors = pack_gpu_layout(
         job.folder / "params" / LAYOUT,
         f"params/{LAYOUT}",
         options.scheme,
-        cfg,
         job.params,
         specs,
         job.checkpoint.weights,
         lambda done, total: job.tell("Packing weights for GPUs", done, total),
     )
     widths, family = linear_widths_of(job.params), job.checkpoint.family
-    many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
-    few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
+    many = build_graphs(family, job.cfg, widths, GPU_MANY_ROWS)
+    few = build_graphs(family, job.cfg, widths, GPU_FEW_ROWS)
+    shared = shared_sizes(many)
     parts = {
         param.name: linear_parts(options.scheme, param)
         for param in job.params
@@ -59,7 +64,7 @@ def make_webgpu(job: Job) -> Made:
     for done, variant in enumerate(variants):
         job.tell("Compiling for WebGPU", done, len(variants))
         low = GpuLowering(
-            cfg,
+            shared,
             options.bounds,
             param_tensors(specs),
             variant.kv_dtype,

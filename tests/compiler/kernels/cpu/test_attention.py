@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.numbers import KV_DTYPES
-from edgewise_runtime.errors import CompileError
+from edgewise_runtime.errors import CompileError, UnsupportedError
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -170,4 +172,14 @@ def test_what_attention_is_not_written_for_is_refused(
     kernel: object, shape: tuple[int, int, int], kv_dtype: str, named: str
 ) -> None:
     with pytest.raises(CompileError, match=named):
-        kernel(1, 1, 1, *shape, kv_dtype, 1.0, isa="portable")
+        kernel(AttentionSpec(1, 1, 16, *shape, kv_dtype, 1.0), "portable")
+
+
+@pytest.mark.parametrize("kernel", [attention_decode, attention_prefill])
+@pytest.mark.parametrize("trait", [{"window": 128}, {"softcap": 50.0}, {"sinks": True}])
+def test_traits_that_attention_does_not_have_are_refused_by_name(
+    kernel: object, trait: dict[str, Any]
+) -> None:
+    (name, value), *_ = trait.items()
+    with pytest.raises(UnsupportedError, match=f"{name} {value}"):
+        kernel(AttentionSpec(1, 1, 16, 2, 1, 64, "float16", 1.0, **trait), "portable")

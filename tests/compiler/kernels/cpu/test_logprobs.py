@@ -14,7 +14,7 @@ from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_co
 from tests.compiler.kernels.cpu.test_sample import LARGE, SHAPES, SMALL, peaked
 from tests.compiler.kernels.logprobs_cases import assert_close
 from tests.compiler.kernels.reference import same_bits
-from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded
+from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded, spec
 
 BEST = RUNNABLE[0]
 B = 4
@@ -23,7 +23,7 @@ SIZES = [7, TOP_LOGPROBS, SMALL, 4096, LARGE]
 
 @functools.cache
 def kernel_for(V: int, isa: str) -> Callable[..., None]:
-    return next(iter(build([logprobs(B, V, padded(V), isa)], isa).values()))
+    return next(iter(build([logprobs(spec(B, V), isa)], isa).values()))
 
 
 def run(rows: Array, sampled: Array, isa: str = BEST) -> tuple[Array, Array]:
@@ -35,7 +35,7 @@ def run(rows: Array, sampled: Array, isa: str = BEST) -> tuple[Array, Array]:
     tokens[:count] = sampled
     values = aligned_copy(np.full((B, LOGPROBS), UNTOUCHED, "float32"))
     ids = aligned_copy(np.full((B, LOGPROBS), UNTOUCHED, "int32"))
-    scratch = [aligned(a.shape, a.dtype) for a in logprobs_scratch(B, padded(V))]
+    scratch = [aligned(a.shape, a.dtype) for a in logprobs_scratch(spec(B, V))]
     for array in scratch:
         array.view("uint8")[...] = 255
     step = aligned_copy(np.array([0, count, 0, 0, 0, 0, 0, 0], "int32"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
+from edgewise_compiler.kernels.matmul import MatmulSpec
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
@@ -38,14 +39,16 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.wdtype}-{c
 def kernels(isa: str) -> dict[Case, Any]:
     functions = {
         case: matmul_float(
-            N,
-            case.NP,
-            case.K,
-            case.wdtype,
-            epilogue=case.epilogue,
-            bias=case.bias,
-            rows=case.rows,
-            isa=isa,
+            MatmulSpec(
+                N,
+                case.NP,
+                case.K,
+                {"float32": "f32", "float16": "f16"}[case.wdtype],
+                epilogue=case.epilogue,
+                bias=case.bias,
+                count=case.rows,
+            ),
+            isa,
         )
         for case in CASES
     }

@@ -11,6 +11,7 @@ import tvm
 
 from edgewise_compiler.kernels.cpu.isa import ISAS
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
+from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
@@ -43,7 +44,7 @@ CASES = [
 def kernels(isa: str) -> dict[Case, Any]:
     functions = {
         case: matmul_int(
-            N, case.NP, case.K, case.bits, epilogue=case.epilogue, bias=case.bias, rows=0, isa=isa
+            MatmulSpec(N, case.NP, case.K, f"q{case.bits}", case.epilogue, case.bias), isa
         )
         for case in CASES
     }
@@ -158,9 +159,7 @@ def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
 def test_partial_sums_never_come_from_the_heap() -> None:
     """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
     for bits, epilogue in ((4, "swiglu_a8"), (8, "store")):
-        function = matmul_int(
-            N, 64, 32, bits, epilogue=epilogue, bias=False, rows=0, isa=RUNNABLE[0]
-        )
+        function = matmul_int(MatmulSpec(N, 64, 32, f"q{bits}", epilogue), RUNNABLE[0])
         library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
         assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
 
@@ -195,4 +194,4 @@ def test_quantized_layers_approximate_real_ones() -> None:
 @pytest.mark.parametrize(("NP", "K"), [(48, 64), (64, 48)])
 def test_shapes_that_do_not_fit_the_layout_are_refused(NP: int, K: int) -> None:
     with pytest.raises(CompileError, match=f"{NP} x {K}"):
-        matmul_int(N, NP, K, 4, epilogue="store", bias=False, rows=0, isa="portable")
+        matmul_int(MatmulSpec(N, NP, K, "q4"), "portable")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.norm import NormSpec
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
@@ -19,12 +21,19 @@ N, H, EPS, GATHERED = 11, 96, 1e-5, 3
 class Case(NamedTuple):
     out: str
     gather: bool
-    offset: int = 0
+    offset: int | None = None
+    count: int = ROWS
 
 
-CASES = [Case("f32", False), Case("f32", True), Case("a8", False, 7), Case("a8", True, 128)]
+CASES = [
+    Case("f32", False),
+    Case("f32", True, count=LOGIT_ROWS),
+    Case("a8", False, 7),
+    Case("a8", True, 128, LOGIT_ROWS),
+    Case("f32", False, count=LOGIT_ROWS),
+]
 each_case = pytest.mark.parametrize(
-    "case", CASES, ids=lambda c: c.out + ("-gather" if c.gather else "")
+    "case", CASES, ids=lambda c: c.out + ("-gather" if c.gather else "") + f"-{c.count}"
 )
 
 
@@ -32,14 +41,7 @@ each_case = pytest.mark.parametrize(
 def kernels(isa: str) -> dict[Case, Any]:
     functions = {
         case: rms_norm(
-            N,
-            H,
-            EPS,
-            out=case.out,
-            offset=case.offset,
-            gather=case.gather,
-            out_rows=GATHERED if case.gather else N,
-            isa=isa,
+            NormSpec(N, H, EPS, GATHERED if case.gather else None, case.count), case.offset, isa
         )
         for case in CASES
     }
@@ -76,7 +78,7 @@ def run(isa: str, case: Case, n: int, rows: tuple[int, ...] = (9, 0, 4)) -> tupl
             aligned(groups, "int32"),
         )
     step = aligned(8, "int32")
-    step[2 if case.gather else 0] = n
+    step[case.count] = n
     gathered = (aligned_copy(np.array(rows, "int32")),) if case.gather else ()
     kernels(isa)[case](x, weight, *gathered, *outputs, step)
     return outputs
@@ -85,7 +87,7 @@ def run(isa: str, case: Case, n: int, rows: tuple[int, ...] = (9, 0, 4)) -> tupl
 def expected(case: Case, rows: tuple[int, ...] = (9, 0, 4)) -> tuple[Array, ...]:
     x, weight = data()
     y = definition(x[list(rows)] if case.gather else x, weight)
-    return reference.quantize(y, case.offset) if case.out == "a8" else (y,)
+    return reference.quantize(y, case.offset) if case.offset is not None else (y,)
 
 
 @each_case

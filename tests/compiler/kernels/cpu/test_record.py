@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from edgewise_compiler.kernels.cpu.sampling.record import record
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from tests.compiler.kernels.conftest import RUNNABLE, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
 
@@ -22,7 +23,7 @@ Array = npt.NDArray[Any]
 
 @functools.cache
 def kernel_for(isa: str, advance: bool) -> Callable[..., None]:
-    function = record(N, B, PAGES, V, advance=advance, isa=isa)
+    function = record(SamplingSpec(N, B, PAGES, V, V), advance=advance)
     return next(iter(build([function], isa).values()))
 
 

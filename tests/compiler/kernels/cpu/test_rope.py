@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention import RopeSpec
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import PAGE_TOKENS
@@ -59,9 +60,9 @@ def reference(x: Array, weight: Array | None, rope: Array, positions: Array) -> 
 
 @functools.cache
 def compiled(heads: Heads, kv_dtype: str, norm: bool, isa: str) -> Callable[..., None]:
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
-    shape = (heads.query, heads.kv, heads.dim, CONTEXT)
-    function = rope_append(*bounds, *shape, kv_dtype, EPS, qk_norm=norm, isa=isa)
+    bounds = (BOUNDS.rows, BOUNDS.batch, CONTEXT)
+    shape = (heads.query, heads.kv, heads.dim)
+    function = rope_append(RopeSpec(*bounds, *shape, kv_dtype, EPS if norm else None), isa)
     return next(iter(build([function], isa).values()))
 
 
@@ -228,14 +229,14 @@ def test_a_row_alone_gives_the_bits_it_has_in_a_batch(kv_dtype: str, isa: str) -
 
 def test_head_dimensions_that_do_not_fill_vectors_are_refused() -> None:
     with pytest.raises(CompileError, match="40"):
-        rope_append(1, 1, 1, 2, 1, 40, 16, "float16", EPS, qk_norm=False, isa="portable")
+        rope_append(RopeSpec(1, 1, 16, 2, 1, 40, "float16"), "portable")
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
     with pytest.raises(CompileError, match="3 query heads"):
-        rope_append(1, 1, 1, 3, 2, 32, 16, "float16", EPS, qk_norm=False, isa="portable")
+        rope_append(RopeSpec(1, 1, 16, 3, 2, 32, "float16"), "portable")
 
 
 def test_pages_of_another_dtype_are_refused() -> None:
     with pytest.raises(CompileError, match="bfloat16"):
-        rope_append(1, 1, 1, 2, 1, 32, 16, "bfloat16", EPS, qk_norm=False, isa="portable")
+        rope_append(RopeSpec(1, 1, 16, 2, 1, 32, "bfloat16"), "portable")

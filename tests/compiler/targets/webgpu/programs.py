@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from edgewise_compiler.checkpoint import open_checkpoint
-from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
+from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs, shared_sizes
 from edgewise_compiler.layouts.panels import param_tensors
 from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
 from edgewise_compiler.models.base import LinearSpec
@@ -25,11 +25,12 @@ def program_plans(checkpoint: Path, quant: str, variant: Variant) -> tuple[GpuLo
     with open_checkpoint(checkpoint) as opened:
         cfg, family = opened.model, opened.family
     params = family.params(cfg)
-    tensors = param_tensors(gpu_specs(scheme, cfg, params, BOUNDS.context))
+    tensors = param_tensors(gpu_specs(scheme, params, BOUNDS.context))
     parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
-    low = GpuLowering(cfg, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts, LIMITS)
     widths = linear_widths_of(params)
     many, few = (
         build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
+    shared = shared_sizes(many)
+    low = GpuLowering(shared, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts, LIMITS)
     return low, plans(low, many, few)

@@ -9,7 +9,12 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of
+from edgewise_compiler.kernels.attention import (
+    AttentionSpec,
+    check_attention,
+    log2_scale,
+    segments_of,
+)
 from edgewise_compiler.kernels.cpu.attention.common import (
     accumulate,
     clear,
@@ -38,18 +43,7 @@ _PARALLEL_MERGE = 128
 
 
 @functools.cache
-def attention_decode(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    isa: str,
-) -> PrimFunc:
+def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
     """Attention of row i, the newest token of sequence i, over all tokens of the sequence.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
@@ -62,17 +56,17 @@ def attention_decode(
     threads busy; the query heads that share the KV head share what is loaded. The results of the
     segments (o, m, l) go to ``part`` and are merged in order.
 
-    Args:
-        N, B, MP: the most rows, sequences and pages of a sequence.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+    N, B, MP are the most rows, sequences and pages of a sequence; HQ, HK, D query heads, KV heads
+    and head dimension.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a window, a softcap or sinks.
     """
-    GQ = check_heads(HQ, HK, D, kv_dtype)
-    tile, scale = tile_for(isa), log2_scale(sm_scale)
+    GQ = check_attention(spec)
+    N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
+    tile, scale = tile_for(isa), log2_scale(spec.scale)
     segments_bound = -(-MP // SEGMENT_PAGES)
     width = D + LANES  # o, then m and l
     line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
@@ -210,5 +204,5 @@ def attention_decode(
                 with T.Else(), T.parallel(0, sequences * HQ) as item, block("merge"):
                     merge(item)
 
-    name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, sm_scale)
+    name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
     return kernel(name, arguments, body)

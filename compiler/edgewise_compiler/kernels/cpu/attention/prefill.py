@@ -9,7 +9,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
 from edgewise_compiler.kernels.cpu.attention.common import (
     accumulate,
     clear,
@@ -46,18 +46,7 @@ _ROWS = 16
 
 
 @functools.cache
-def attention_prefill(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    isa: str,
-) -> PrimFunc:
+def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
     """Causal attention of every row of a ragged batch over the tokens of its sequence up to itself.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
@@ -69,17 +58,17 @@ def attention_prefill(
     that share it. Keys and values of a segment are widened once for an item, into a panel as wide
     as the block of accumulators in registers.
 
-    Args:
-        N, B, MP: the most rows, sequences and pages of a sequence.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+    N, B, MP are the most rows, sequences and pages of a sequence; HQ, HK, D query heads, KV heads
+    and head dimension.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a window, a softcap or sinks.
     """
-    GQ = check_heads(HQ, HK, D, kv_dtype)
-    tile, scale = tile_for(isa), log2_scale(sm_scale)
+    GQ = check_attention(spec)
+    N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
+    tile, scale = tile_for(isa), log2_scale(spec.scale)
     pairs = _ROWS * GQ  # (row, query head): pair row*GQ + g
     pages_wide = pages_at_once(tile, tile.rows)
     chunks_wide = tile.columns(tile.rows, D // LANES)
@@ -245,5 +234,5 @@ def attention_prefill(
             with T.parallel(0, total[0] * HK) as item, block("tile"):
                 attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))
 
-    name = symbol("attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, sm_scale)
+    name = symbol("attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
     return kernel(name, arguments, body)

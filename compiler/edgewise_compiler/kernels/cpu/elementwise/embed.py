@@ -11,14 +11,13 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_compiler.kernels.matmul import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
-
-_ZERO_POINT = {"q4": 7, "q8": 128}
 
 
 def _codes(scheme: str, word: Expr) -> list[Expr]:
     """The weights in one packed word minus their zero point, four at a time: int32x4 each."""
-    zero = _ZERO_POINT[scheme]
+    zero = ZERO_POINT[scheme]
     # (first shift, mask): byte b of a q4 word holds weight b below weight b+4.
     parts = {"q4": ((0, 15), (4, 15)), "q8": ((0, 255),)}[scheme]
     return [

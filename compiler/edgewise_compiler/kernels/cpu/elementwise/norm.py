@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -11,8 +10,17 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.cpu.vector import fma, lane_sum, let, load, register, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
-from edgewise_runtime.format.abi import GROUP
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    count_suffix,
+    for_rows,
+    kernel,
+    live_rows,
+)
+from edgewise_compiler.kernels.norm import NormSpec
+from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS
 
 
 def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa: str) -> Expr:
@@ -31,23 +39,19 @@ def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa
 
 
 @cache
-def rms_norm(
-    N: int,
-    H: int,
-    eps: float,
-    *,
-    out: Literal["f32", "a8"],
-    offset: int,
-    gather: bool,
-    out_rows: int,
-    isa: str,
-) -> PrimFunc:
+def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
     """x[N,H], weight[H] float32 -> x / rms(x) * weight, as float32 or quantized.
 
-    Arguments in order: x, weight, logit_rows int32[out_rows] if ``gather``, then y[out_rows,H] or
-    xq, xs, xc (see :func:`quantize`), step. With ``gather`` output row i comes from input row
-    logit_rows[i] and step[2] rows are live; otherwise rows correspond and step[0] are live.
+    Arguments in order: x, weight, logit_rows int32[gathered] to gather, then y[N or gathered,H] or
+    xq, xs, xc, step. Gathering, output row i comes from input row logit_rows[i] and step[2] rows
+    are live; otherwise rows correspond and step[count] are live.
+
+    Args:
+        offset: of quantized results, see :func:`quantize`; None for float32.
     """
+    N, H, gather = spec.rows, spec.width, spec.gathered is not None
+    out_rows = N if spec.gathered is None else spec.gathered
+    count = LOGIT_ROWS if gather else spec.count
 
     def body(x: Buffer, weight: Buffer, *rest: Buffer) -> None:
         *rows, step = rest
@@ -56,22 +60,22 @@ def rms_norm(
         def row(i: Expr) -> None:
             # An index from the host is kept inside the buffer whatever it says.
             source = i if logit_rows is None else T.bind(T.max(0, T.min(logit_rows[i], N - 1)))
-            scale = inverse_rms(x, source, 0, H, eps, isa)
+            scale = inverse_rms(x, source, 0, H, spec.eps, isa)
             with T.serial(H // GROUP) as g, block("group"):
                 values = tuple(
                     let(load(x, source, k) * splat(scale) * load(weight, k))
                     for k in (g * GROUP, g * GROUP + 16)
                 )
-                if out == "a8":
+                if offset is not None:
                     store_group(tuple(rows), i, g, values, offset, isa)
                 else:
                     for half, value in enumerate(values):
                         store(rows[0], value, i, g * GROUP + half * 16)
 
         with block("rows"):
-            for_rows(live_rows(step, 2 if gather else 0, out_rows), out_rows, row)
+            for_rows(live_rows(step, count, out_rows), out_rows, row)
 
-    results = a8_args(out_rows, H) if out == "a8" else (Arg("y", "float32", (out_rows, H)),)
+    results = (Arg("y", "float32", (out_rows, H)),) if offset is None else a8_args(out_rows, H)
     arguments = (
         Arg("x", "float32", (N, H)),
         Arg("weight", "float32", (H,)),
@@ -79,6 +83,7 @@ def rms_norm(
         *results,
         STEP,
     )
-    kind = f"a8_z{offset}" if out == "a8" else "f32"
-    name = f"rms_norm_{kind}_{H}_n{N}" + (f"_gather{out_rows}" if gather else "")
+    kind = "f32" if offset is None else f"a8_z{offset}"
+    live = f"_gather{out_rows}" if gather else count_suffix(count)
+    name = f"rms_norm_{kind}_{H}_n{N}{live}"
     return kernel(name, arguments, body)

@@ -18,7 +18,15 @@ from edgewise_compiler.kernels.cpu.vector import (
     splat,
     store,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    count_suffix,
+    for_rows,
+    kernel,
+    live_rows,
+)
 from edgewise_runtime.format.abi import GROUP, ROWS
 
 _FLOAT_MAX = 3.4028234663852886e38
@@ -59,8 +67,8 @@ def store_group(
 
 
 @cache
-def quantize(N: int, K: int, offset: int, isa: str) -> PrimFunc:
-    """x[N,K] float32 -> xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], for step[0] rows.
+def quantize(N: int, K: int, offset: int, isa: str, count: int = ROWS) -> PrimFunc:
+    """x[N,K] float32 -> xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], for step[count] rows.
 
     ``offset`` is what the weights add to their codes: 7 for q4, 128 for q8.
     """
@@ -73,7 +81,7 @@ def quantize(N: int, K: int, offset: int, isa: str) -> PrimFunc:
                     values = (let(load(x, i, g * GROUP)), let(load(x, i, g * GROUP + 16)))
                     store_group((xq, xs, xc), i, g, values, offset, isa)
 
-            for_rows(live_rows(step, ROWS, N), N, row)
+            for_rows(live_rows(step, count, N), N, row)
 
     arguments = (Arg("x", "float32", (N, K)), *a8_args(N, K), STEP)
-    return kernel(f"quantize_{K}_z{offset}_n{N}", arguments, body)
+    return kernel(f"quantize_{K}_z{offset}_n{N}{count_suffix(count)}", arguments, body)

@@ -8,10 +8,8 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.attention import check_heads
-from edgewise_compiler.kernels.cpu.attention.pages import (
-    kv_arguments,
-)
+from edgewise_compiler.kernels.attention import RopeSpec, check_heads
+from edgewise_compiler.kernels.cpu.attention.pages import kv_arguments
 from edgewise_compiler.kernels.cpu.vector import (
     LANES,
     bits,
@@ -84,25 +82,12 @@ def _rotate(x: Buffer, rope: Buffer, position: Expr, D: int, isa: str) -> None:
 
 
 @functools.cache
-def rope_append(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    eps: float,
-    *,
-    qk_norm: bool,
-    isa: str,
-) -> PrimFunc:
+def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
     then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
-    [B, 8+MP]; with ``qk_norm`` q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
+    [B, 8+MP]; with norms q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
     before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D],
     written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step int32 [8], whose field 0
     is the number of rows. Rows of a stopped sequence leave the pages alone.
@@ -110,17 +95,17 @@ def rope_append(
     The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
     are computed with it; attention/pages.py says where both lie.
 
-    Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 (rounded to nearest, ties to even) or float32.
-        eps: of the RMSNorm.
+    float16 is rounded to nearest, ties to even. N, B, MP, C are the most rows, sequences, pages of
+    a sequence and positions; HQ, HK, D query heads, KV heads and head dimension.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
     """
+    N, B, MP, C = spec.rows, spec.batch, spec.pages, spec.context
+    HQ, HK, D, kv_dtype = spec.heads, spec.kv_heads, spec.head_dim, spec.kv_dtype
+    eps = spec.norm_eps
     check_heads(HQ, HK, D, kv_dtype)
-    norms = [Arg(name, "float32", (D,)) for name in ("q_norm", "k_norm")] if qk_norm else []
+    norms = [] if eps is None else [Arg(name, "float32", (D,)) for name in ("q_norm", "k_norm")]
     arguments = [
         Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
         Arg("rope", "float32", (C, 2, D // 2)),
@@ -141,13 +126,13 @@ def rope_append(
         table: Buffer,
         *rest: Buffer,
     ) -> None:
-        q_norm, k_norm = rest[:2] if qk_norm else (None, None)
+        q_norm, k_norm = rest[:2] if norms else (None, None)
         q, kv, *kv_scale, step = rest[len(norms) :]
 
         def head(x: Buffer, row: Expr, first: Expr, position: Expr, norm: Buffer | None) -> None:
             with T.serial(0, D // LANES) as i:
                 store(x, load(qkv, row, first + i * LANES), i * LANES)
-            if norm is not None:
+            if norm is not None and eps is not None:
                 _normalize(x, norm, D, eps, isa)
             _rotate(x, rope, position, D, isa)
 
@@ -209,7 +194,6 @@ def rope_append(
 
         for_rows(live_rows(step, ROWS, N), N, one_row)
 
-    name = symbol(
-        "rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *((f"norm{eps}",) if qk_norm else ())
-    )
+    normed = () if eps is None else (f"norm{eps}",)
+    name = symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *normed)
     return kernel(name, arguments, body)

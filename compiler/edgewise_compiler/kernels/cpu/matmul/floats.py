@@ -23,11 +23,13 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     for_tile_rows,
     load_row,
     matmul,
+    matmul_name,
     prefetch,
     store_row,
 )
 from edgewise_compiler.kernels.cpu.vector import fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_runtime.format.abi import PANEL
 
 # Sixteen sums hide the latency of an fma and share loads; registers of 16 or 32 bytes hold fewer.
@@ -36,29 +38,26 @@ _SHAPES = {
     "avx2": Shapes(Tile(4, 1), Tile(4, 1)),
     "portable": Shapes(Tile(4, 1), Tile(4, 1)),
 }
-_SCHEME = {"float32": "f32", "float16": "f16"}
 
 
 @cache
-def matmul_float(
-    N: int, NP: int, K: int, wdtype: str, *, epilogue: str, bias: bool, rows: int, isa: str
-) -> PrimFunc:
-    """y = x @ weight.T (+ bias) in float32, for step[rows] rows of x.
+def matmul_float(spec: MatmulSpec, isa: str) -> PrimFunc:
+    """y = x @ weight.T (+ bias) in float32, for step[count] rows of x.
 
-    Arguments in order: x float32[N,K], weight ``wdtype`` (float32 or float16) [NP/16,K,16], bias
-    float32[NP] if ``bias``, out float32, step. Out by ``epilogue``: ``store`` out[N,NP] = y;
+    Arguments in order: x float32[N,K], weight float32 (``f32``) or float16 (``f16``) [NP/16,K,16],
+    bias float32[NP] if there is one, out float32, step. Out by epilogue: ``store`` out[N,NP] = y;
     ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up, whose panels alternate in y.
 
     Each output is acc = fma(x[k], w[k], acc) from k = 0 on, in that order.
     """
-    scheme = _SCHEME[wdtype]
-    ends = EPILOGUES[epilogue]
+    N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
+    ends = EPILOGUES[spec.epilogue]
     unroll = 4 if isa_named(isa).fused else 1
-    lines = PREFETCH_BYTES // (64 if wdtype == "float32" else 32)
+    lines = PREFETCH_BYTES // (64 if scheme == "f32" else 32)
 
     def body(x: Buffer, weight: Buffer, *rest: Buffer) -> None:
         *out, step = rest
-        bias_buffer = out.pop(0) if bias else None
+        bias_buffer = out.pop(0) if spec.bias else None
 
         def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
             acc = chunks_of(tile.rows, tile.panels)
@@ -89,7 +88,7 @@ def matmul_float(
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(
-                live_rows(step, rows, N),
+                live_rows(step, spec.count, N),
                 N,
                 shapes=_SHAPES[isa],
                 sums=sums,
@@ -103,9 +102,8 @@ def matmul_float(
     arguments = (
         Arg("x", "float32", (N, K)),
         *weight_args(scheme, NP, K),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
         *ends.outputs(N, NP),
         STEP,
     )
-    name = f"matmul_{scheme}_{epilogue}_{NP}x{K}_n{N}_s{rows}" + ("_bias" if bias else "")
-    return kernel(name, arguments, body)
+    return kernel(matmul_name(spec), arguments, body)

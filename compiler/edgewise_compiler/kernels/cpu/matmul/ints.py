@@ -23,6 +23,7 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     for_tile_rows,
     load_row,
     matmul,
+    matmul_name,
     prefetch,
     quantized_swiglu,
     store_row,
@@ -30,34 +31,36 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
 from edgewise_compiler.kernels.cpu.vector import bits as bits_of
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.matmul import ZERO_POINT, MatmulSpec
 from edgewise_runtime.format.abi import GROUP, PANEL
 
-_OFFSET = {4: 7, 8: 128}
+_BITS = {"q4": 4, "q8": 8}
 
 
 @cache
-def matmul_int(
-    N: int, NP: int, K: int, bits: int, *, epilogue: str, bias: bool, rows: int, isa: str
-) -> PrimFunc:
-    """y = x @ weight.T (+ bias) on codes, for step[rows] rows of x.
+def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
+    """y = x @ weight.T (+ bias) on codes, for step[count] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q4 or q8 (``bits``), bias float32[NP] if ``bias``, outputs, step. Outputs by
-    ``epilogue``: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
+    ``cpu`` layout of q4 or q8, bias float32[NP] if there is one, outputs, step. Outputs by
+    epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
     Each output is acc = fma(float(xc + sum of codes*xq), scale*xs, acc) over the groups in order,
     whatever the instruction set and the rows computed beside it.
     """
-    dot = DOTS[isa, bits]
-    steps = STEPS[bits]
-    ends = quantized_swiglu(_OFFSET[bits]) if epilogue == "swiglu_a8" else EPILOGUES[epilogue]
+    N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
+    dot, steps = DOTS[isa, _BITS[scheme]], STEPS[_BITS[scheme]]
+    if spec.epilogue == "swiglu_a8":
+        ends = quantized_swiglu(ZERO_POINT[scheme])
+    else:
+        ends = EPILOGUES[spec.epilogue]
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
     ) -> None:
         *out, step = rest
-        bias_buffer = out.pop(0) if bias else None
+        bias_buffer = out.pop(0) if spec.bias else None
 
         def sums(tile: Tile, row: Row, panel: Expr, finished: Chunks, first: Expr) -> None:
             dots = chunks_of(tile.rows, tile.panels, "int32")
@@ -95,7 +98,7 @@ def matmul_int(
 
         with T.parallel(NP // PANEL // PAIR // ends.pairs) as item, block("panels"):
             matmul(
-                live_rows(step, rows, N),
+                live_rows(step, spec.count, N),
                 N,
                 shapes=dot.shapes,
                 sums=sums,
@@ -108,10 +111,9 @@ def matmul_int(
 
     arguments = (
         *a8_args(N, K),
-        *weight_args(f"q{bits}", NP, K),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
+        *weight_args(scheme, NP, K),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
         *ends.outputs(N, NP),
         STEP,
     )
-    name = f"matmul_q{bits}_{epilogue}_{NP}x{K}_n{N}_s{rows}" + ("_bias" if bias else "")
-    return kernel(name, arguments, body)
+    return kernel(matmul_name(spec), arguments, body)

@@ -13,6 +13,7 @@ from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_gr
 from edgewise_compiler.kernels.cpu.isa import isa_named
 from edgewise_compiler.kernels.cpu.vector import let, load, silu, store
 from edgewise_compiler.kernels.function import Arg, block
+from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_runtime.format.abi import PANEL
 
 # Weights are asked for this far ahead of their use where a panel is read from memory once. With it
@@ -127,6 +128,12 @@ def quantized_swiglu(offset: int) -> Epilogue:
         store_group((out[0], out[1], out[2]), row, item, (values[0], values[1]), offset, isa)
 
     return Epilogue(2, lambda N, NP: a8_args(N, NP // 2, "h"), _gated, group)
+
+
+def matmul_name(spec: MatmulSpec) -> str:
+    """The symbol of a linear layer's kernel."""
+    shape = f"{spec.outputs}x{spec.inputs}_n{spec.rows}_s{spec.count}"
+    return f"matmul_{spec.scheme}_{spec.epilogue}_{shape}" + ("_bias" if spec.bias else "")
 
 
 def prefetch(buffer: Buffer, *index: Expr | int) -> None:

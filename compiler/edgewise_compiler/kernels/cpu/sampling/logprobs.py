@@ -31,6 +31,7 @@ from edgewise_compiler.kernels.cpu.vector import (
 )
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.numbers import FLOAT_MAX, LOG2E
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 # Fields of a block's row of `tops`: its best logits in order, then the sum of its probabilities.
@@ -38,9 +39,9 @@ _SUM = TOP_LOGPROBS
 _FIELDS = 32
 
 
-def logprobs_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+def logprobs_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
     """The scratch arguments of ``logprobs``, in order."""
-    blocks = -(-VP // BLOCK)
+    B, blocks = spec.batch, -(-spec.columns // BLOCK)
     return (
         Arg("tops", "float32", (B, blocks, _FIELDS)),
         Arg("top_ids", "int32", (B, blocks, _FIELDS)),
@@ -68,7 +69,7 @@ class _Work:
 
 
 @functools.cache
-def logprobs(B: int, V: int, VP: int, isa: str) -> PrimFunc:
+def logprobs(spec: SamplingSpec, isa: str) -> PrimFunc:
     """The logarithm of the softmax of the logits: of the sampled token, and the 20 largest.
 
     Logits count as they came from the model: no penalty, bias or temperature. NaN is -inf, and
@@ -83,12 +84,13 @@ def logprobs(B: int, V: int, VP: int, isa: str) -> PrimFunc:
     and -inf; the arguments of :func:`logprobs_scratch`, written; step int32 [8], whose field 1 is
     the number of sequences.
     """
+    B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = [
         Arg("logits", "float32", (B, VP)),
         Arg("sampled", "int32", (B,)),
         Arg("logprobs", "float32", (B, LOGPROBS)),
         Arg("logprob_ids", "int32", (B, LOGPROBS)),
-        *logprobs_scratch(B, VP),
+        *logprobs_scratch(spec),
         STEP,
     ]
 

@@ -12,7 +12,7 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.cpu.sampling.scratch import when
 from edgewise_compiler.kernels.cpu.vector import let, store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
-from edgewise_compiler.kernels.sampling import penalized
+from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     COUNT,
     IGNORE_EOS,
@@ -29,7 +29,7 @@ from edgewise_runtime.format.abi import (
 
 
 @functools.cache
-def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimFunc:
+def record(spec: SamplingSpec, *, advance: bool) -> PrimFunc:
     """Notes the sampled token of every running sequence and whether it was the last one.
 
     For each: with ``advance`` kv_len grows by 1 (the token this step put into the KV memory); the
@@ -44,6 +44,7 @@ def record(N: int, B: int, MP: int, V: int, *, advance: bool, isa: str) -> PrimF
     [16], padded with -1; counts int32 [B, V], changed; sampling_f float32, sampling_i int32 [B, 8];
     step int32 [8], whose field 1 is the number of sequences.
     """
+    N, B, MP, V = spec.rows, spec.batch, spec.pages, spec.vocab
     arguments = [
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),

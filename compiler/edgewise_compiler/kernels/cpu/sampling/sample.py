@@ -27,11 +27,12 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
 )
 from edgewise_compiler.kernels.cpu.vector import store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH, TABLE_HEADER
 
 
 @functools.cache
-def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> PrimFunc:
+def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
     """Draws the next token of every running sequence, as its row of parameters asks.
 
     In order: penalties, biases, temperature, top-k, top-p, min-p, draw.
@@ -61,6 +62,7 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
     :func:`~edgewise_compiler.kernels.cpu.sampling.scratch.sample_scratch`, written; step int32 [8],
     whose field 1 is the number of sequences.
     """
+    B, MP, V, VP = spec.batch, spec.pages, spec.vocab, spec.columns
     arguments = [
         Arg("logits", "float32", (B, VP)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -70,7 +72,7 @@ def sample(B: int, V: int, VP: int, isa: str, *, MP: int, advance: bool) -> Prim
         Arg("bias_values", "float32", (B, MAX_BIASES)),
         Arg("counts", "int32", (B, V)),
         Arg("sampled", "int32", (B,)),
-        *sample_scratch(B, VP),
+        *sample_scratch(spec),
         STEP,
     ]
 

@@ -20,7 +20,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.cpu.vector import LANES, bits, cast, lanes_of, let, splat, store
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_compiler.kernels.sampling import LEVELS, SamplingSpec
 
 BLOCK = 4096  # tokens that one work item looks at; a power of two, a multiple of 32
 SHORTLIST = 2048  # so few tokens are cheaper to copy out than to search for again
@@ -64,8 +64,9 @@ _COUNT_SHIFT = 48
 ONE = 1 << _COUNT_SHIFT
 
 
-def sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+def sample_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
     """The scratch arguments of ``sample``, in order. What is in them does not outlive a call."""
+    B, VP = spec.batch, spec.columns
     return (
         Arg("scores", "float32", (B, VP)),
         Arg("weights", "int32", (B, VP)),

@@ -7,16 +7,19 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
 from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS, STEP_SYMBOLS
 
 _THREADS = 64
 
 
 @cache
-def rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0) -> Launch:
+def rms_norm(
+    N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0, count: int = ROWS
+) -> Launch:
     """``y = x / sqrt(mean(x**2) + eps) * weight`` for the live rows (Zhang and Sennrich 2019).
 
     Arguments: x float32 [N, H], weight float32 [H], logit_rows int32 [gather] with ``gather``,
@@ -25,9 +28,11 @@ def rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0) ->
 
     Args:
         gather: y's row i is of ``x[logit_rows[i]]``, for at most so many rows; 0: of ``x[i]``.
+        count: the field of step with the number of live rows, without ``gather``.
     """
     vectors = H // 4
-    bound, count, symbol = (gather, 2, "r") if gather else (N, 0, "n")
+    bound, count = (gather, LOGIT_ROWS) if gather else (N, count)
+    symbol = STEP_SYMBOLS[count]
     arguments = (
         Arg("x", "float32x4", (N, vectors)),
         Arg("weight", "float32x4", (vectors,)),
@@ -57,7 +62,8 @@ def rms_norm(N: int, H: int, eps: float, *, subgroups: bool, gather: int = 0) ->
                 with when(at < vectors):
                     store(y, x[row, at] * scale * weight[at], target, at)
 
-    flags = ("_s" if subgroups else "") + (f"_g{gather}" if gather else "")
+    live = f"_g{gather}" if gather else count_suffix(count)
+    flags = ("_s" if subgroups else "") + live
     name = f"rms_norm_{N}x{H}_e{eps:.3e}{flags}"
     return kernel(
         name.replace(".", "p").replace("-", "m"),

@@ -1,0 +1,128 @@
+"""The operations a graph is made of, each with what a kernel must know to compute it.
+
+What varies between models is an attribute here, so that lowering reads nodes and no configuration.
+``None`` means that the model does without; a kernel refuses a value it does not implement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Epilogue = Literal["store", "add", "swiglu"]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Query heads, the KV heads that they share, and elements of each."""
+
+    query: int
+    kv: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a node does. ``name`` is how people and labels call it."""
+
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class Embed(Operation):
+    """Rows of the embedding table, which has ``vocab`` of them, for this step's tokens."""
+
+    name = "embed"
+    vocab: int
+
+
+@dataclass(frozen=True)
+class Gather(Operation):
+    """The rows whose logits are wanted."""
+
+    name = "gather"
+
+
+@dataclass(frozen=True)
+class RmsNorm(Operation):
+    """RMSNorm over the last axis; ``gather`` first takes the rows whose logits are wanted."""
+
+    name = "rms_norm"
+    eps: float
+    gather: bool = False
+
+
+@dataclass(frozen=True)
+class Linear(Operation):
+    """A packed linear.
+
+    Attributes:
+        epilogue: ``add`` puts the result onto the last input, ``swiglu`` applies :class:`Swiglu`.
+        norm: the input goes through an RMSNorm of this eps first, with the last parameter.
+        gather: of the input, the rows whose logits are wanted.
+    """
+
+    name = "linear"
+    epilogue: Epilogue = "store"
+    norm: float | None = None
+    gather: bool = False
+
+
+@dataclass(frozen=True)
+class Quantize(Operation):
+    """Activations to int8 in groups of 32."""
+
+    name = "quantize"
+
+
+@dataclass(frozen=True)
+class Add(Operation):
+    """The first input plus the second, of whose columns those beyond the first's are padding."""
+
+    name = "add"
+
+
+@dataclass(frozen=True)
+class Swiglu(Operation):
+    """``silu(gate) * up`` of panels of 16 columns that alternate."""
+
+    name = "swiglu"
+
+
+@dataclass(frozen=True)
+class RopeAppend(Operation):
+    """Rotates queries and keys, and appends keys and values to the pages.
+
+    Attributes:
+        rotation: the family's rotation whose table is used.
+        layer: the layer whose pages are written.
+        norm_eps: of an RMSNorm of every head before the rotation, with two parameters, the one of
+            the queries and the one of the keys; None without them.
+    """
+
+    name = "rope_append"
+    heads: Heads
+    rotation: str
+    layer: int
+    norm_eps: float | None = None
+
+
+@dataclass(frozen=True)
+class Attention(Operation):
+    """Attention of rotated queries over the pages of a layer.
+
+    Attributes:
+        scale: factor on the scores before the softmax.
+        layer: the layer whose pages are read; it may be another one than the node stands in.
+        window: tokens a row sees, itself included; None for all before it.
+        softcap: scores become ``softcap * tanh(score / softcap)``; None leaves them.
+        sinks: a parameter with a score for each head that takes part in the softmax; or None.
+    """
+
+    name = "attention"
+    heads: Heads
+    scale: float
+    layer: int
+    window: int | None = None
+    softcap: float | None = None
+    sinks: str | None = None

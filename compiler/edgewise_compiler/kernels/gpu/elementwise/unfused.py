@@ -1,0 +1,106 @@
+"""Sums, gates and gathered rows that no pass made part of another kernel: one row a workgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from tvm.ir import Expr
+from tvm.script.ir_builder import tirx as T
+from tvm.tirx import Buffer
+
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
+from edgewise_compiler.kernels.gpu.operations import lane, silu, vector_of
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
+from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL, STEP_SYMBOLS
+
+_THREADS = 64
+
+
+@cache
+def add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
+    """``x[N, H]`` + the first H columns of ``y[N, W]``, float32, for step[count] rows.
+
+    Arguments: ``in_place`` y and x, which becomes the sum, otherwise x, y and out [N, H]; step.
+    """
+    arguments = (
+        *(() if in_place else (Arg("x", "float32x4", (N, H // 4)),)),
+        Arg("y", "float32x4", (N, W // 4)),
+        Arg("out", "float32x4", (N, H // 4)),
+        STEP,
+    )
+
+    def vector(buffers: Sequence[Buffer], row: Expr, i: Expr) -> None:
+        *inputs, y, out = buffers
+        x = inputs[0] if inputs else out
+        store(out, x[row, i] + y[row, i], row, i)
+
+    name = f"add{'_to' if in_place else ''}_{H}of{W}_n{N}{count_suffix(count)}"
+    return _rows(name, arguments, vector, N, H // 4, count)
+
+
+@cache
+def swiglu(N: int, H: int, *, count: int) -> Launch:
+    """silu(gate) * up as out [N, H] of x [N, 2H], whose panels of 16 columns are gate, up, gate …
+
+    Arguments: x, out, step, all float32; step[count] rows are live.
+    """
+    arguments = (
+        Arg("x", "float32x4", (N, H // 2)),
+        Arg("out", "float32x4", (N, H // 4)),
+        STEP,
+    )
+    panel = PANEL // 4
+
+    def vector(buffers: Sequence[Buffer], row: Expr, i: Expr) -> None:
+        x, out = buffers
+        at = bind(i // panel * (2 * panel) + i % panel)
+        gate, up = bind(x[row, at]), bind(x[row, at + panel])
+        store(out, vector_of(*(silu(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
+
+    return _rows(f"swiglu_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
+
+
+@cache
+def gather(N: int, R: int, H: int) -> Launch:
+    """``out[i] = x[logit_rows[i]]`` for step[2] rows of H float32.
+
+    Arguments: x [N, H], logit_rows int32 [R], out [R, H], step.
+    """
+    arguments = (
+        Arg("x", "float32x4", (N, H // 4)),
+        Arg("logit_rows", "int32", (R,)),
+        Arg("out", "float32x4", (R, H // 4)),
+        STEP,
+    )
+
+    def vector(buffers: Sequence[Buffer], row: Expr, i: Expr) -> None:
+        x, logit_rows, out = buffers
+        source = bind(T.max(T.min(logit_rows[row], N - 1), 0))
+        store(out, x[source, i], row, i)
+
+    return _rows(f"gather_{H}_n{N}_r{R}", arguments, vector, R, H // 4, LOGIT_ROWS)
+
+
+def _rows(
+    name: str,
+    arguments: Sequence[Arg],
+    vector: Callable[[Sequence[Buffer], Expr, Expr], None],
+    bound: int,
+    vectors: int,
+    count: int,
+) -> Launch:
+    """A kernel that runs ``vector(buffers, row, i)`` for every vector of four of the live rows."""
+
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        *others, step = buffers
+        with (
+            when(thread.x < T.min(step[count], bound)),
+            T.serial(0, -(-vectors // _THREADS)) as turn,
+        ):
+            i = bind(turn * _THREADS + thread.t)
+            with when(i < vectors):
+                vector(others, thread.x, i)
+
+    symbol = STEP_SYMBOLS[count]
+    return kernel(name, arguments, body, threads=_THREADS, grid=(symbol, 1), bounds={symbol: bound})

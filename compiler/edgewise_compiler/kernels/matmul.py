@@ -1,0 +1,34 @@
+"""What linear layers of every machine are made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgewise_runtime.format.abi import ROWS
+
+ZERO_POINT = {"q4": 7, "q8": 128}
+"""What the codes of an integer scheme have added to them."""
+
+
+@dataclass(frozen=True)
+class MatmulSpec:
+    """``y = x @ weight.T (+ bias)`` on a packed weight, and what becomes of ``y``.
+
+    Attributes:
+        rows: the most rows of x.
+        outputs: rows of the packed weight, padding included: columns of y.
+        inputs: columns of x and of the weight.
+        scheme: how the weight is stored: ``f32``, ``f16``, ``q8`` or ``q4``.
+        epilogue: ``store``; ``add`` onto what is there; ``swiglu`` of alternating panels of y;
+            ``swiglu_a8``, the same quantized for the next linear.
+        bias: whether there is one.
+        count: the field of ``step`` that says how many rows are live.
+    """
+
+    rows: int
+    outputs: int
+    inputs: int
+    scheme: str
+    epilogue: str = "store"
+    bias: bool = False
+    count: int = ROWS
