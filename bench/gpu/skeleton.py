@@ -26,7 +26,8 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import ArraySpec
-from edgewise_compiler.targets.gpu.lower import GpuLowering, plans
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import plans
 from edgewise_compiler.targets.webgpu.codegen import Shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.program import LAYOUT, build_program, write_program

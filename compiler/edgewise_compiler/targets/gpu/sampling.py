@@ -12,20 +12,12 @@ from edgewise_runtime.format.abi import LOGPROBS
 
 def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    bounds, spec = low.bounds, low.sampling_spec
+    spec = low.sampling_spec
     scratch = {
         arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in sample_scratch(bounds.batch, spec.columns)
+        for arg in sample_scratch(spec)
     }
-    steps = sampling(
-        bounds.rows,
-        bounds.batch,
-        spec.vocab,
-        spec.columns,
-        bounds.pages,
-        advance=advance,
-        subgroups=subgroups,
-    )
+    steps = sampling(spec, advance=advance, subgroups=subgroups)
     calls = []
     for step in steps:
         arguments = tuple(
@@ -43,17 +35,16 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
 
 def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
     """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
-    vocab, batch, padded = low.shared.vocab, low.bounds.batch, low.shared.columns
-    t = low.step_tensor
-    found = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
-    find, merge = tops(batch, vocab, padded), logprobs(batch, vocab, padded)
+    t, spec = low.step_tensor, low.sampling_spec
+    found = Tensor("logprobs.tops", "scratch", "int32", tops_shape(spec.batch, spec.columns))
+    find, merge = tops(spec), logprobs(spec)
     return (
         Call(
             find.function,
             (*read(t("logits")), *to("write", found), *read(t("step"))),
             "tops",
-            mul("b", vocab * 4),
-            mul("b", vocab * 20),
+            mul("b", spec.vocab * 4),
+            mul("b", spec.vocab * 20),
             find.grid,
         ),
         Call(

@@ -23,7 +23,9 @@ from edgewise_compiler.layouts.rows import (
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
-from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import PlanSet, plans
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.variants import features_of, variants_for

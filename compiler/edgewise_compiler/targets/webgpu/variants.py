@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgewise_compiler.targets.gpu.lower import Variant
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import KV8_SUFFIX
 
 VARIANTS = (

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -75,17 +76,8 @@ class Inputs:
 
     def run(self, few: bool, live: int, roll: int = 0) -> NDArray[Any]:
         case = self.case
-        width = self.out.shape[1]
-        kernel = matmul_int8(
-            N,
-            case.NP,
-            case.K,
-            case.scheme,
-            few=few,
-            epilogue=case.epilogue,
-            bias=case.bias,
-            out_width=width,
-        )
+        sizes = (N, case.NP, case.K, case.scheme, case.epilogue, case.bias)
+        kernel = matmul_int8(PartSpec(*sizes, live=N, width=self.out.shape[1]), few=few)
         words = np.roll(self.codes, roll, axis=0).view(np.uint32)
         scales = np.roll(self.scales, roll, axis=0)
         bias = [self.bias] if case.bias else []

@@ -11,7 +11,9 @@ from edgewise_compiler.layouts.panels import param_tensors
 from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import find_scheme
-from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import PlanSet, plans
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import Bounds
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 

@@ -17,6 +17,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
+from edgewise_compiler.kernels.attention import PagedHeads
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.operations import (
     bits,
@@ -42,10 +43,11 @@ _LARGEST_HALF = 65504.0  # of float16; what `pack_halves` makes of more is undef
 LOWEST = -3.0e38  # the score of a key that takes no part; not every language has infinity
 
 
-def kv_vectors(HK: int, D: int, kv_dtype: str) -> tuple[Arg, ...]:
+def kv_vectors(spec: PagedHeads) -> tuple[Arg, ...]:
     """A layer's KV pages as vectors of four; of int8 as vectors of 16 codes, and the scales."""
-    if kv_dtype != "int8":
-        return (Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
+    HK, D = spec.kv_heads, spec.head_dim
+    if spec.kv_dtype != "int8":
+        return (Arg("kv", f"{spec.kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
     pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE_TOKENS * D // 16))
     return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
 

@@ -15,12 +15,19 @@ Every sum has an order that follows from the head dimension and the number of ke
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of, spread
+from edgewise_compiler.kernels.attention import (
+    AttentionSpec,
+    check_attention,
+    log2_scale,
+    segments_of,
+    spread,
+)
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -67,13 +74,14 @@ _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
 
-def part_elements(B: int, HQ: int, C: int, D: int) -> int:
+def part_elements(spec: AttentionSpec) -> int:
     """How many float32 the partial results take: o, m, l and padding for every segment."""
-    return B * HQ * -(-C // SEGMENT) * (D + 4)
+    return prod(_part(spec).shape) * 4
 
 
-def _part(B: int, HQ: int, C: int, D: int) -> Arg:
-    return Arg("part", "float32x4", (B, HQ, -(-C // SEGMENT), D // 4 + 1))
+def _part(spec: AttentionSpec) -> Arg:
+    segments = -(-spec.context // SEGMENT)
+    return Arg("part", "float32x4", (spec.batch, spec.heads, segments, spec.head_dim // 4 + 1))
 
 
 def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
@@ -88,20 +96,7 @@ def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
 
 
 @cache
-def attention_decode(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    limits: Limits,
-    subgroups: bool,
-) -> Launch:
+def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -112,31 +107,31 @@ def attention_decode(
     sequences times KV heads in y.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+        spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
+            of D.
         limits: of the target, whose shared memory decides how many heads are computed at once.
-        subgroups: makes no difference; the kernel is the same for both.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     threads, most = _heads_at_once(group, D, limits.shared)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
-    packed = 4 if kv_dtype == "int8" else 1  # d of a vector
+    packed = 4 if spec.kv_dtype == "int8" else 1  # d of a vector
     per_slice, runs_left = divmod(D // packed, slices)
     # Values: a thread has four d and every `strides`-th token of a page.
     strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
     per_stride = PAGE_TOKENS // strides
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        _part(B, HQ, C, D),
+        _part(spec),
         STEP,
     ]
 
@@ -158,7 +153,7 @@ def attention_decode(
 
             def stage(item: Expr, i: int) -> None:
                 g, d = T.floordiv(item, D), T.floormod(item, D)
-                value = qkv[s, head + g, d] * number(log2_scale(sm_scale))
+                value = qkv[s, head + g, d] * number(log2_scale(spec.scale))
                 store(queries, value, item)
 
             deal(thread, heads * D, stage)
@@ -284,7 +279,7 @@ def attention_decode(
                             some_heads(bind(first + i * heads), heads, keys, pages)
 
     return kernel(
-        symbol("attention_decode", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        symbol("attention_decode", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=threads,
@@ -294,19 +289,7 @@ def attention_decode(
 
 
 @cache
-def attention_merge(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    subgroups: bool,
-) -> Launch:
+def attention_merge(spec: AttentionSpec) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
     Arguments: part float32 [B, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
@@ -315,12 +298,15 @@ def attention_merge(
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    check_heads(HQ, HK, D, kv_dtype)
+    check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, D = spec.heads, spec.head_dim
     vectors = D // 4
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
-        _part(B, HQ, C, D),
+        _part(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,

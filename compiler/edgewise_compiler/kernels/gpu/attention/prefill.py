@@ -19,7 +19,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
 from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -75,20 +75,7 @@ _THREADS = TILE // _ROWS * SEGMENT_QUADS
 
 
 @cache
-def attention_prefill(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    limits: Limits,
-    subgroups: bool,
-) -> Launch:
+def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
     """Attention of every row of a ragged batch over the tokens of its sequence up to itself.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -98,28 +85,27 @@ def attention_prefill(
     rows in x, query heads in y.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+        spec: N rows, B sequences, MP pages of a sequence at most; HQ and HK heads of D.
         limits: of the target, whose shared memory decides how much is staged at once.
-        subgroups: makes no difference; the kernel is the same for both.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors = D // 4
     size = limits.shared // 16  # of shared memory, in vectors
     staged = size - TILE * SEGMENT_QUADS  # behind so many lie the weights p
     # What is staged at once: so many d of a segment's keys, so many tokens of its values.
     ds = largest_divisor(D, size // SEGMENT_QUADS, multiple=8)
     tokens = power_of_two_up_to(min(SEGMENT, staged // vectors))
-    packed = 4 if kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
+    packed = 4 if spec.kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
     columns = -(-vectors // SEGMENT_QUADS)  # vectors of a row's output that a thread sums
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
@@ -201,7 +187,7 @@ def attention_prefill(
                         words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
                         of_keys, of_values = scales_of(words)
                     for r in range(_ROWS):
-                        scaled = scores[r] * number(log2_scale(sm_scale), "float32x4")
+                        scaled = scores[r] * number(log2_scale(spec.scale), "float32x4")
                         if of_keys is not None:
                             scaled = scaled * of_keys
                         store(scores, masked(scaled, column * 4, keys[r], LOWEST), r)
@@ -315,7 +301,7 @@ def attention_prefill(
             attend(sequence, bind(found[1]))
 
     return kernel(
-        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=_THREADS,

@@ -16,7 +16,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -37,17 +37,7 @@ THREADS = 32
 
 
 @cache
-def attention_serial(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-) -> Launch:
+def attention_serial(spec: AttentionSpec) -> Launch:
     """Attention of every live row to its sequence's tokens up to its own.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -57,19 +47,19 @@ def attention_serial(
     Grid: 32 of the rows' query heads at a time.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+        spec: N rows, B sequences, MP pages of a sequence at most; HQ and HK heads of D.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors = D // 4
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("row_seq", "int32", (N,)),
         Arg("out", "float32x4", (N, HQ, vectors)),
@@ -92,7 +82,7 @@ def attention_serial(
             at_once = 4 if kv_scale else 1
             with T.serial(0, D // at_once) as i:
                 qs = [
-                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(sm_scale)))
+                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(spec.scale)))
                     for j in range(at_once)
                 ]
                 for u in range(QUADS):
@@ -143,7 +133,7 @@ def attention_serial(
                     store(out, outputs[c] / splat(total[0]), row, head, c)
 
     return kernel(
-        symbol("attention_serial", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+        symbol("attention_serial", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=THREADS,

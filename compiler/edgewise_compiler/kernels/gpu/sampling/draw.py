@@ -49,7 +49,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.numbers import WEIGHT_BITS
-from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_compiler.kernels.sampling import LEVELS, SamplingSpec
 from edgewise_runtime.format.abi import (
     KV_LEN,
     MIN_P,
@@ -71,13 +71,14 @@ _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
 @cache
-def draw(B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool) -> Launch:
+def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
     """The token of every running row from its keys and parameters; see `sample` for the rules.
 
     Arguments: keys int32 [B, VP], best int32 [B, blocks], table int32 [B, 8+MP], sampling_f
     float32 and sampling_i int32 [B, 8], sampled int32 [B], step. Greedy rows do nothing but look
     the best key up.
     """
+    B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     arguments = (
         Arg("keys", "int32", (B, VP)),
         Arg("best", "int32", (B, blocks_of(VP))),

@@ -28,19 +28,21 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.numbers import FLOAT_MAX, LN2, SQRT_HALF_BITS
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 64
 
 
 @cache
-def logprobs(B: int, V: int, VP: int) -> Launch:
+def logprobs(spec: SamplingSpec) -> Launch:
     """Log-probabilities of each row's sampled token and its 20 likeliest; after `tops`.
 
     The rules are those of `logprobs` on the CPU. Arguments: logits float32 [B, VP], sampled int32
     [B], tops int32 `tops_shape`, logprobs [B, 21], float32 by their bits: a compiler may
     assume that floats are finite; logprob_ids int32 [B, 21], step.
     """
+    B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("sampled", "int32", (B,)),

@@ -9,7 +9,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
-from edgewise_compiler.kernels.sampling import penalized
+from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     COUNT,
     IGNORE_EOS,
@@ -26,12 +26,13 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def count(B: int, V: int, MP: int) -> Launch:
+def count(spec: SamplingSpec) -> Launch:
     """Counts the sampled token of every running sequence with a penalty on; before `record`.
 
     Arguments: sampled int32 [B], table int32 [B, 8+MP], sampling_f float32 [B, 8], counts int32
     [B, V], changed (2 more; its last bit says whether the prompt has the token), step.
     """
+    B, V, MP = spec.batch, spec.vocab, spec.pages
     arguments = (
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -59,7 +60,7 @@ def count(B: int, V: int, MP: int) -> Launch:
 
 
 @cache
-def record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
+def record(spec: SamplingSpec, *, advance: bool) -> Launch:
     """Notes the sampled token of every running sequence and whether it was the last one.
 
     As `record` does on the CPU, counts aside (`count`): kv_len grows with ``advance``, the
@@ -70,6 +71,7 @@ def record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
     Arguments: sampled int32 [B], table int32 [B, 8+MP], tokens int32 [N], positions int32 [N, 1],
     ring int32 [B, 64], eos int32 [16], sampling_i int32 [B, 8], step. One thread does it all.
     """
+    N, B, MP = spec.rows, spec.batch, spec.pages
     arguments = (
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),

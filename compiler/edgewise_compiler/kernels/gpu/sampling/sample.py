@@ -9,6 +9,7 @@ from edgewise_compiler.kernels.gpu.sampling.draw import draw
 from edgewise_compiler.kernels.gpu.sampling.record import count, record
 from edgewise_compiler.kernels.gpu.sampling.scores import best, blocks_of, scores
 from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.plan.calls import Access
 
 
@@ -21,21 +22,18 @@ class SamplingLaunch:
     arguments: tuple[tuple[str, Access], ...]
 
 
-def sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+def sample_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
     """Scratch of the sampler: a key for every score, and the best key of each block."""
     return (
-        Arg("keys", "int32", (B, VP)),
-        Arg("best", "int32", (B, blocks_of(VP))),
+        Arg("keys", "int32", (spec.batch, spec.columns)),
+        Arg("best", "int32", (spec.batch, blocks_of(spec.columns))),
     )
 
 
-def sampling(
-    N: int, B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
-) -> tuple[SamplingLaunch, ...]:
+def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[SamplingLaunch, ...]:
     """Sample and record: rules as for `sample` and `record` of the CPU.
 
     Args:
-        N, B, V, VP, MP: the most rows, sequences, tokens, columns of the logits, pages.
         advance: whether the step's own token went into the pages just now (decode).
     """
 
@@ -45,7 +43,7 @@ def sampling(
     return (
         SamplingLaunch(
             "scores",
-            scores(B, V, VP, MP),
+            scores(spec),
             (
                 *reads("logits", "table", "sampling_f", "counts"),
                 ("keys", "write"),
@@ -54,7 +52,7 @@ def sampling(
         ),
         SamplingLaunch(
             "best",
-            best(B, VP, MP, subgroups=subgroups),
+            best(spec, subgroups=subgroups),
             (
                 ("keys", "readwrite"),
                 *reads("table", "sampling_i", "bias_ids", "bias_values"),
@@ -64,7 +62,7 @@ def sampling(
         ),
         SamplingLaunch(
             "sample",
-            draw(B, V, VP, MP, advance=advance, subgroups=subgroups),
+            draw(spec, advance=advance, subgroups=subgroups),
             (
                 *reads("keys", "best", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
@@ -73,12 +71,12 @@ def sampling(
         ),
         SamplingLaunch(
             "count",
-            count(B, V, MP),
+            count(spec),
             (*reads("sampled", "table", "sampling_f"), ("counts", "readwrite"), ("step", "read")),
         ),
         SamplingLaunch(
             "record",
-            record(N, B, MP, advance=advance),
+            record(spec, advance=advance),
             (
                 ("sampled", "read"),
                 ("table", "readwrite"),

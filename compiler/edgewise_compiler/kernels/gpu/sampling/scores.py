@@ -22,7 +22,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.kernels.sampling import penalized
+from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     BIASES,
     FREQUENCY,
@@ -46,7 +46,7 @@ def blocks_of(VP: int) -> int:
 
 
 @cache
-def scores(B: int, V: int, VP: int, MP: int) -> Launch:
+def scores(spec: SamplingSpec) -> Launch:
     """Keys of the logits after penalties.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 [B, 8], counts
@@ -54,6 +54,7 @@ def scores(B: int, V: int, VP: int, MP: int) -> Launch:
     frequency those of OpenAI; counts is twice the times a token was sampled, plus 1 if the prompt
     has it. Columns beyond the vocabulary are never drawn.
     """
+    B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -112,13 +113,14 @@ def _penalize(score: Expr, seen: Expr, sampling_f: Buffer, row: Expr) -> Expr:
 
 
 @cache
-def best(B: int, VP: int, MP: int, *, subgroups: bool) -> Launch:
+def best(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     """Adds the biases to the keys, and finds the largest key of each block.
 
     Arguments: keys int32 [B, VP], changed, table, sampling_i int32 [B, 8], bias_ids int32 and
     bias_values float32 [B, 320], best int32 [B, blocks], step. Biases are added in the order
     listed; -infinity bans a token. A thread adds those of its own tokens.
     """
+    B, VP, MP = spec.batch, spec.columns, spec.pages
     arguments = (
         Arg("keys", "int32", (B, VP)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),

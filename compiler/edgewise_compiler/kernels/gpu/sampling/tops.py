@@ -28,6 +28,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.numbers import LOG2E
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 256
@@ -47,13 +48,14 @@ def tops_shape(B: int, VP: int) -> tuple[int, int, int]:
 
 
 @cache
-def tops(B: int, V: int, VP: int) -> Launch:
+def tops(spec: SamplingSpec) -> Launch:
     """The 20 best tokens of each block of 4096, and the sum of its probabilities.
 
     Arguments: logits float32 [B, VP], tops int32 `tops_shape`, step. Probabilities are relative to
     the best token of the block. Where a block has fewer than 20 tokens above -infinity, banned keys
     of no token follow.
     """
+    B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("tops", "int32", tops_shape(B, VP)),
