@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.unfused import gpu_add, gpu_gather, gpu_swiglu
+from edgewise_compiler.targets.webgpu.codegen import shader
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.conftest import BundleFactory
 from tests.shaders.checks import BUNDLES, Source, naga, shaders_of, source, tint
 
@@ -26,6 +30,23 @@ def test_every_shader_is_accepted(compiler: Compiler, shaders: list[Source]) -> 
     results = compiler(shaders)
     assert len(results) == len(shaders) > 100
     assert {name: found for name, found in results.items() if found} == {}
+
+
+# What stands alone only in a graph whose passes leave it so.
+UNFUSED = [
+    gpu_add(40, 96, 128, in_place=False, count=ROWS),
+    gpu_add(40, 96, 96, in_place=True, count=LOGIT_ROWS),
+    gpu_swiglu(40, 1120, count=ROWS),
+    gpu_gather(40, 8, 96),
+    gpu_rms_norm(8, 96, 1e-6, subgroups=False, count=LOGIT_ROWS),
+    gpu_rms_norm(8, 96, 1e-6, subgroups=True, count=LOGIT_ROWS),
+]
+
+
+@each_compiler
+def test_kernels_that_bundles_rarely_have_are_accepted(compiler: Compiler) -> None:
+    sources = [source(launch.name, shader(launch.function).source) for launch in UNFUSED]
+    assert compiler(sources) == {launch.name: [] for launch in UNFUSED}
 
 
 def compute(body: str, *, declare: str = "", size: int = 64) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Node
-from edgewise_compiler.graph.operations import Operation, RopeAppend
+from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsNorm, RopeAppend
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.llama import LLAMA
@@ -90,6 +90,22 @@ def test_qwen3_normalizes_queries_and_keys() -> None:
         ("layers.0.q_norm", "layers.0.k_norm"),
         ("layers.1.q_norm", "layers.1.k_norm"),
     ]
+
+
+def test_attention_knows_its_heads_its_scale_and_its_layer() -> None:
+    nodes = forward(LLAMA, replace(CONFIG, sm_scale=0.5))
+    heads = Heads(query=4, kv=2, width=32)
+    assert [node.op for node in nodes if isinstance(node.op, Attention | RopeAppend)] == [
+        op
+        for layer in range(2)
+        for op in (RopeAppend(heads, "rope", layer), Attention(heads, 0.5, layer))
+    ]
+
+
+def test_the_norms_of_heads_have_the_eps_of_the_model() -> None:
+    nodes = forward(QWEN3, replace(CONFIGS["qwen3"], rms_eps=1e-3))
+    assert {node.op.norm_eps for node in nodes if isinstance(node.op, RopeAppend)} == {1e-3}
+    assert {node.op.eps for node in nodes if isinstance(node.op, RmsNorm)} == {1e-3}
 
 
 def test_projections_are_stacked_and_gate_and_up_interleaved() -> None:

@@ -1,4 +1,4 @@
-"""Graph passes, one a file; `compile.py` lists the order they run in."""
+"""Graph passes, one a file; `graph/build.py` lists which run for each target, in which order."""
 
 from edgewise_compiler.graph.passes.fuse_gather import fuse_gather
 from edgewise_compiler.graph.passes.fuse_norm import fuse_norm

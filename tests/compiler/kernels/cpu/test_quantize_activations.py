@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
 
 N, K = 10, 160
 OFFSETS = (7, 128)
+COUNTS = (ROWS, LOGIT_ROWS)
 
 
 @cache
-def kernels(isa: str) -> dict[int, Any]:
-    functions = {offset: quantize(N, K, offset, isa) for offset in OFFSETS}
+def kernels(isa: str) -> dict[tuple[int, int], Any]:
+    functions = {
+        (offset, count): quantize(N, K, offset, isa, count)
+        for offset, count in product(OFFSETS, COUNTS)
+    }
     built = build(functions.values(), isa)
-    return {offset: built[str(f.attrs["global_symbol"])] for offset, f in functions.items()}
+    return {case: built[str(f.attrs["global_symbol"])] for case, f in functions.items()}
 
 
-def run(isa: str, x: Array, n: int, offset: int) -> tuple[Array, Array, Array]:
+def run(isa: str, x: Array, n: int, offset: int, count: int = ROWS) -> tuple[Array, Array, Array]:
     groups = (N, K // 32)
     outputs = aligned((N, K), "int8"), aligned(groups, "float32"), aligned(groups, "int32")
     step = aligned(8, "int32")
-    step[0] = n
-    kernels(isa)[offset](aligned_copy(x), *outputs, step)
+    step[count] = n
+    kernels(isa)[offset, count](aligned_copy(x), *outputs, step)
     return outputs
 
 
@@ -44,10 +50,11 @@ def rows(seed: int = 0) -> Array:
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, N])
-def test_rows_equal_the_definition_bit_for_bit(isa: str, offset: int, n: int) -> None:
+def test_rows_equal_the_definition_bit_for_bit(isa: str, offset: int, count: int, n: int) -> None:
     for got, want in zip(
-        run(isa, rows(), n, offset), reference.quantize(rows(), offset), strict=True
+        run(isa, rows(), n, offset, count), reference.quantize(rows(), offset), strict=True
     ):
         assert same_bits(got[:n], want[:n])
         assert not got[n:].any()

@@ -1,0 +1,76 @@
+"""What a target does not implement is refused by name, on every target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from edgewise_compiler.graph.build import SharedSizes
+from edgewise_compiler.graph.nodes import Graph, Node, Value
+from edgewise_compiler.graph.operations import Attention, Heads, Operation
+from edgewise_compiler.plan.calls import Call
+from edgewise_compiler.targets.cpu import lower as cpu
+from edgewise_compiler.targets.gpu import lower as gpu
+from edgewise_compiler.targets.lowering import Bounds
+from edgewise_runtime.errors import CompileError, UnsupportedError
+
+SHARED, BOUNDS = SharedSizes(hidden=64, vocab=320, columns=320), Bounds(16, 2, 64)
+VALUE, RESULT = Value("v", "n", 64), Value("w", "n", 64)
+PLAIN = Attention(Heads(4, 2, 16), 0.25, layer=0)
+
+Lower = Callable[[Graph, bool], tuple[Call, ...]]
+
+
+def on_cpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
+    low = cpu.CpuLowering(SHARED, BOUNDS, {}, "float32", cpu.ARITHMETICS["f32"], "portable")
+    return cpu.lower_graph(low, graph, decode=not prefill)
+
+
+def on_webgpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
+    variant = next(v for v in gpu.VARIANTS if v.name == "webgpu-f32")
+    low = gpu.GpuLowering(SHARED, BOUNDS, {}, variant.kv_dtype, variant, "f32", {})
+    return gpu.lower_graph(low, graph, many_rows=prefill)
+
+
+each_target = pytest.mark.parametrize("lower", [on_cpu, on_webgpu])
+
+
+def graph_of(op: Operation) -> Graph:
+    return Graph("layers", (Node(op, (VALUE,), RESULT, label="here"),))
+
+
+@each_target
+@pytest.mark.parametrize("prefill", [False, True])
+@pytest.mark.parametrize("trait", [{"window": 128}, {"softcap": 50.0}, {"sinks": "layers.0.sinks"}])
+def test_attention_with_a_trait_that_no_kernel_has_is_refused(
+    trait: dict[str, Any], prefill: bool, lower: Lower
+) -> None:
+    assert lower(graph_of(PLAIN), prefill)
+    (name,) = trait
+    with pytest.raises(UnsupportedError, match=f"Attention with {name}") as refused:
+        lower(graph_of(Attention(PLAIN.heads, PLAIN.scale, 0, **trait)), prefill)
+    assert refused.value.code == "unsupported.attention"
+
+
+@each_target
+def test_an_operation_without_a_kernel_is_refused(lower: Lower) -> None:
+    @dataclass(frozen=True)
+    class Telepathy(Operation):
+        name = "telepathy"
+
+    with pytest.raises(CompileError, match=r"no kernel for 'telepathy' \(here\)"):
+        lower(graph_of(Telepathy()), True)
+
+
+@each_target
+def test_pages_and_scratch_are_as_wide_as_the_heads_of_the_node(lower: Lower) -> None:
+    wide = Attention(Heads(2, 1, 32), 0.25, layer=5)
+    shapes = {
+        argument.tensor.name: argument.tensor.shape
+        for call in lower(graph_of(wide), True)
+        for argument in call.arguments
+    }
+    assert shapes["kv.5"] == ("pages", 2, 1, 16 * 32)
