@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
-from edgewise_compiler.kernels.gpu.elementwise.unfused import gpu_add, gpu_gather, gpu_swiglu
+from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.unfused import add, gather, swiglu
+from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.targets.webgpu.codegen import shader
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.conftest import BundleFactory
@@ -34,12 +35,12 @@ def test_every_shader_is_accepted(compiler: Compiler, shaders: list[Source]) -> 
 
 # What stands alone only in a graph whose passes leave it so.
 UNFUSED = [
-    gpu_add(40, 96, 128, in_place=False, count=ROWS),
-    gpu_add(40, 96, 96, in_place=True, count=LOGIT_ROWS),
-    gpu_swiglu(40, 1120, count=ROWS),
-    gpu_gather(40, 8, 96),
-    gpu_rms_norm(8, 96, 1e-6, subgroups=False, count=LOGIT_ROWS),
-    gpu_rms_norm(8, 96, 1e-6, subgroups=True, count=LOGIT_ROWS),
+    add(40, 96, 128, in_place=False, count=ROWS),
+    add(40, 96, 96, in_place=True, count=LOGIT_ROWS),
+    swiglu(40, 1120, count=ROWS),
+    gather(40, 8, 96),
+    rms_norm(NormSpec(8, 96, 1e-6, count=LOGIT_ROWS), subgroups=False),
+    rms_norm(NormSpec(8, 96, 1e-6, count=LOGIT_ROWS), subgroups=True),
 ]
 
 
