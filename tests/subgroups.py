@@ -1,10 +1,11 @@
 """Runs subgroup kernels as if subgroups had another width than the test adapter's.
 
 How it works: the kernel's WGSL is rewritten so that it has no subgroup operations left.
-``subgroupAdd(1u)`` (`gpu.subgroup_size`) becomes the wanted width, at most the workgroup's threads
-as on a device whose subgroups are larger than that. ``subgroupShuffleXor`` (`gpu.shuffle_xor`)
-becomes a function that exchanges values through workgroup memory, with a barrier before and after
-the read; a thread beyond the subgroup is answered with `ELSEWHERE`, which no result may depend on.
+``subgroupAdd(1u)`` (`thread.subgroup_size`) becomes the wanted width, at most the workgroup's
+threads as on a device whose subgroups are larger than that. ``subgroupShuffleXor``
+(`thread.shuffle_xor`) becomes a function that exchanges values through workgroup memory, with a
+barrier before and after the read; a thread beyond the subgroup is answered with `ELSEWHERE`, which
+no result may depend on.
 
 What it cannot show: the barriers of the exchange also order the kernel's own shared memory, so a
 barrier that the kernel lacks may go unnoticed here. Run kernels by `tests.gpu.run` as well. The

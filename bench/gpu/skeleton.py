@@ -26,9 +26,12 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import ArraySpec
-from edgewise_compiler.targets.gpu.lower import GpuLowering, plans, variants_for
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import plans
 from edgewise_compiler.targets.webgpu.codegen import Shader
+from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.program import LAYOUT, build_program, write_program
+from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.files import write_json
 from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry
@@ -99,6 +102,7 @@ def _programs(
             variant,
             options.scheme.name,
             parts,
+            LIMITS,
         )
         made = plans(low, many, few)
         built = build_program(low, made, shaders)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.targets.gpu.lower import variants_for
+from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.errors import EdgewiseError, StorageError, TrustError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.targets import is_native

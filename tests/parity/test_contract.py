@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.isa import ISAS
-from edgewise_compiler.targets.gpu.lower import VARIANTS
+from edgewise_compiler.targets.webgpu.variants import VARIANTS
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice

@@ -10,7 +10,7 @@ import pytest
 
 from edgewise import Engine
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.targets.gpu.lower import INT8_VARIANTS, VARIANTS
+from edgewise_compiler.targets.webgpu.variants import INT8_VARIANTS, VARIANTS
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES

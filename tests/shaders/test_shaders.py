@@ -6,27 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
-from edgewise_compiler.kernels.gpu.elementwise.unfused import gpu_add, gpu_gather, gpu_swiglu
+from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.unfused import add, gather, swiglu
+from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.targets.webgpu.codegen import shader
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.conftest import BundleFactory
-from tests.shaders.checks import Source, naga, shaders_of, source, tint
+from tests.shaders.checks import BUNDLES, Source, naga, shaders_of, source, tint
 
 COMPILERS = {"tint": tint, "naga": naga}
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
 Compiler = Callable[[list[Source]], dict[str, list[str]]]
-
-# Between them: both families, biases, norms of heads, odd head sizes, every scheme, all pages.
-BUNDLES = [
-    ("llama-gqa4-bias-llama3", "q4", "auto"),
-    ("llama-d80-yarn", "q8", "auto"),
-    ("qwen3-gqa4-d96-bias", "f16", "auto"),
-    ("qwen3-gqa2-tied", "f32", "auto"),
-    ("qwen3-gqa2-tied", "q4", "auto"),
-    ("llama-d80-yarn", "q8", "int8"),
-    ("qwen3-gqa2-tied", "q4", "int8"),
-]
 
 
 @pytest.fixture(scope="session")
@@ -45,12 +35,12 @@ def test_every_shader_is_accepted(compiler: Compiler, shaders: list[Source]) -> 
 
 # What stands alone only in a graph whose passes leave it so.
 UNFUSED = [
-    gpu_add(40, 96, 128, in_place=False, count=ROWS),
-    gpu_add(40, 96, 96, in_place=True, count=LOGIT_ROWS),
-    gpu_swiglu(40, 1120, count=ROWS),
-    gpu_gather(40, 8, 96),
-    gpu_rms_norm(8, 96, 1e-6, subgroups=False, count=LOGIT_ROWS),
-    gpu_rms_norm(8, 96, 1e-6, subgroups=True, count=LOGIT_ROWS),
+    add(40, 96, 128, in_place=False, count=ROWS),
+    add(40, 96, 96, in_place=True, count=LOGIT_ROWS),
+    swiglu(40, 1120, count=ROWS),
+    gather(40, 8, 96),
+    rms_norm(NormSpec(8, 96, 1e-6, count=LOGIT_ROWS), subgroups=False),
+    rms_norm(NormSpec(8, 96, 1e-6, count=LOGIT_ROWS), subgroups=True),
 ]
 
 

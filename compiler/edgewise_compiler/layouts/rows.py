@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.kernels.gpu.limits import LEAST
 from edgewise_compiler.layouts.shards import open_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
@@ -24,8 +25,8 @@ from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.format.abi import GROUP, PANEL
 from edgewise_runtime.format.bundle import TensorEntry
 
-MAX_BINDING = 128 << 20
-"""Bytes of one binding: WebGPU's default ``maxStorageBufferBindingSize``."""
+MAX_BINDING = LEAST.binding
+"""Bytes of a part at most, so that every GPU target can bind it."""
 
 ROW_STEP = 64
 """Rows of a part are a multiple: whole pairs of interleaved panels, whole tiles of a kernel."""

@@ -15,6 +15,8 @@ from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu import lower as gpu
 from edgewise_compiler.targets.lowering import Bounds
+from edgewise_compiler.targets.webgpu.limits import LIMITS
+from edgewise_compiler.targets.webgpu.variants import VARIANTS
 from edgewise_runtime.errors import CompileError, UnsupportedError
 
 SHARED, BOUNDS = SharedSizes(hidden=64, vocab=320, columns=320), Bounds(16, 2, 64)
@@ -30,8 +32,8 @@ def on_cpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
 
 
 def on_webgpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
-    variant = next(v for v in gpu.VARIANTS if v.name == "webgpu-f32")
-    low = gpu.GpuLowering(SHARED, BOUNDS, {}, variant.kv_dtype, variant, "f32", {})
+    variant = next(v for v in VARIANTS if v.name == "webgpu-f32")
+    low = gpu.GpuLowering(SHARED, BOUNDS, {}, variant.kv_dtype, variant, "f32", {}, LIMITS)
     return gpu.lower_graph(low, graph, many_rows=prefill)
 
 

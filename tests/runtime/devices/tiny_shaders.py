@@ -21,7 +21,7 @@ from edgewise_compiler.kernels.gpu.thread import (  # noqa: E402
     Launch,
     Thread,
     cast,
-    gpu_kernel,
+    kernel,
     number,
     store,
     when,
@@ -42,7 +42,7 @@ def scale() -> Launch:
                 store(marks, cast(thread.x + 1, "float32"), thread.x)
 
     arguments = [X, Arg("w", "float32", (8,)), Arg("marks", "float32", (4,)), STEP]
-    return gpu_kernel("scale", arguments, body, threads=8, grid=("n", 1), bounds=BOUNDS)
+    return kernel("scale", arguments, body, threads=8, grid=("n", 1), bounds=BOUNDS)
 
 
 def stamp() -> Launch:
@@ -59,7 +59,7 @@ def stamp() -> Launch:
         Arg("kv", "float32", (65536, 2, 1, 32)),
         TABLE,
     ]
-    return gpu_kernel("stamp", arguments, body, threads=4, grid=("b", 1), bounds=BOUNDS)
+    return kernel("stamp", arguments, body, threads=4, grid=("b", 1), bounds=BOUNDS)
 
 
 def advance() -> Launch:
@@ -74,7 +74,7 @@ def advance() -> Launch:
                 store(table, 2, 0, 3)
                 store(step, 0, 1)
 
-    return gpu_kernel("advance", [X, TABLE, STEP], body, threads=1, grid=(1, 1), bounds=BOUNDS)
+    return kernel("advance", [X, TABLE, STEP], body, threads=1, grid=(1, 1), bounds=BOUNDS)
 
 
 def visit() -> Launch:
@@ -86,7 +86,7 @@ def visit() -> Launch:
 
     grid = (("mul", "n", "r"), ("ceildiv", "t", 16))
     arguments = [Arg("seen", "float32", (8, 4)), STEP]
-    return gpu_kernel("visit", arguments, body, threads=1, grid=grid, bounds=BOUNDS)
+    return kernel("visit", arguments, body, threads=1, grid=grid, bounds=BOUNDS)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,16 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
+from edgewise_compiler.kernels.gpu.operations import dtype_of, i32, u32
 from edgewise_compiler.kernels.gpu.thread import (
     Thread,
     barrier,
     bind,
-    dtype_of,
-    i32,
     local,
     shared,
     shuffle_xor,
     store,
     subgroup_size,
-    u32,
     when,
 )
 

@@ -1,8 +1,8 @@
-"""Lowering for WebGPU: which shader implements each operation, with which tensors and grid."""
+"""Lowering for GPUs: which kernel implements each operation, with which tensors and grid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,34 +12,35 @@ from edgewise_compiler.graph.operations import (
     Attention,
     Embed,
     Gather,
-    Heads,
     Linear,
     RmsNorm,
     RopeAppend,
     Swiglu,
 )
-from edgewise_compiler.kernels.attention import check_attention
 from edgewise_compiler.kernels.gpu.attention.decode import (
-    gpu_attention_decode,
-    gpu_attention_merge,
+    attention_decode,
+    attention_merge,
     part_elements,
 )
-from edgewise_compiler.kernels.gpu.attention.prefill import gpu_attention_prefill
-from edgewise_compiler.kernels.gpu.attention.serial import gpu_attention_serial
-from edgewise_compiler.kernels.gpu.elementwise.embed import gpu_embed
-from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
-from edgewise_compiler.kernels.gpu.elementwise.rope import gpu_rope_append
-from edgewise_compiler.kernels.gpu.elementwise.unfused import gpu_add, gpu_gather, gpu_swiglu
-from edgewise_compiler.kernels.gpu.matmul.matmul import gpu_matmul
-from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import gpu_matmul_int8, gpu_quantize
-from edgewise_compiler.kernels.gpu.matmul.matvec import gpu_matvec
-from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
+from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
+from edgewise_compiler.kernels.gpu.elementwise.embed import embed
+from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
+from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
+from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, swiglu
+from edgewise_compiler.kernels.gpu.limits import Limits
+from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
+from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.layouts.rows import Part
-from edgewise_compiler.plan.calls import Argument, Call, PlanCalls, Tensor
-from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
+from edgewise_compiler.plan.calls import Argument, Call, Tensor
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import (
-    KV8_SUFFIX,
     Lowering,
     Table,
     add,
@@ -53,74 +54,7 @@ from edgewise_compiler.targets.lowering import (
 from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, ROWS
 from edgewise_runtime.format.expr import Expr
 
-FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 MAX_BATCH_ROWS = 8  # rows one workgroup of a matvec handles at most
-SHORT_TILE = "_few"
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One WebGPU program: what it computes in, and which features it needs.
-
-    ``half`` means pages and the tiles of prefill in float16, which needs ``shader-f16``; ``int8``
-    that prefill multiplies integers instead, for integer weights; ``serial`` that no thread of a
-    linear or of attention waits for another, for adapters to which barriers are dear; ``codes``
-    that pages hold int8 codes instead.
-    """
-
-    name: str
-    half: bool
-    subgroups: bool
-    int8: bool = False
-    serial: bool = False
-    codes: bool = False
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The WebGPU features it needs, by their names in bundles."""
-        wanted = {
-            "shader-f16": self.half,
-            "subgroups": self.subgroups,
-            "packed_4x8_integer_dot_product": self.int8,
-        }
-        return tuple(feature for feature, needed in wanted.items() if needed)
-
-    def arithmetic(self, scheme: str) -> str:
-        """As the bundle names it."""
-        if self.int8:
-            return {"q4": "w4a8", "q8": "w8a8"}[scheme]
-        return "f16" if self.half else "f32"
-
-    @property
-    def kv_dtype(self) -> str:
-        """What pages hold."""
-        if self.codes:
-            return "int8"
-        return "float16" if self.half else "float32"
-
-
-VARIANTS = (
-    Variant("webgpu-f16-subgroups", half=True, subgroups=True),
-    Variant("webgpu-f16", half=True, subgroups=False),
-    Variant("webgpu-f32-subgroups", half=False, subgroups=True),
-    Variant("webgpu-f32", half=False, subgroups=False),
-    Variant("webgpu-f32-serial", half=False, subgroups=False, serial=True),
-)
-"""Every program of float arithmetic, in order of preference."""
-
-INT8_VARIANTS = (
-    Variant("webgpu-a8-subgroups", half=True, subgroups=True, int8=True),
-    Variant("webgpu-a8", half=True, subgroups=False, int8=True),
-)
-"""Programs for integer weights that round a prompt's activations to int8; only on request."""
-
-
-def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
-    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
-    variants = VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
-    if kv == "auto":
-        return variants
-    return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
 
 
 @dataclass(frozen=True)
@@ -129,6 +63,7 @@ class GpuLowering(Lowering):
 
     Attributes:
         parts: the parts of each packed linear by its name.
+        limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
         aliases: values that live in another value's tensor (queries in the projection's output).
     """
@@ -136,6 +71,7 @@ class GpuLowering(Lowering):
     variant: Variant
     scheme: str
     parts: Mapping[str, tuple[Part, ...]]
+    limits: Limits
     few: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
 
@@ -145,12 +81,6 @@ class GpuLowering(Lowering):
         if value.name is not None:
             return self.step_tensor(value.name)
         return Tensor(value.id, "scratch", "float32", (self.row_bound(value), value.width))
-
-    def heads_shape(self, heads: Heads) -> tuple[int, int, int, int, int, int, int, str]:
-        """Rows, sequences, pages, heads, KV heads, head width, context and dtype of the pages."""
-        bounds = self.bounds
-        steps = bounds.rows, bounds.batch, bounds.pages
-        return (*steps, heads.query, heads.kv, heads.width, bounds.context, self.kv_dtype)
 
 
 def _call(
@@ -167,7 +97,7 @@ def _count(value: Value) -> int:
 def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
     width = node.output.width
     for part in low.parts[node.params[0]]:
-        launch = gpu_embed(low.scheme, low.bounds.rows, width, part.rows, part.first)
+        launch = embed(low.scheme, low.bounds.rows, width, part.rows, part.first)
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
@@ -179,14 +109,9 @@ def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
 def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
     source, rows = node.inputs[0], node.output.rows
     gather = node.op.gather
-    launch = gpu_rms_norm(
-        low.row_bound(source),
-        source.width,
-        node.op.eps,
-        subgroups=low.variant.subgroups,
-        gather=low.bounds.batch if gather else 0,
-        count=_count(source),
-    )
+    gathered = low.bounds.batch if gather else None
+    spec = NormSpec(low.row_bound(source), source.width, node.op.eps, gathered, _count(source))
+    launch = rms_norm(spec, subgroups=low.variant.subgroups)
     arguments = (
         *read(low.value(source), low.params[f"{node.params[0]}.weight"]),
         *(read(low.step_tensor("logit_rows")) if gather else ()),
@@ -209,71 +134,41 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             *read(low.step_tensor("step")),
         )
         moved = mul("n", source.width * 5 + source.width // GROUP * 4)
-        launch = gpu_quantize(low.bounds.rows, source.width)
+        launch = quantize(low.bounds.rows, source.width)
         flops: Expr = mul("n", source.width * 3)
         yield _call(launch, arguments, f"{node.label}.quantize", moved, flops)
+    # Where a linear of few rows is not serial, it is decode's: one row a sequence.
+    live = low.row_bound(out) if many_rows or low.variant.serial else low.bounds.batch
     for part in low.parts[node.params[0]]:
         params = low.linear_params(part.name)
         bias = params[-1].name.endswith(".bias")
         weights = params[:-1] if bias else params
+        spec = PartSpec(
+            rows=low.row_bound(source),
+            outputs=part.rows,
+            inputs=source.width,
+            scheme=low.scheme,
+            epilogue=epilogue,
+            bias=bias,
+            count=_count(out),
+            live=live,
+            width=out.width,
+            first=part.first,
+        )
+        extra: tuple[Tensor, ...] = ()
         if many_rows and low.variant.int8:
-            launch = gpu_matmul_int8(
-                low.bounds.rows,
-                part.rows,
-                source.width,
-                low.scheme,
-                few=low.few,
-                epilogue=epilogue,
-                bias=bias,
-                out_width=out.width,
-                first=part.first,
-            )
-            extra: tuple[Tensor, ...] = ()
+            launch = matmul_int8(spec, few=low.few)
         elif low.variant.serial:
-            launch = gpu_serial(
-                low.row_bound(source),
-                part.rows,
-                source.width,
-                low.scheme,
-                single=low.few and not many_rows,
-                bound=low.bounds.rows if out.rows == "n" else low.bounds.batch,
-                epilogue=epilogue,
-                bias=bias,
-                rows=0 if out.rows == "n" else 2,
-                out_width=out.width,
-                first=part.first,
-            )
-            extra = ()
+            launch = matmul_serial(spec, single=low.few and not many_rows)
         elif many_rows:
-            launch = gpu_matmul(
-                low.bounds.rows,
-                part.rows,
-                source.width,
-                low.scheme,
-                few=low.few,
-                half=low.variant.half,
-                epilogue=epilogue,
-                bias=bias,
-                out_width=out.width,
-                first=part.first,
-            )
-            extra = ()
+            launch = matmul(spec, few=low.few, half=low.variant.half)
         else:
             gather = node.op.gather
-            launch = gpu_matvec(
-                low.row_bound(source),
-                part.rows,
-                source.width,
-                low.scheme,
+            launch = matvec(
+                spec,
                 batch=1 if low.few else min(low.bounds.batch, MAX_BATCH_ROWS),
-                rows=0 if out.rows == "n" else 2,
-                bound=low.bounds.batch,
-                epilogue=epilogue,
-                bias=bias,
                 norm=norm,
                 gather=gather,
-                out_width=out.width,
-                first=part.first,
                 subgroups=low.variant.subgroups,
             )
             norms = (low.params[f"{node.params[1]}.weight"],) if norm is not None else ()
@@ -302,12 +197,7 @@ def _quantized(low: GpuLowering, value: Value) -> tuple[Tensor, ...]:
 
 def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     op, qkv = node.op, low.value(node.output)
-    launch = gpu_rope_append(
-        *low.heads_shape(op.heads),
-        0.0 if op.norm_eps is None else op.norm_eps,
-        qk_norm=op.norm_eps is not None,
-        subgroups=low.variant.subgroups,
-    )
+    launch = rope_append(low.rope_spec(op), subgroups=low.variant.subgroups)
     names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
     # The layout keeps both norms in one tensor.
     both = (f"{name.removesuffix('q_norm')}qk_norm.weight" for name in node.params[:1])
@@ -324,15 +214,13 @@ def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
 
 
 def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
-    op, bounds, variant = node.op, low.bounds, low.variant
-    check_attention(low.attention_spec(op))
-    shape = (*low.heads_shape(op.heads), op.scale)
+    op, variant, spec = node.op, low.variant, low.attention_spec(node.op)
     qkv, out = low.value(node.inputs[0]), low.value(node.output)
     table, step = low.step_tensor("table"), low.step_tensor("step")
     kv = low.kv_buffers(op)
     moved, flops = attention_cost(op.heads, low.kv_dtype, decode=not many_rows)
     if variant.serial:
-        launch = gpu_attention_serial(*shape)
+        launch = attention_serial(spec)
         arguments = (
             *read(qkv, *kv, table, low.step_tensor("row_seq")),
             *to("write", out),
@@ -341,16 +229,15 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         yield _call(launch, arguments, node.label, moved, flops)
         return
     if many_rows:
-        launch = gpu_attention_prefill(*shape, subgroups=variant.subgroups)
+        launch = attention_prefill(spec, low.limits)
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
-    elements = part_elements(bounds.batch, op.heads.query, bounds.context, op.heads.width)
-    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (elements,))
-    launch = gpu_attention_decode(*shape, subgroups=variant.subgroups)
+    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (part_elements(spec),))
+    launch = attention_decode(spec, low.limits)
     arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
     yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
-    launch = gpu_attention_merge(*shape, subgroups=variant.subgroups)
+    launch = attention_merge(spec)
     arguments = (*read(part, table), *to("write", out), *read(step))
     yield _call(launch, arguments, node.label, mul("b", op.heads.query * op.heads.width * 8), 0)
 
@@ -358,7 +245,7 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
 def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
     (x, y), out = node.inputs, node.output
     in_place = low.value(x) == low.value(out)
-    launch = gpu_add(low.row_bound(out), x.width, y.width, in_place=in_place, count=_count(out))
+    launch = add_rows(low.row_bound(out), x.width, y.width, in_place=in_place, count=_count(out))
     arguments = (
         *(() if in_place else read(low.value(x))),
         *read(low.value(y)),
@@ -371,7 +258,7 @@ def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
 
 def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    launch = gpu_swiglu(low.row_bound(out), out.width, count=_count(out))
+    launch = swiglu(low.row_bound(out), out.width, count=_count(out))
     arguments = (
         *read(low.value(source)),
         *to("write", low.value(out)),
@@ -383,7 +270,7 @@ def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
 
 def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    launch = gpu_gather(low.row_bound(source), low.row_bound(out), out.width)
+    launch = gather(low.row_bound(source), low.row_bound(out), out.width)
     arguments = (
         *read(low.value(source), low.step_tensor("logit_rows")),
         *to("write", low.value(out)),
@@ -391,8 +278,6 @@ def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
     )
     yield _call(launch, arguments, node.label, mul(out.rows, out.width * 8), 0)
 
-
-Make = Callable[[str, GpuLowering], PlanCalls]
 
 _OPERATIONS: Table[GpuLowering] = {
     Embed: _embed,
@@ -423,66 +308,4 @@ def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Cal
     """
     aliases = {n.output.id: n.inputs[0] for n in graph.nodes if isinstance(n.op, RopeAppend)}
     low = replace(low, aliases=aliases)
-    return lower_nodes("webgpu", _MANY_ROWS if many_rows else _FEW_ROWS, low, graph.nodes)
-
-
-@dataclass(frozen=True)
-class PlanSet:
-    """The plans of a program, and which serves which range of which symbol for each operation."""
-
-    plans: tuple[PlanCalls, ...]
-    entries: Mapping[str, tuple[tuple[str, tuple[int, int], str], ...]]
-
-
-def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
-    """The plans of a WebGPU program.
-
-    Args:
-        many: the graphs ``embed`` and ``layers`` for a prefill's rows.
-        few: all graphs for decoding, norms folded into linears.
-    """
-    rows, batch = low.bounds.rows, low.bounds.batch
-    short, subgroups = replace(low, few=True), low.variant.subgroups
-    embedding = lower_graph(low, many["embed"], many_rows=True)
-    made = [PlanCalls("embed", embedding)]
-    entries: dict[str, tuple[tuple[str, tuple[int, int], str], ...]] = {
-        "embed": (("n", (1, rows), "embed"),),
-        "sample": (("b", (1, batch), "sample"),),
-        "logprobs": (("b", (1, batch), "logprobs"),),
-    }
-
-    def versions(operation: str, symbol: str, few_most: int, most: int, make: Make) -> None:
-        """Two plans of one operation: for few rows, and where there can be more of them."""
-        chosen = [(symbol, (1, min(few_most, most)), operation + SHORT_TILE)]
-        made.append(make(operation + SHORT_TILE, short))
-        if most > few_most:
-            chosen.append((symbol, (1, most), operation))
-            made.append(make(operation, low))
-        entries[operation] = tuple(chosen)
-
-    if low.variant.serial:
-        # Its norms are launches of their own: every thread of a linear would repeat them.
-        few = many
-
-    def prefill(name: str, low: GpuLowering) -> PlanCalls:
-        return PlanCalls(name, lower_graph(low, many["layers"], many_rows=True))
-
-    def logits(name: str, low: GpuLowering) -> PlanCalls:
-        return PlanCalls(name, lower_graph(low, few["head"], many_rows=False))
-
-    def decode(name: str, low: GpuLowering) -> PlanCalls:
-        layers = lower_graph(low, few["layers"], many_rows=False)
-        head = lower_graph(low, few["head"], many_rows=False)
-        calls = (*embedding, *layers, *head, *sampling_calls(low, subgroups, advance=True))
-        return PlanCalls(name, calls, repeats=True)
-
-    if low.variant.serial:
-        made.append(prefill("prefill", low))
-        entries["prefill"] = (("n", (1, rows), "prefill"),)
-    else:
-        versions("prefill", "n", FEW_ROWS, rows, prefill)
-    versions("logits", "r", 1, batch, logits)
-    versions("decode", "b", 1, batch, decode)
-    made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
-    made.append(PlanCalls("logprobs", logprobs_calls(low)))
-    return PlanSet(tuple(made), entries)
+    return lower_nodes("GPU", _MANY_ROWS if many_rows else _FEW_ROWS, low, graph.nodes)

@@ -1,10 +1,10 @@
-"""WebGPU's shaders after the logits: sampling, recording, log-probabilities."""
+"""GPU kernels after the logits: sampling, recording, log-probabilities."""
 
 from __future__ import annotations
 
-from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
-from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
-from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
+from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
+from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
 from edgewise_compiler.targets.lowering import Lowering, mul, read, to
 from edgewise_runtime.format.abi import LOGPROBS
@@ -12,20 +12,12 @@ from edgewise_runtime.format.abi import LOGPROBS
 
 def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    bounds, spec = low.bounds, low.sampling_spec
+    spec = low.sampling_spec
     scratch = {
         arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in gpu_sample_scratch(bounds.batch, spec.columns)
+        for arg in sample_scratch(spec)
     }
-    steps = gpu_sampling(
-        bounds.rows,
-        bounds.batch,
-        spec.vocab,
-        spec.columns,
-        bounds.pages,
-        advance=advance,
-        subgroups=subgroups,
-    )
+    steps = sampling(spec, advance=advance, subgroups=subgroups)
     calls = []
     for step in steps:
         arguments = tuple(
@@ -43,23 +35,22 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
 
 def logprobs_calls(low: Lowering) -> tuple[Call, ...]:
     """The log-probabilities of what was sampled, and of the likeliest tokens, from ``logits``."""
-    vocab, batch, padded = low.shared.vocab, low.bounds.batch, low.shared.columns
-    t = low.step_tensor
-    tops = Tensor("logprobs.tops", "scratch", "int32", tops_shape(batch, padded))
-    find, merge = gpu_tops(batch, vocab, padded), gpu_logprobs(batch, vocab, padded)
+    t, spec = low.step_tensor, low.sampling_spec
+    found = Tensor("logprobs.tops", "scratch", "int32", tops_shape(spec.batch, spec.columns))
+    find, merge = tops(spec), logprobs(spec)
     return (
         Call(
             find.function,
-            (*read(t("logits")), *to("write", tops), *read(t("step"))),
+            (*read(t("logits")), *to("write", found), *read(t("step"))),
             "tops",
-            mul("b", vocab * 4),
-            mul("b", vocab * 20),
+            mul("b", spec.vocab * 4),
+            mul("b", spec.vocab * 20),
             find.grid,
         ),
         Call(
             merge.function,
             (
-                *read(t("logits"), t("sampled"), tops),
+                *read(t("logits"), t("sampled"), found),
                 *to("write", t("logprobs"), t("logprob_ids")),
                 *read(t("step")),
             ),

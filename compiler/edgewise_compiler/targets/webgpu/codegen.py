@@ -11,7 +11,10 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
-from edgewise_compiler.kernels.gpu.thread import MAX_SHARED, MAX_THREADS
+from edgewise_compiler.kernels.gpu.limits import check_limits
+from edgewise_compiler.targets.gpu.spelling import spelled
+from edgewise_compiler.targets.webgpu.limits import LIMITS
+from edgewise_compiler.targets.webgpu.spelling import WGSL
 from edgewise_runtime.errors import CompileError
 
 _DEVICE_FUNCTION = 2  # TVM's calling convention of what a GPU launches
@@ -39,8 +42,8 @@ def _target(subgroups: bool) -> Target:
     # A warp of one thread keeps TVM from writing warp-synchronous code of its own.
     attributes = {
         "kind": "webgpu",
-        "max_num_threads": MAX_THREADS,
-        "max_shared_memory_per_block": MAX_SHARED,
+        "max_num_threads": LIMITS.threads,
+        "max_shared_memory_per_block": LIMITS.shared,
         "thread_warp_size": 1,
         "supports_subgroups": subgroups,
     }
@@ -51,9 +54,12 @@ def shader(function: PrimFunc) -> Shader:
     """Generate the WGSL of one kernel.
 
     Raises:
-        CompileError: it is beyond WebGPU's default limits, or TVM cannot express it.
+        CompileError: it is beyond WebGPU's default limits, asks for an operation that WGSL has no
+            spelling for, or TVM cannot express it.
     """
     name = str(function.attrs["global_symbol"])
+    check_limits(function, LIMITS)
+    function = spelled(function, WGSL, "WGSL")
     target = _target(bool(function.attrs["edgewise.subgroups"]))
     try:
         source = _generate(name, function, target)

@@ -15,7 +15,6 @@ from edgewise_compiler.graph.build import (
 from edgewise_compiler.job import Job, Made, write_dump
 from edgewise_compiler.layouts.panels import param_tensors
 from edgewise_compiler.layouts.rows import (
-    MAX_BINDING,
     gpu_specs,
     linear_parts,
     linear_widths_of,
@@ -24,9 +23,13 @@ from edgewise_compiler.layouts.rows import (
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
-from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans, variants_for
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import PlanSet, plans
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
+from edgewise_compiler.targets.webgpu.limits import LIMITS
+from edgewise_compiler.targets.webgpu.variants import features_of, variants_for
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
@@ -72,6 +75,7 @@ def make(job: Job) -> Made:
             variant,
             options.scheme.name,
             parts,
+            LIMITS,
         )
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
@@ -103,10 +107,10 @@ def build_program(
     check_program(item.plan for item in built)
     for item in built:
         for buffer in item.plan.buffers:
-            if isinstance(buffer.bytes, int) and buffer.bytes > MAX_BINDING:
+            if isinstance(buffer.bytes, int) and buffer.bytes > LIMITS.binding:
                 raise UnsupportedError(
                     f"The buffer {buffer.name!r} takes {buffer.bytes >> 20:,} MiB; WebGPU binds "
-                    f"{MAX_BINDING >> 20} at a time.",
+                    f"{LIMITS.binding >> 20} at a time.",
                     remedy="Choose a smaller --prefill-chunk, --context or --max-batch.",
                     code="unsupported.binding",
                 )
@@ -151,7 +155,7 @@ def write_program(
         target=TARGET,
         arithmetic=arithmetic,
         layout=LAYOUT,
-        needs=Needs(None, variant.features),
+        needs=Needs(None, features_of(variant)),
         library=None,
         plans=files,
         entries={

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import (
-    gpu_attention_decode,
-    gpu_attention_merge,
+    attention_decode,
+    attention_merge,
     part_elements,
 )
-from edgewise_compiler.kernels.gpu.attention.prefill import gpu_attention_prefill
+from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
@@ -67,14 +70,18 @@ HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages befor
 Kernel = Callable[..., list[Array]]
 
 
-def shape_of(part: Part) -> tuple[object, ...]:
+def spec_of(part: Part) -> AttentionSpec:
     """What a kernel for this part is made for."""
-    heads = part.story.heads
-    return (
-        *(BOUNDS.rows, BOUNDS.batch, BOUNDS.pages),
-        *(heads.query, heads.kv, heads.dim, CONTEXT),
-        *(part.story.kv_dtype, float(heads.dim**-0.5)),
-    )
+    heads, kv_dtype = part.story.heads, part.story.kv_dtype
+    steps, shape = (BOUNDS.rows, BOUNDS.batch, CONTEXT), (heads.query, heads.kv, heads.dim)
+    return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5))
+
+
+KERNELS = [
+    partial(attention_decode, limits=LIMITS),
+    partial(attention_prefill, limits=LIMITS),
+    attention_merge,
+]
 
 
 def buffers_of(
@@ -113,21 +120,20 @@ def decode(
     """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
     inputs, step, out = buffers_of(parts, seed, reach, live)
-    heads, shape = parts[0].story.heads, shape_of(parts[0])
-    elements = part_elements(BOUNDS.batch, heads.query, CONTEXT, heads.dim)
-    partial = np.full(elements, np.nan, "float32")
+    spec = spec_of(parts[0])
+    segments = np.full(part_elements(spec), np.nan, "float32")
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
-    launch = gpu_attention_decode(*shape, subgroups=False)
-    *_, partial, _ = run(launch, [*inputs, partial, step], **symbols)
-    launch = gpu_attention_merge(*shape, subgroups=False)
-    _, _, out, _ = run(launch, [partial, inputs[-1], out, step], **symbols)
+    launch = attention_decode(spec, LIMITS)
+    *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
+    launch = attention_merge(spec)
+    _, _, out, _ = run(launch, [segments, inputs[-1], out, step], **symbols)
     return split_rows(out, parts)
 
 
 def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
     """Attention of all rows of every part."""
     inputs, step, out = buffers_of(parts, seed, CONTEXT, live)
-    launch = gpu_attention_prefill(*shape_of(parts[0]), subgroups=False)
+    launch = attention_prefill(spec_of(parts[0]), LIMITS)
     rows = sum(part.rows for part in parts)
     *_, out, _ = run(launch, [*inputs, out, step], n=rows, b=len(parts), r=1, t=CONTEXT)
     return split_rows(out, parts)
@@ -264,7 +270,7 @@ def test_scores_beyond_the_range_of_exp_pick_the_largest(kernel: Kernel) -> None
     assert np.isfinite(rows).all()
 
 
-@pytest.mark.parametrize("make", [gpu_attention_decode, gpu_attention_prefill, gpu_attention_merge])
+@pytest.mark.parametrize("make", KERNELS)
 @pytest.mark.parametrize(
     ("shape", "kv_dtype", "named"),
     [
@@ -277,10 +283,4 @@ def test_what_attention_is_not_written_for_is_refused(
     make: Callable[..., Launch], shape: tuple[int, int, int], kv_dtype: str, named: str
 ) -> None:
     with pytest.raises(CompileError, match=named):
-        make(1, 1, 1, *shape, 16, kv_dtype, 1.0, subgroups=False)
-
-
-@pytest.mark.parametrize("make", [gpu_attention_decode, gpu_attention_prefill, gpu_attention_merge])
-def test_programs_with_and_without_subgroups_share_the_kernels(make: Callable[..., Launch]) -> None:
-    shape = shape_of(whole(story(GROUPED, 1)))
-    assert make(*shape, subgroups=False).name == make(*shape, subgroups=True).name
+        make(AttentionSpec(1, 1, 16, *shape, kv_dtype, 1.0))

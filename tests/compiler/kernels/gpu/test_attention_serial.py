@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.attention.serial import gpu_attention_serial
+from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -23,7 +23,7 @@ from tests.compiler.kernels.gpu.test_attention import (
     HISTORIES,
     TOLERANCE,
     buffers_of,
-    shape_of,
+    spec_of,
     split_rows,
 )
 from tests.compiler.kernels.paged import Array, Heads
@@ -46,7 +46,7 @@ def attend(parts: Sequence[Part], *, seed: int = 0) -> list[Array]:
     row_seq = np.zeros(BOUNDS.rows, np.int32)
     owners = np.repeat(np.arange(len(parts), dtype=np.int32), [part.rows for part in parts])
     row_seq[: len(owners)] = owners
-    kernel = gpu_attention_serial(*shape_of(parts[0]))
+    kernel = attention_serial(spec_of(parts[0]))
     *_, out, _ = run(kernel, [*inputs, row_seq, out, step], n=len(owners))
     return split_rows(out, parts)
 

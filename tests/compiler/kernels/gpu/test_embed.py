@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.elementwise.embed import gpu_embed
+from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.quantize import SCHEMES
 from tests.compiler.kernels.gpu.packing import pack
 from tests.gpu import run
@@ -24,7 +24,7 @@ def test_rows_are_the_exact_values_of_their_tokens(scheme: str, H: int) -> None:
     for live in (1, 4, N):
         step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
         arrays = [tokens, *packed, before, step]
-        x = run(gpu_embed(scheme, N, H, V, 0), arrays, n=live)[-2]
+        x = run(embed(scheme, N, H, V, 0), arrays, n=live)[-2]
         np.testing.assert_array_equal(x[:live], exact[tokens[:live]])
         np.testing.assert_array_equal(x[live:], before[live:])
 
@@ -37,6 +37,6 @@ def test_parts_write_their_own_tokens_only() -> None:
     for first in (0, 64, 128):
         words = packed[0].reshape(V, -1)[first : first + 64]
         scales = packed[1].reshape(V, -1)[first : first + 64]
-        part = gpu_embed("q4", N, 64, 64, first)
+        part = embed("q4", N, 64, 64, first)
         x = run(part, [tokens, words, scales, x, step], n=N)[3]
     np.testing.assert_array_equal(x, exact[tokens])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.logprobs import gpu_logprobs
-from edgewise_compiler.kernels.gpu.sampling.tops import gpu_tops, tops_shape
+from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
+from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
 from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests import gpu
 from tests.compiler.kernels.conftest import Array
@@ -14,7 +14,7 @@ from tests.compiler.kernels.cpu.test_logprobs import SIZES
 from tests.compiler.kernels.cpu.test_sample import LARGE, SHAPES, SMALL, peaked
 from tests.compiler.kernels.logprobs_cases import assert_close
 from tests.compiler.kernels.reference import same_bits
-from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded
+from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded, spec
 
 B = 4
 
@@ -27,11 +27,11 @@ def run(rows: Array, sampled: Array) -> tuple[Array, Array]:
     tokens = np.full(B, UNTOUCHED, np.int32)
     tokens[:count] = sampled
     step = np.array([0, count, 0, 0, 0, 0, 0, 0], np.int32)
-    tops = np.full(tops_shape(B, padded(V)), 0x7F7F7F7F, np.int32)
+    found = np.full(tops_shape(B, padded(V)), 0x7F7F7F7F, np.int32)
     values = np.full((B, LOGPROBS), UNTOUCHED, np.float32)
     ids = np.full((B, LOGPROBS), UNTOUCHED, np.int32)
-    _, tops, _ = gpu.run(gpu_tops(B, V, padded(V)), [logits, tops, step], b=B)
-    after = gpu.run(gpu_logprobs(B, V, padded(V)), [logits, tokens, tops, values, ids, step], b=B)
+    _, found, _ = gpu.run(tops(spec(B, V)), [logits, found, step], b=B)
+    after = gpu.run(logprobs(spec(B, V)), [logits, tokens, found, values, ids, step], b=B)
     values, ids = after[3], after[4]
     assert (values[count:] == UNTOUCHED).all()
     assert (ids[count:] == UNTOUCHED).all()

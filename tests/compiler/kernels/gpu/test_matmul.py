@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matmul import gpu_matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES
 from tests.compiler.kernels.gpu.packing import linear, pack
@@ -44,17 +45,9 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(st
 
 
 def kernel(case: Case, few: bool) -> Launch:
-    return gpu_matmul(
-        N,
-        case.NP,
-        case.K,
-        case.scheme,
-        few=few,
-        half=case.half,
-        epilogue=case.epilogue,
-        bias=case.bias,
-        out_width=case.NP // 2 if case.epilogue == "swiglu" else case.NP,
-    )
+    width = case.NP // 2 if case.epilogue == "swiglu" else case.NP
+    sizes = (N, case.NP, case.K, case.scheme, case.epilogue, case.bias)
+    return matmul(PartSpec(*sizes, live=N, width=width), few=few, half=case.half)
 
 
 class Inputs:
@@ -138,7 +131,9 @@ def test_parts_of_a_linear_fill_their_columns() -> None:
     packed, w = pack("q4", rng.standard_normal((128, 64), np.float32))
     out, step = np.zeros((N, 128), np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
     for first in (0, 64):
-        part = gpu_matmul(N, 64, 64, "q4", few=False, half=False, out_width=128, first=first)
+        part = matmul(
+            PartSpec(N, 64, 64, "q4", live=N, width=128, first=first), few=False, half=False
+        )
         words = packed[0].reshape(128, -1)[first : first + 64]
         scales = packed[1].reshape(128, -1)[first : first + 64]
         out = run(part, [x, words, scales, out, step], n=N)[3]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import gpu_matmul_int8, gpu_quantize
+from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -51,7 +52,7 @@ def test_activations_are_rounded_as_on_the_cpu(K: int) -> None:
     before = np.full((N, K // 4), 7, np.uint32)
     for live in (1, 9, N):
         arrays = [x, before, np.zeros((N, K // 32), np.float32), step(live)]
-        _, xq, xs, _ = run(gpu_quantize(N, K), arrays, n=live)
+        _, xq, xs, _ = run(quantize(N, K), arrays, n=live)
         found = xq.view(np.int8).reshape(N, K)[:live]
         # A product of two floats is rounded here; it may fall on the other side of a half.
         assert (np.abs(found.astype(int) - codes[:live]) <= 1).all()
@@ -75,17 +76,8 @@ class Inputs:
 
     def run(self, few: bool, live: int, roll: int = 0) -> NDArray[Any]:
         case = self.case
-        width = self.out.shape[1]
-        kernel = gpu_matmul_int8(
-            N,
-            case.NP,
-            case.K,
-            case.scheme,
-            few=few,
-            epilogue=case.epilogue,
-            bias=case.bias,
-            out_width=width,
-        )
+        sizes = (N, case.NP, case.K, case.scheme, case.epilogue, case.bias)
+        kernel = matmul_int8(PartSpec(*sizes, live=N, width=self.out.shape[1]), few=few)
         words = np.roll(self.codes, roll, axis=0).view(np.uint32)
         scales = np.roll(self.scales, roll, axis=0)
         bias = [self.bias] if case.bias else []

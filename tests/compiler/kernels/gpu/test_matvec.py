@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matvec import gpu_matvec, shape_for
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec, shape_for
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests import subgroups
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -68,19 +70,14 @@ BOUND, X_ROWS = 11, 16
 
 
 def kernel(case: Case, batch: int, bound: int = BOUND) -> Launch:
-    return gpu_matvec(
-        X_ROWS,
-        case.NP,
-        case.K,
-        case.scheme,
+    count = LOGIT_ROWS if case.gather else ROWS
+    sizes = (X_ROWS, case.NP, case.K, case.scheme, case.epilogue, case.bias, count)
+    width = case.NP // 2 if case.epilogue == "swiglu" else case.NP
+    return matvec(
+        PartSpec(*sizes, live=bound, width=width),
         batch=batch,
-        rows=2 if case.gather else 0,
-        bound=bound,
-        epilogue=case.epilogue,
-        bias=case.bias,
         norm=EPS if case.norm else None,
         gather=case.gather,
-        out_width=case.NP // 2 if case.epilogue == "swiglu" else case.NP,
         subgroups=case.subgroups,
     )
 
@@ -239,19 +236,9 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
     expected, size = inputs.expected(BOUND)
     x, words, scales, bias, out, step = inputs.arrays(BOUND)
     for rows in (slice(0, 32), slice(32, 128)):
-        part = gpu_matvec(
-            X_ROWS,
-            rows.stop - rows.start,
-            64,
-            "q4",
-            batch=4,
-            rows=0,
-            bound=BOUND,
-            epilogue=epilogue,
-            bias=True,
-            out_width=out.shape[1],
-            first=rows.start,
-        )
+        sizes = (X_ROWS, rows.stop - rows.start, 64, "q4", epilogue, True)
+        spec = PartSpec(*sizes, live=BOUND, width=out.shape[1], first=rows.start)
+        part = matvec(spec, batch=4)
         packed = [array.reshape(128, -1)[rows] for array in (words, scales)]
         out = run(part, [x, *packed, bias[rows], out, step], n=BOUND)[-2]
     assert (np.abs(out - expected) <= TOLERANCE * size).all()
@@ -262,7 +249,8 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
 def test_the_largest_parts_of_a_vocabulary_have_workgroups_enough(K: int, scheme: str) -> None:
     row = {"f32": 4 * K, "f16": 2 * K, "q8": K, "q4": K // 2}[scheme]
     rows = min(262144, (128 << 20) // row // 32 * 32)
-    launch = gpu_matvec(4, rows, K, scheme, batch=4, rows=2, bound=4, gather=True, out_width=rows)
+    spec = PartSpec(4, rows, K, scheme, count=LOGIT_ROWS, live=4, width=rows)
+    launch = matvec(spec, batch=4, gather=True)
     x, y = launch.workgroups(r=4)
     assert x <= 65535
     assert y == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.norm import NormSpec
 from tests import subgroups as emulated
 from tests.gpu import run
 
@@ -23,7 +24,9 @@ def test_live_rows_are_normalized_and_others_stay(H: int, subgroups: bool) -> No
     expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + EPS) * weight
     for live in (1, 3, N):
         step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
-        y = run(gpu_rms_norm(N, H, EPS, subgroups=subgroups), [x, weight, before, step], n=live)[2]
+        y = run(
+            rms_norm(NormSpec(N, H, EPS), subgroups=subgroups), [x, weight, before, step], n=live
+        )[2]
         # The sum of squares is good to a few units in the last place; nothing cancels.
         np.testing.assert_allclose(y[:live], expected[:live], rtol=2e-6)
         np.testing.assert_array_equal(y[live:], before[live:])
@@ -33,7 +36,7 @@ def test_live_rows_are_normalized_and_others_stay(H: int, subgroups: bool) -> No
 def test_a_row_has_the_same_bits_anywhere(subgroups: bool) -> None:
     x = np.random.default_rng(0).standard_normal((N, 160), np.float32)
     weight, step = np.ones(160, np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
-    kernel = gpu_rms_norm(N, 160, EPS, subgroups=subgroups)
+    kernel = rms_norm(NormSpec(N, 160, EPS), subgroups=subgroups)
     y = run(kernel, [x, weight, np.zeros_like(x), step], n=N)[2]
     moved = run(kernel, [np.roll(x, 2, axis=0), weight, np.zeros_like(x), step], n=N)[2]
     np.testing.assert_array_equal(np.roll(y, 2, axis=0), moved)
@@ -45,8 +48,8 @@ def test_a_row_has_the_same_bits_at_every_subgroup_width_and_without(H: int) -> 
     x, weight = rng.standard_normal((N, H), np.float32), rng.standard_normal(H, dtype=np.float32)
     step = np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
     arrays = [x, weight, np.zeros_like(x), step]
-    expected = run(gpu_rms_norm(N, H, EPS, subgroups=False), arrays, n=N)[2]
-    kernel = gpu_rms_norm(N, H, EPS, subgroups=True)
+    expected = run(rms_norm(NormSpec(N, H, EPS), subgroups=False), arrays, n=N)[2]
+    kernel = rms_norm(NormSpec(N, H, EPS), subgroups=True)
     np.testing.assert_array_equal(run(kernel, arrays, n=N)[2], expected)
     for width in emulated.WIDTHS:
         y = emulated.run(kernel, arrays, width=width, n=N)[2]
@@ -57,8 +60,10 @@ def test_gathered_rows_have_the_bits_of_rows_in_place() -> None:
     x = np.random.default_rng(1).standard_normal((N, 96), np.float32)
     weight, rows = np.ones(96, np.float32), np.array([5, 0, 3, 3], np.int32)
     step = np.array([N, 1, 3, 0, 0, 0, 0, 0], np.int32)
-    whole = run(gpu_rms_norm(N, 96, EPS, subgroups=False), [x, weight, np.zeros_like(x), step], n=N)
-    kernel = gpu_rms_norm(N, 96, EPS, subgroups=False, gather=4)
+    whole = run(
+        rms_norm(NormSpec(N, 96, EPS), subgroups=False), [x, weight, np.zeros_like(x), step], n=N
+    )
+    kernel = rms_norm(NormSpec(N, 96, EPS, gathered=4), subgroups=False)
     y = run(kernel, [x, weight, rows, np.zeros((4, 96), np.float32), step], r=3)[3]
     np.testing.assert_array_equal(y[:3], whole[2][rows[:3]])
     np.testing.assert_array_equal(y[3:], 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.record import gpu_count, gpu_record
+from edgewise_compiler.kernels.gpu.sampling.record import count, record
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from tests.compiler.kernels.cpu.test_record import PAGES, B, N, State, V
 from tests.compiler.kernels.sampling_reference import Request
 from tests.gpu import run
@@ -24,10 +25,11 @@ STATES = {
 
 def on_gpu(state: State, *, advance: bool) -> dict[str, np.ndarray]:
     arrays = {name: array.copy() for name, array in state.before.items()}
+    spec = SamplingSpec(N, B, PAGES, V, V)
     for kernel, names in (
-        (gpu_count(B, V, PAGES), ("sampled", "table", "sampling_f", "counts", "step")),
+        (count(spec), ("sampled", "table", "sampling_f", "counts", "step")),
         (
-            gpu_record(N, B, PAGES, advance=advance),
+            record(spec, advance=advance),
             ("sampled", "table", "tokens", "positions", "ring", "eos", "sampling_i", "step"),
         ),
     ):

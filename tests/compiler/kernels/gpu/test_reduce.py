@@ -11,7 +11,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.reduce import combine_group
-from edgewise_compiler.kernels.gpu.thread import Launch, Thread, gpu_kernel, shared, store
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, kernel, shared, store
 from tests.gpu import run
 
 COMBINE = {"sum": lambda a, b: a + b, "max": T.max}
@@ -30,7 +30,7 @@ def combined(what: str, lanes: int, subgroups: bool) -> Launch:
 
     arguments = [Arg("x", "float32", (THREADS,)), Arg("y", "float32", (THREADS,))]
     name = f"combine_{what}_{lanes}_{subgroups}"
-    return gpu_kernel(
+    return kernel(
         name, arguments, body, threads=THREADS, grid=(1, 1), bounds={}, subgroups=subgroups
     )
 

@@ -1,4 +1,4 @@
-"""gpu_rope_append: rotation in place, per-head normalization and the pages' layout."""
+"""rope_append: rotation in place, per-head normalization and the pages' layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.elementwise.rope import gpu_rope_append
+from edgewise_compiler.kernels.attention import RopeSpec
+from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_runtime.errors import CompileError
 from tests import gpu
@@ -40,9 +41,13 @@ GPU_SHAPES = [*SHAPES, Heads(2, 1, 256), Heads(40, 2, 16), Heads(5, 1, 48)]
 
 
 def kernel(heads: Heads, kv_dtype: str, *, norm: bool, subgroups: bool = False) -> Launch:
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages)
-    shape = (heads.query, heads.kv, heads.dim, CONTEXT)
-    return gpu_rope_append(*bounds, *shape, kv_dtype, EPS, qk_norm=norm, subgroups=subgroups)
+    spec = RopeSpec(
+        *(BOUNDS.rows, BOUNDS.batch, CONTEXT),
+        *(heads.query, heads.kv, heads.dim),
+        kv_dtype,
+        EPS if norm else None,
+    )
+    return rope_append(spec, subgroups=subgroups)
 
 
 class GpuAppended(Appended):
@@ -207,4 +212,4 @@ def test_what_attention_is_not_written_for_is_refused(
     shape: tuple[int, int, int], kv_dtype: str, named: str
 ) -> None:
     with pytest.raises(CompileError, match=named):
-        gpu_rope_append(1, 1, 1, *shape, 16, kv_dtype, EPS, qk_norm=False, subgroups=False)
+        rope_append(RopeSpec(1, 1, 16, *shape, kv_dtype), subgroups=False)

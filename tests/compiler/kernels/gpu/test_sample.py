@@ -9,17 +9,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.sample import gpu_sample_scratch, gpu_sampling
+from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
 from edgewise_runtime.format.abi import MAX_BIASES
 from tests import gpu
 from tests import subgroups as emulated
 from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL
-from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Row, padded
+from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Row, padded, spec
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 
 B = 6
-N = B
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
 
 
@@ -47,7 +46,7 @@ def run(
         "sampled": np.full(B, UNTOUCHED, np.int32),
         "step": np.array([len(rows)] * 3 + [0] * 5, np.int32),
     }
-    for arg in gpu_sample_scratch(B, padded(V)):
+    for arg in sample_scratch(spec(B, V)):
         arrays[arg.name] = np.full(arg.shape, 0x7F7F7F7F, np.int32)
     for i, row in enumerate(rows):
         slot = (i + 1) % B
@@ -58,7 +57,7 @@ def run(
         arrays["sampling_i"][i] = row.request.integers()
         for j, (token, bias) in enumerate(row.request.biases):
             arrays["bias_ids"][i, j], arrays["bias_values"][i, j] = token, bias
-    steps = gpu_sampling(N, B, V, padded(V), PAGES, advance=advance, subgroups=subgroups)
+    steps = sampling(spec(B, V), advance=advance, subgroups=subgroups)
     for step in steps[:3]:
         names = [name for name, _ in step.arguments]
         after = launch(step.launch, [arrays[name] for name in names], b=len(rows))

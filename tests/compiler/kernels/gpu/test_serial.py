@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
+from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
@@ -55,18 +57,9 @@ class Inputs:
         """What the kernel leaves in out."""
         case, step = self.case, np.zeros(8, np.int32)
         step[2 if case.logits else 0] = live
-        kernel = gpu_serial(
-            BOUND,
-            case.NP,
-            case.K,
-            case.scheme,
-            single=single,
-            bound=BOUND,
-            epilogue=case.epilogue,
-            bias=case.bias,
-            rows=2 if case.logits else 0,
-            out_width=self.width,
-        )
+        count = LOGIT_ROWS if case.logits else ROWS
+        sizes = (BOUND, case.NP, case.K, case.scheme, case.epilogue, case.bias, count)
+        kernel = matmul_serial(PartSpec(*sizes, live=BOUND, width=self.width), single=single)
         bias = [self.bias] if case.bias else []
         return run(kernel, [self.x, *self.packed, *bias, self.out, step], n=live, r=live)[-2]
 
@@ -97,7 +90,7 @@ def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
     inputs = Inputs(Case(64, 96, "q4", "add"))
     inputs.x[:] = np.nan
     step = np.zeros(8, np.int32)
-    kernel = gpu_serial(BOUND, 64, 96, "q4", single=single, bound=BOUND, out_width=64)
+    kernel = matmul_serial(PartSpec(BOUND, 64, 96, "q4", live=BOUND, width=64), single=single)
     out = run(kernel, [inputs.x, *inputs.packed, inputs.out, step], n=BOUND)[-2]
     np.testing.assert_array_equal(out, inputs.out)
 
@@ -108,18 +101,8 @@ def test_parts_of_a_linear_fill_their_columns() -> None:
     step = np.array([BOUND, 0, 0, 0, 0, 0, 0, 0], np.int32)
     out = inputs.out
     for rows in (slice(0, 32), slice(32, 128)):
-        part = gpu_serial(
-            BOUND,
-            rows.stop - rows.start,
-            64,
-            "q4",
-            single=False,
-            bound=BOUND,
-            epilogue="swiglu",
-            bias=True,
-            out_width=64,
-            first=rows.start,
-        )
+        sizes = (BOUND, rows.stop - rows.start, 64, "q4", "swiglu", True)
+        part = matmul_serial(PartSpec(*sizes, live=BOUND, width=64, first=rows.start), single=False)
         packed = [array.reshape(128, -1)[rows] for array in inputs.packed]
         out = run(part, [inputs.x, *packed, inputs.bias[rows], out, step], n=BOUND)[-2]
     np.testing.assert_array_equal(out, whole)

@@ -10,7 +10,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
-from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, gpu_kernel, store
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.format.abi import GROUP
 from tests.compiler.kernels.gpu.packing import pack
@@ -37,7 +37,7 @@ def unpacking(scheme: str, columns: int) -> Launch:
     packed = weights.arguments() if columns == GROUP else weights.octet_arguments()
     arguments = [*packed, Arg("out", "float32x4", (ROWS, K // 4))]
     name, grid = f"unpack_{scheme}_{columns}", (K // columns, 1)
-    return gpu_kernel(name, arguments, body, threads=ROWS, grid=grid, bounds={})
+    return kernel(name, arguments, body, threads=ROWS, grid=grid, bounds={})
 
 
 @pytest.mark.parametrize("columns", [8, GROUP])

@@ -12,6 +12,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.gpu.operations import u32
 from edgewise_compiler.kernels.gpu.sampling.wide import (
     Wide,
     add,
@@ -23,7 +24,7 @@ from edgewise_compiler.kernels.gpu.sampling.wide import (
     subtract,
     wide_of,
 )
-from edgewise_compiler.kernels.gpu.thread import Launch, Thread, gpu_kernel, store, u32
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, kernel, store
 from tests.gpu import run
 
 COUNT = 256
@@ -60,7 +61,7 @@ def words(number: Wide) -> tuple[Expr, Expr]:
 
 
 @cache
-def kernel(name: str) -> Launch:
+def launch_of(name: str) -> Launch:
     def body(thread: Thread, x: Buffer, y: Buffer) -> None:
         t = thread.t
         a, b = Wide(x[t, 0], x[t, 1]), Wide(x[t, 2], x[t, 3])
@@ -69,7 +70,7 @@ def kernel(name: str) -> Launch:
 
     arguments = [Arg("x", "uint32", (COUNT, 4)), Arg("y", "uint32", (COUNT, 2))]
     title = f"wide_{name.replace(' ', '_')}"
-    return gpu_kernel(title, arguments, body, threads=COUNT, grid=(1, 1), bounds={})
+    return kernel(title, arguments, body, threads=COUNT, grid=(1, 1), bounds={})
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -80,7 +81,7 @@ def test_results_are_those_of_integers(name: str) -> None:
     numbers[: 2 * len(special) ** 2] = [n for a in special for b in special for n in (a, b)]
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
     x = np.array([[a >> 24, a & M24, b >> 24, b & M24] for a, b in pairs], np.uint32)
-    _, y = run(kernel(name), [x, np.zeros((COUNT, 2), np.uint32)])
+    _, y = run(launch_of(name), [x, np.zeros((COUNT, 2), np.uint32)])
     base = 2**32 if name == "product" else 2**24
     found = [int(hi) * base + int(lo) for hi, lo in y]
     assert found == [INTEGERS[name](a, b) for a, b in pairs]

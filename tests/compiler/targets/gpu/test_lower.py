@@ -10,26 +10,15 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
-from edgewise_compiler.graph.build import (
-    GPU_FEW_ROWS,
-    GPU_MANY_ROWS,
-    build_graphs,
-    shared_sizes,
-)
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
-from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import find_scheme
-from edgewise_compiler.targets.gpu.lower import GpuLowering, plans, variants_for
-from edgewise_compiler.targets.lowering import Bounds
 from edgewise_compiler.targets.webgpu.codegen import Shader
 from edgewise_compiler.targets.webgpu.program import build_program
+from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
+from tests.compiler.targets.webgpu.programs import program_plans
 
 Plans = dict[str, Plan]
 LAYERS = 5
-BOUNDS = Bounds(rows=512, batch=8, context=1024)
 DEMO = Path(__file__).parents[4] / "examples/demo-model"
 SAMPLING = 5
 LOGPROBS = 2
@@ -43,21 +32,10 @@ def made() -> Callable[[str, str], Plans]:
 
     @cache
     def build(quant: str, name: str) -> Plans:
-        scheme = find_scheme(quant)
         everything = (*variants_for(quant), *variants_for(quant, "int8"))
         variant = next(v for v in everything if v.name == name)
-        with open_checkpoint(DEMO) as checkpoint:
-            cfg, family = checkpoint.model, checkpoint.family
-        params = family.params(cfg)
-        tensors = param_tensors(gpu_specs(scheme, params, BOUNDS.context))
-        parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
-        widths = linear_widths_of(params)
-        many, few = (
-            build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
-        )
-        shared = shared_sizes(many)
-        low = GpuLowering(shared, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts)
-        built = build_program(low, plans(low, many, few), shaders)
+        low, made = program_plans(DEMO, quant, variant)
+        built = build_program(low, made, shaders)
         return {item.plan.name: item.plan for item in built}
 
     return build

@@ -17,37 +17,37 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
+from edgewise_compiler.kernels.attention import PagedHeads
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.thread import (
-    Thread,
-    bind,
+from edgewise_compiler.kernels.gpu.operations import (
     bits,
     cast,
     dtype_of,
-    half2,
     i32,
-    keep,
     lane,
+    nearest,
     number,
+    pack_halves,
     u32,
-    vec4,
-    wgsl,
-    when,
+    unpack_halves,
+    vector_of,
 )
+from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, when
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 
 PAGES = 65536  # declared extent of a pool: more than any binding holds
 QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
 SEGMENT_QUADS = SEGMENT // 4
-_LARGEST_HALF = 65504.0  # of float16; what pack2x16float makes of more is undefined
-LOWEST = -3.0e38  # stands for the score of a key that takes no part; WGSL has no infinity
+_LARGEST_HALF = 65504.0  # of float16; what `pack_halves` makes of more is undefined
+LOWEST = -3.0e38  # the score of a key that takes no part; not every language has infinity
 
 
-def kv_vectors(HK: int, D: int, kv_dtype: str) -> tuple[Arg, ...]:
+def kv_vectors(spec: PagedHeads) -> tuple[Arg, ...]:
     """A layer's KV pages as vectors of four; of int8 as vectors of 16 codes, and the scales."""
-    if kv_dtype != "int8":
-        return (Arg("kv", f"{kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
+    HK, D = spec.kv_heads, spec.head_dim
+    if spec.kv_dtype != "int8":
+        return (Arg("kv", f"{spec.kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
     pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE_TOKENS * D // 16))
     return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
 
@@ -98,7 +98,7 @@ def word_codes(word: Expr) -> Expr:
     """The four codes of a word as a float32x4."""
     word = bind(word)
     shifted = [word >> u32(8 * i) if i else word for i in range(4)]
-    return _floats(vec4(*shifted) & _all(0xFF))
+    return _floats(vector_of(*shifted) & _all(0xFF))
 
 
 def nth_lane(vector: Expr, n: Expr) -> Expr:
@@ -111,9 +111,9 @@ def nth_lane(vector: Expr, n: Expr) -> Expr:
 
 def scales_of(words: Expr) -> tuple[Expr, Expr]:
     """The scales of four tokens' keys and of their values, a float32x4 each."""
-    pairs = [bind(half2(lane(words, i))) for i in range(4)]
+    pairs = [bind(unpack_halves(lane(words, i))) for i in range(4)]
     of_keys, of_values = ([lane(pair, half) for pair in pairs] for half in range(2))
-    return bind(vec4(*of_keys)), bind(vec4(*of_values))
+    return bind(vector_of(*of_keys)), bind(vector_of(*of_values))
 
 
 def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
@@ -122,9 +122,9 @@ def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
     The inverses are of the scales as they are stored, zero where there is nothing but zeros.
     """
     most = number(_LARGEST_HALF)
-    wanted = [T.min(x * number(1.0 / 127), most) for x in largest]
-    word = bind(wgsl("uint32", "pack2x16float", wgsl("float32x2", "vec2<f32>", *wanted)))
-    pair = bind(half2(word))
+    of_key, of_value = (T.min(x * number(1.0 / 127), most) for x in largest)
+    word = bind(pack_halves(of_key, of_value))
+    pair = bind(unpack_halves(word))
     scales = [bind(lane(pair, i)) for i in range(2)]
     zero = number(0.0)
     return word, [bind(T.Select(x > zero, number(1.0) / x, zero)) for x in scales]
@@ -134,7 +134,7 @@ def code_word(numbers: Expr, inverse: Expr) -> Expr:
     """Four numbers times ``inverse`` as codes in a word, in order from its low byte."""
     word: Expr = u32(0)
     for i in range(4):
-        rounded = wgsl("float32", "round", lane(numbers, i) * inverse)
+        rounded = nearest(lane(numbers, i) * inverse)
         held = T.max(T.min(rounded, number(127.0)), number(-127.0))
         word = word | (keep(u32(i32(held)) & u32(0xFF)) << u32(8 * i))
     return word
@@ -163,4 +163,4 @@ def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
     """``value`` of four tokens from ``first`` on; ``otherwise`` for those from ``keys`` on."""
     vector = bind(value)
     parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
-    return vec4(*parts)
+    return vector_of(*parts)

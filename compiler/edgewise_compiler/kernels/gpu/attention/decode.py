@@ -5,7 +5,7 @@ A workgroup takes one segment of 64 positions of one KV head, for all the query 
     s[j] = q.k[j] * scale,  scale = sm_scale*log2(e)
     m = max s[j],  p[j] = exp2(s[j] - m),  l = sum p[j],  o = sum p[j]*v[j]
 
-and :func:`gpu_attention_merge` joins the segments:
+and :func:`attention_merge` joins the segments:
 
     M = max m,  w = exp2(m - M),  out = sum w*o / sum w*l
 
@@ -15,12 +15,19 @@ Every sum has an order that follows from the head dimension and the number of ke
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale, segments_of, spread
+from edgewise_compiler.kernels.attention import (
+    AttentionSpec,
+    check_attention,
+    log2_scale,
+    segments_of,
+    spread,
+)
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -39,21 +46,25 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     widened,
     word_codes,
 )
+from edgewise_compiler.kernels.gpu.limits import Limits
+from edgewise_compiler.kernels.gpu.operations import (
+    exp2,
+    fma,
+    lane,
+    number,
+    select,
+    splat,
+    vector_of,
+)
 from edgewise_compiler.kernels.gpu.thread import (
-    MAX_SHARED,
     Launch,
     Thread,
     barrier,
     bind,
-    exp2,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
     store,
-    vec4,
     when,
 )
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
@@ -63,40 +74,29 @@ _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
 
-def part_elements(B: int, HQ: int, C: int, D: int) -> int:
+def part_elements(spec: AttentionSpec) -> int:
     """How many float32 the partial results take: o, m, l and padding for every segment."""
-    return B * HQ * -(-C // SEGMENT) * (D + 4)
+    return prod(_part(spec).shape) * 4
 
 
-def _part(B: int, HQ: int, C: int, D: int) -> Arg:
-    return Arg("part", "float32x4", (B, HQ, -(-C // SEGMENT), D // 4 + 1))
+def _part(spec: AttentionSpec) -> Arg:
+    segments = -(-spec.context // SEGMENT)
+    return Arg("part", "float32x4", (spec.batch, spec.heads, segments, spec.head_dim // 4 + 1))
 
 
-def _heads_at_once(group: int, D: int) -> tuple[int, int]:
-    """Threads of a workgroup, and how many of ``group`` query heads fit its shared memory."""
+def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
+    """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared."""
     for threads in (128, 64):
         # Partial scores, q, p, and the maximum and sum of each vector of scores.
         bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
-        most = MAX_SHARED // bytes_per_head
+        most = space // bytes_per_head
         if group <= most:
             break
     return threads, min(group, most)
 
 
 @cache
-def gpu_attention_decode(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    subgroups: bool,
-) -> Launch:
+def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -107,30 +107,31 @@ def gpu_attention_decode(
     sequences times KV heads in y.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
-        subgroups: makes no difference; the kernel is the same for both.
+        spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
+            of D.
+        limits: of the target, whose shared memory decides how many heads are computed at once.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
-    threads, most = _heads_at_once(group, D)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
+    threads, most = _heads_at_once(group, D, limits.shared)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
-    packed = 4 if kv_dtype == "int8" else 1  # d of a vector
+    packed = 4 if spec.kv_dtype == "int8" else 1  # d of a vector
     per_slice, runs_left = divmod(D // packed, slices)
     # Values: a thread has four d and every `strides`-th token of a page.
     strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
     per_stride = PAGE_TOKENS // strides
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        _part(B, HQ, C, D),
+        _part(spec),
         STEP,
     ]
 
@@ -152,7 +153,7 @@ def gpu_attention_decode(
 
             def stage(item: Expr, i: int) -> None:
                 g, d = T.floordiv(item, D), T.floormod(item, D)
-                value = qkv[s, head + g, d] * number(log2_scale(sm_scale))
+                value = qkv[s, head + g, d] * number(log2_scale(spec.scale))
                 store(queries, value, item)
 
             deal(thread, heads * D, stage)
@@ -172,7 +173,7 @@ def gpu_attention_decode(
                     for j, key in enumerate(columns):
                         for g in range(heads):
                             q = queries[g * D + run * packed + j]
-                            store(acc, fma(vec4(q), key, acc[g]), g)
+                            store(acc, fma(splat(q), key, acc[g]), g)
 
             if per_slice:
                 unrolled = largest_divisor(per_slice, _LOADS)
@@ -216,7 +217,7 @@ def gpu_attention_decode(
             def weigh(item: Expr, i: int) -> None:
                 m = largest(T.floordiv(item, SEGMENT_QUADS))
                 first = bind(T.floormod(item, SEGMENT_QUADS) * 4)
-                p = bind(masked(exp2(scores[i] - vec4(m)), first, keys, 0.0))
+                p = bind(masked(exp2(scores[i] - splat(m)), first, keys, 0.0))
                 weight = p
                 if scales is not None:
                     weight = bind(masked(p * scales_of(scales[i])[1], first, keys, 0.0))
@@ -245,9 +246,9 @@ def gpu_attention_decode(
                         j = bind(nth_page * PAGE_TOKENS + token)
                         value = word_codes(nth_lane(vector, c)) if kv_scale else widened(vector)
                         # A token without a weight may hold anything, and 0*NaN is NaN.
-                        value = bind(T.Select(j < keys, value, vec4(number(0.0))))
+                        value = bind(select(j < keys, value, splat(number(0.0))))
                         for g in range(heads):
-                            store(acc, fma(vec4(weights[g * SEGMENT + j]), value, acc[g]), g)
+                            store(acc, fma(splat(weights[g * SEGMENT + j]), value, acc[g]), g)
                 for g in range(heads):
                     store(sums, acc[g], (stride * heads + g) * vectors + c)
             barrier()
@@ -265,7 +266,7 @@ def gpu_attention_decode(
                 store(best, quad_sum[t * SEGMENT_QUADS], 0)
                 with T.serial(1, SEGMENT_QUADS) as j:
                     store(best, best[0] + quad_sum[t * SEGMENT_QUADS + j], 0)
-                stats = vec4(m, best[0], number(0.0), number(0.0))
+                stats = vector_of(m, best[0], number(0.0), number(0.0))
                 store(part, stats, s, head + t, segment, vectors)
 
         with when(s < step[SEQUENCES]):
@@ -277,8 +278,8 @@ def gpu_attention_decode(
                         with T.serial(0, times) as i:
                             some_heads(bind(first + i * heads), heads, keys, pages)
 
-    return gpu_kernel(
-        symbol("attention_decode", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+    return kernel(
+        symbol("attention_decode", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=threads,
@@ -288,20 +289,8 @@ def gpu_attention_decode(
 
 
 @cache
-def gpu_attention_merge(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    subgroups: bool,
-) -> Launch:
-    """Joins what :func:`gpu_attention_decode` left in ``part``, of which it takes the arguments.
+def attention_merge(spec: AttentionSpec) -> Launch:
+    """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
     Arguments: part float32 [B, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
@@ -309,12 +298,15 @@ def gpu_attention_merge(
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    check_heads(HQ, HK, D, kv_dtype)
+    check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, D = spec.heads, spec.head_dim
     vectors = D // 4
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
-        _part(B, HQ, C, D),
+        _part(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
@@ -341,7 +333,7 @@ def gpu_attention_merge(
                     stats = bind(part[s, head, segment, vectors])
                     weight = bind(exp2(lane(stats, 0) - state[0]))
                     store(state, fma(weight, lane(stats, 1), state[1]), 1)
-                    store(acc, fma(vec4(weight), part[s, head, segment, c], acc[0]), 0)
+                    store(acc, fma(splat(weight), part[s, head, segment, c], acc[0]), 0)
                 store(outputs, acc[0], z * vectors + c)
                 with when(c == 0):
                     store(totals, state[1], z)
@@ -350,13 +342,13 @@ def gpu_attention_merge(
                 with T.serial(1, slices) as j:
                     store(acc, acc[0] + outputs[j * vectors + c], 0)
                     store(state, state[1] + totals[j], 1)
-                store(out, acc[0] / vec4(state[1]), s, head, c)
+                store(out, acc[0] / splat(state[1]), s, head, c)
 
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
                 merge()
 
-    return gpu_kernel(
+    return kernel(
         symbol("attention_merge", N, B, MP, HQ, D, C),
         arguments,
         body,

@@ -2,7 +2,7 @@
 
 A workgroup takes 32 rows of one sequence for one query head and walks the sequence's segments of 64
 positions with an online softmax (M. Milakov, N. Gimelshein, "Online normalizer calculation for
-softmax", 2018). Keys, then weights and values go through 16 KiB of shared memory:
+softmax", 2018). Keys, then weights and values go through shared memory:
 
     s[j] = q.k[j] * scale,  M' = max(M, max s[j]),  a = exp2(M - M'),  p[j] = exp2(s[j] - M')
     L = L*a + sum p[j],  O = O*a + sum p[j]*v[j],  and O / L in the end
@@ -19,7 +19,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
 from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -37,21 +37,25 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     value_codes,
     widened,
 )
+from edgewise_compiler.kernels.gpu.limits import Limits
+from edgewise_compiler.kernels.gpu.operations import (
+    exp2,
+    fma,
+    lane,
+    number,
+    select,
+    splat,
+    vector_of,
+)
 from edgewise_compiler.kernels.gpu.thread import (
-    MAX_SHARED,
     Launch,
     Thread,
     barrier,
     bind,
-    exp2,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
     store,
-    vec4,
     when,
 )
 from edgewise_compiler.kernels.numbers import SEGMENT
@@ -68,24 +72,10 @@ from edgewise_runtime.format.abi import (
 TILE = 32  # rows of a workgroup
 _ROWS = 4  # rows of a thread, which share what it loads
 _THREADS = TILE // _ROWS * SEGMENT_QUADS
-_SPACE = MAX_SHARED // 16  # shared memory in vectors
-_WEIGHTS = TILE * SEGMENT_QUADS  # vectors of p, in the second half of it
 
 
 @cache
-def gpu_attention_prefill(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-    *,
-    subgroups: bool,
-) -> Launch:
+def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
     """Attention of every row of a ragged batch over the tokens of its sequence up to itself.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -95,25 +85,27 @@ def gpu_attention_prefill(
     rows in x, query heads in y.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
-        subgroups: makes no difference; the kernel is the same for both.
+        spec: N rows, B sequences, MP pages of a sequence at most; HQ and HK heads of D.
+        limits: of the target, whose shared memory decides how much is staged at once.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors = D // 4
+    size = limits.shared // 16  # of shared memory, in vectors
+    staged = size - TILE * SEGMENT_QUADS  # behind so many lie the weights p
     # What is staged at once: so many d of a segment's keys, so many tokens of its values.
-    ds = largest_divisor(D, _SPACE // SEGMENT_QUADS, multiple=8)
-    tokens = power_of_two_up_to(min(SEGMENT, (_SPACE - _WEIGHTS) // vectors))
-    packed = 4 if kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
+    ds = largest_divisor(D, size // SEGMENT_QUADS, multiple=8)
+    tokens = power_of_two_up_to(min(SEGMENT, staged // vectors))
+    packed = 4 if spec.kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
     columns = -(-vectors // SEGMENT_QUADS)  # vectors of a row's output that a thread sums
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
@@ -124,7 +116,7 @@ def gpu_attention_prefill(
         t, head = thread.t, thread.y
         h = bind(T.floordiv(head, group))
         block, column = bind(T.floordiv(t, SEGMENT_QUADS)), bind(T.floormod(t, SEGMENT_QUADS))
-        space = shared((_SPACE,), "float32x4")
+        space = shared((size,), "float32x4")
         found = local((3,), "int32")  # sequence, tile of it, tiles left to pass
         scores, outputs = local((_ROWS,), "float32x4"), local((_ROWS * columns,), "float32x4")
         state = local((2,), "float32x4")  # M and this thread's share of L, of its four rows
@@ -183,7 +175,7 @@ def gpu_attention_prefill(
                         for j in range(4):
                             key = bind(space[(i * 4 + j) * SEGMENT_QUADS + column])
                             for r, query in enumerate(queries):
-                                store(scores, fma(vec4(lane(query, j)), key, scores[r]), r)
+                                store(scores, fma(splat(lane(query, j)), key, scores[r]), r)
 
                 def softmax() -> None:
                     best = local((1,), "float32x4")
@@ -195,38 +187,38 @@ def gpu_attention_prefill(
                         words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
                         of_keys, of_values = scales_of(words)
                     for r in range(_ROWS):
-                        scaled = scores[r] * number(log2_scale(sm_scale), "float32x4")
+                        scaled = scores[r] * number(log2_scale(spec.scale), "float32x4")
                         if of_keys is not None:
                             scaled = scaled * of_keys
                         store(scores, masked(scaled, column * 4, keys[r], LOWEST), r)
                         x = [lane(scores[r], j) for j in range(4)]
                         most.append(T.max(T.max(x[0], x[1]), T.max(x[2], x[3])))
-                    store(space, vec4(*most), _WEIGHTS + t)
+                    store(space, vector_of(*most), staged + t)
                     barrier()
                     store(best, state[0], 0)
                     with T.serial(0, SEGMENT_QUADS) as i:
-                        other = space[_WEIGHTS + block * SEGMENT_QUADS + i]
+                        other = space[staged + block * SEGMENT_QUADS + i]
                         store(best, T.max(best[0], other), 0)
                     barrier()
                     scale = bind(exp2(state[0] - best[0]))
                     sums = []
                     for r in range(_ROWS):
-                        p = exp2(scores[r] - vec4(lane(best[0], r)))
+                        p = exp2(scores[r] - splat(lane(best[0], r)))
                         p = bind(masked(p, column * 4, keys[r], 0.0))
                         weight = p
                         if of_values is not None:
                             weight = masked(p * of_values, column * 4, keys[r], 0.0)
-                        place = _WEIGHTS + (block * _ROWS + r) * SEGMENT_QUADS + column
+                        place = staged + (block * _ROWS + r) * SEGMENT_QUADS + column
                         store(space, weight, place)
                         total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
                         old = lane(state[1], r)
                         new = fma(old, lane(scale, r), total)
                         sums.append(bind(T.Select(keys[r] > 0, new, old)))
                         for c in range(r * columns, (r + 1) * columns):
-                            new = outputs[c] * vec4(lane(scale, r))
-                            store(outputs, T.Select(keys[r] > 0, new, outputs[c]), c)
+                            new = outputs[c] * splat(lane(scale, r))
+                            store(outputs, select(keys[r] > 0, new, outputs[c]), c)
                     store(state, best[0], 0)
-                    store(state, vec4(*sums), 1)
+                    store(state, vector_of(*sums), 1)
 
                 def stage_values(chunk: Expr) -> None:
                     runs = vectors // packed
@@ -245,7 +237,7 @@ def gpu_attention_prefill(
                     def quad(i: Expr, *, every_row: bool) -> None:
                         """Four tokens of the chunk."""
                         at = bind(chunk * (tokens // 4) + i)
-                        first = _WEIGHTS + block * (_ROWS * SEGMENT_QUADS) + at
+                        first = staged + block * (_ROWS * SEGMENT_QUADS) + at
                         weights = [bind(space[first + r * SEGMENT_QUADS]) for r in range(_ROWS)]
                         for j in range(4):
                             for c in range(columns):
@@ -255,10 +247,10 @@ def gpu_attention_prefill(
                                 value = bind(space[(i * 4 + j) * vectors + d])
                                 for r, weight in enumerate(weights):
                                     old = outputs[r * columns + c]
-                                    new = fma(vec4(lane(weight, j)), value, old)
+                                    new = fma(splat(lane(weight, j)), value, old)
                                     if not every_row:
                                         # Not by a weight of zero: 0*NaN is NaN.
-                                        new = T.Select(at * 4 + j < keys[r], new, old)
+                                        new = select(at * 4 + j < keys[r], new, old)
                                     store(outputs, new, r * columns + c)
 
                     def within(quads: Expr) -> Expr:
@@ -300,7 +292,7 @@ def gpu_attention_prefill(
                 for c in range(columns):
                     d = column + c * SEGMENT_QUADS
                     with when((block * _ROWS + r < live) & (d < vectors)):
-                        value = outputs[r * columns + c] / vec4(lane(total[0], r))
+                        value = outputs[r * columns + c] / splat(lane(total[0], r))
                         store(out, value, rows[r], head, d)
 
         find_tile()
@@ -308,8 +300,8 @@ def gpu_attention_prefill(
         with when(sequence >= 0):
             attend(sequence, bind(found[1]))
 
-    return gpu_kernel(
-        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+    return kernel(
+        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=_THREADS,

@@ -16,7 +16,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads, log2_scale
+from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
@@ -29,37 +29,15 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     value_codes,
     widened,
 )
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    exp2,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    number,
-    store,
-    vec4,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
 
 THREADS = 32
 
 
 @cache
-def gpu_attention_serial(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    sm_scale: float,
-) -> Launch:
+def attention_serial(spec: AttentionSpec) -> Launch:
     """Attention of every live row to its sequence's tokens up to its own.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -69,19 +47,19 @@ def gpu_attention_serial(
     Grid: 32 of the rows' query heads at a time.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 or float32.
-        sm_scale: factor on q.k.
+        spec: N rows, B sequences, MP pages of a sequence at most; HQ and HK heads of D.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
+        UnsupportedError: a trait that it does not have.
     """
-    group = check_heads(HQ, HK, D, kv_dtype)
+    group = check_attention(spec)
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors = D // 4
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
-        *kv_vectors(HK, D, kv_dtype),
+        *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         Arg("row_seq", "int32", (N,)),
         Arg("out", "float32x4", (N, HQ, vectors)),
@@ -104,14 +82,14 @@ def gpu_attention_serial(
             at_once = 4 if kv_scale else 1
             with T.serial(0, D // at_once) as i:
                 qs = [
-                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(sm_scale)))
+                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(spec.scale)))
                     for j in range(at_once)
                 ]
                 for u in range(QUADS):
                     loaded = bind(kv[page, 0, h, i * QUADS + u])
                     columns = key_codes(loaded) if kv_scale else [bind(widened(loaded))]
                     for q, key in zip(qs, columns, strict=True):
-                        store(scores, fma(vec4(q), key, scores[u]), u)
+                        store(scores, fma(splat(q), key, scores[u]), u)
             scales = [scales_of(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
             for u, (of_keys, _) in enumerate(scales):
                 store(scores, scores[u] * of_keys, u)
@@ -124,16 +102,16 @@ def gpu_attention_serial(
             store(best, largest, 0)
             store(total, total[0] * rest, 0)
             for u in range(QUADS):
-                p = bind(masked(exp2(scores[u] - vec4(largest)), T.int32(u * 4), keys, 0.0))
+                p = bind(masked(exp2(scores[u] - splat(largest)), T.int32(u * 4), keys, 0.0))
                 weight = bind(p * scales[u][1]) if kv_scale else p
                 for j in range(4):
                     store(weights, lane(weight, j), u * 4 + j)
                     store(total, total[0] + lane(p, j), 0)
             for c in range(vectors):
-                store(outputs, outputs[c] * vec4(rest), c)
+                store(outputs, outputs[c] * splat(rest), c)
             # Tokens after the row's own may hold anything: they are not read.
             with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
-                p = bind(vec4(weights[token]))
+                p = bind(splat(weights[token]))
                 at_once = 4 if kv_scale else 1
                 for c in range(vectors // at_once):
                     loaded = bind(kv[page, 1, h, token * (vectors // at_once) + c])
@@ -152,10 +130,10 @@ def gpu_attention_serial(
                 with T.serial(0, pages_of(keys)) as i:
                     one_page(bind(table[s, TABLE_HEADER + i]), bind(keys - i * PAGE_TOKENS))
                 for c in range(vectors):
-                    store(out, outputs[c] / vec4(total[0]), row, head, c)
+                    store(out, outputs[c] / splat(total[0]), row, head, c)
 
-    return gpu_kernel(
-        symbol("attention_serial", N, B, MP, HQ, HK, D, C, kv_dtype, sm_scale),
+    return kernel(
+        symbol("attention_serial", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
         arguments,
         body,
         threads=THREADS,

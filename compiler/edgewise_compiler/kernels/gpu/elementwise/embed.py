@@ -9,14 +9,14 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
-from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, gpu_kernel, store, when
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
 from edgewise_runtime.format.abi import ROWS
 
 _THREADS = 64
 
 
 @cache
-def gpu_embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
+def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
     """``x[i] = table[tokens[i]]`` for the live rows whose token this part of the table has.
 
     Arguments: tokens int32 [N], weight [rows, H], scale of an integer scheme, x float32 [N, H],
@@ -48,4 +48,4 @@ def gpu_embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
                     store(x, value, row, g * VECTORS + j)
 
     name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"
-    return gpu_kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})
+    return kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})

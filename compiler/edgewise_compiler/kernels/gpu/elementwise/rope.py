@@ -8,25 +8,28 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import check_heads
+from edgewise_compiler.kernels.attention import RopeSpec, check_heads
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import PAGES, code_word, scales_for
+from edgewise_compiler.kernels.gpu.operations import (
+    cast,
+    dtype_of,
+    fma,
+    inverse_sqrt,
+    lane,
+    magnitude,
+    number,
+    splat,
+)
 from edgewise_compiler.kernels.gpu.reduce import Combine, combine_group
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     bind,
-    cast,
-    dtype_of,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
     store,
-    vec4,
-    wgsl,
     when,
 )
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
@@ -35,25 +38,12 @@ _THREADS = 128
 
 
 @cache
-def gpu_rope_append(
-    N: int,
-    B: int,
-    MP: int,
-    HQ: int,
-    HK: int,
-    D: int,
-    C: int,
-    kv_dtype: str,
-    eps: float,
-    *,
-    qk_norm: bool,
-    subgroups: bool,
-) -> Launch:
+def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], whose queries are replaced by the rotated ones; rope
     float32 [C, 2, D/2], the cosines then the sines of a position; positions int32 [N, 1]; row_seq
-    int32 [N]; table int32 [B, 8+MP]; with ``qk_norm`` qk_norm float32 [2, D], the weights of an
+    int32 [N]; table int32 [B, 8+MP]; with ``norm_eps`` qk_norm float32 [2, D], the weights of an
     RMSNorm of every query head, then of every key head, before the rotation (Qwen3); kv
     ``kv_dtype`` [pages, 2, HK, 16*D], written; step int32 [8], whose field 0 is the number of rows.
     Rows of a stopped sequence leave the pages alone. Grid: a workgroup for some heads of one row.
@@ -64,18 +54,19 @@ def gpu_rope_append(
     writes the scales of a key and its value, and whole words of codes: no row touches another's.
 
     Args:
-        N, B, MP, C: the most rows, sequences, pages of a sequence and positions.
-        HQ, HK, D: query heads, KV heads, head dimension.
-        kv_dtype: int8, float16 (WGSL leaves the rounding to the device) or float32.
-        eps: of the RMSNorm.
+        spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
+            of D. The device decides how numbers are rounded to float16 pages.
         subgroups: for sums and maxima over a head; a kernel without any is the same for both.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
     """
+    kv_dtype, eps = spec.kv_dtype, spec.norm_eps
+    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
+    HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     check_heads(HQ, HK, D, kv_dtype)
     coded = kv_dtype == "int8"
-    subgroups = subgroups and (qk_norm or coded)
+    subgroups = subgroups and (eps is not None or coded)
     half = D // 8  # vectors of half a head, one a thread
     lanes = 1 << (half - 1).bit_length()
     # The threads of an int8 key have its value as well.
@@ -87,7 +78,7 @@ def gpu_rope_append(
         *([] if coded else [Arg("positions", "int32", (N, 1))]),
         Arg("row_seq", "int32", (N,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        *([Arg("qk_norm", "float32x4", (2, 2, half))] if qk_norm else []),
+        *([Arg("qk_norm", "float32x4", (2, 2, half))] if eps is not None else []),
         Arg(
             "kv",
             "uint32" if coded else kv_dtype,
@@ -108,21 +99,21 @@ def gpu_rope_append(
         # Threads without a head or without a vector read a neighbour's and write nothing.
         busy = bind((head < heads) & (place < half))
         source, i = bind(T.min(head, heads - 1)), bind(T.min(place, half - 1))
-        scratch = shared((_THREADS,)) if qk_norm or coded else None
+        scratch = shared((_THREADS,)) if eps is not None or coded else None
 
         def combined(value: Expr, combine: Combine) -> Expr:
             """Of all threads of a head; zero stands for those that have no part of it."""
             value = T.Select(busy, value, number(0.0))
             return combine_group(thread, value, lanes, combine, scratch)
 
-        def normalized(pair: list[Expr]) -> list[Expr]:
+        def normalized(pair: list[Expr], eps: float) -> list[Expr]:
             square = number(0.0)
             for vector in pair:
                 for j in range(4):
                     square = fma(lane(vector, j), lane(vector, j), square)
             total = combined(square, lambda a, b: a + b)
             mean = fma(total, number(1.0 / D), number(eps))
-            inverse = bind(vec4(wgsl("float32", "inverseSqrt", mean)))
+            inverse = bind(splat(inverse_sqrt(mean)))
             which = bind(T.Select(source < HQ, 0, 1))
             weights = named["qk_norm"]
             return [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
@@ -161,7 +152,7 @@ def gpu_rope_append(
             for pair in numbers:
                 most = number(0.0)
                 for j in range(2):
-                    x = bind(wgsl("float32x4", "abs", pair[j]))
+                    x = bind(magnitude(pair[j]))
                     for k in range(4):
                         most = T.max(most, lane(x, k))
                     most = bind(most)
@@ -182,7 +173,7 @@ def gpu_rope_append(
 
         def one_row() -> None:
             loaded = [bind(qkv[row, source, j, i]) for j in range(2)]
-            first, second = normalized(loaded) if qk_norm else loaded
+            first, second = loaded if eps is None else normalized(loaded, eps)
             position = position_of()
             slot = bind(T.floormod(position, PAGE_TOKENS))
             cos, sin = (bind(rope[position, j, i]) for j in range(2))
@@ -204,8 +195,8 @@ def gpu_rope_append(
         with when(row < step[ROWS]):
             one_row()
 
-    flags = (*((f"norm{eps}",) if qk_norm else ()), *(("subgroups",) if subgroups else ()))
-    return gpu_kernel(
+    flags = (*(() if eps is None else (f"norm{eps}",)), *(("subgroups",) if subgroups else ()))
+    return kernel(
         symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *flags),
         arguments,
         body,

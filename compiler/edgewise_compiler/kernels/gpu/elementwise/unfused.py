@@ -10,24 +10,15 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    gpu_kernel,
-    lane,
-    silu,
-    store,
-    vec4,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import lane, silu, vector_of
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
 from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL, STEP_SYMBOLS
 
 _THREADS = 64
 
 
 @cache
-def gpu_add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
+def add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
     """``x[N, H]`` + the first H columns of ``y[N, W]``, float32, for step[count] rows.
 
     Arguments: ``in_place`` y and x, which becomes the sum, otherwise x, y and out [N, H]; step.
@@ -49,7 +40,7 @@ def gpu_add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
 
 
 @cache
-def gpu_swiglu(N: int, H: int, *, count: int) -> Launch:
+def swiglu(N: int, H: int, *, count: int) -> Launch:
     """silu(gate) * up as out [N, H] of x [N, 2H], whose panels of 16 columns are gate, up, gate …
 
     Arguments: x, out, step, all float32; step[count] rows are live.
@@ -65,13 +56,13 @@ def gpu_swiglu(N: int, H: int, *, count: int) -> Launch:
         x, out = buffers
         at = bind(i // panel * (2 * panel) + i % panel)
         gate, up = bind(x[row, at]), bind(x[row, at + panel])
-        store(out, vec4(*(silu(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
+        store(out, vector_of(*(silu(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
 
     return _rows(f"swiglu_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
 
 
 @cache
-def gpu_gather(N: int, R: int, H: int) -> Launch:
+def gather(N: int, R: int, H: int) -> Launch:
     """``out[i] = x[logit_rows[i]]`` for step[2] rows of H float32.
 
     Arguments: x [N, H], logit_rows int32 [R], out [R, H], step.
@@ -112,6 +103,4 @@ def _rows(
                 vector(others, thread.x, i)
 
     symbol = STEP_SYMBOLS[count]
-    return gpu_kernel(
-        name, arguments, body, threads=_THREADS, grid=(symbol, 1), bounds={symbol: bound}
-    )
+    return kernel(name, arguments, body, threads=_THREADS, grid=(symbol, 1), bounds={symbol: bound})

@@ -16,27 +16,22 @@ from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.operations import cast, f32, fma, lane, number, select, silu
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
     bind,
-    cast,
-    f32,
-    fma,
-    gpu_kernel,
-    lane,
+    kernel,
     local,
-    number,
     shared,
-    silu,
     store,
-    wgsl,
     when,
 )
-from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.abi import GROUP, STEP_SYMBOLS
 
 THREADS = 256
 SIDE = 16  # threads of a tile's side; a thread's outputs lie this far apart
@@ -68,59 +63,49 @@ class Tile:
 
 
 @cache
-def gpu_matmul(
-    N: int,
-    NP: int,
-    K: int,
-    scheme: str,
-    *,
-    few: bool,
-    half: bool,
-    epilogue: str = "store",
-    bias: bool = False,
-    out_width: int,
-    first: int = 0,
-) -> Launch:
-    """``out[i, first + row]`` of ``x[i] . W[row]`` for the step[0] live rows i.
+def matmul(spec: PartSpec, *, few: bool, half: bool) -> Launch:
+    """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
 
-    Arguments: x float32 [N, K], weight, scale of an integer scheme, bias float32 [NP] with
-    ``bias``, out float32 [N, out_width], step.
+    Arguments: x float32 [rows, K], weight, scale of an integer scheme, bias float32 [NP] with
+    ``bias``, out float32 [N, width], step.
 
     Args:
+        spec: N live rows at most, NP outputs and K inputs.
         few: tiles of 16 rows instead of 64, for steps of few rows. The bits are the same.
-        half: tiles in float16, for ``shader-f16``: the products of four columns are added up in
-            float16, those sums in float32. Inputs are rounded to float16 and held within a million.
-            The error is that of 11 bits a product, about 2^-11 of the size of the sum over the
-            square root of its length.
-        epilogue, bias, out_width, first: as for `gpu_matvec`.
+        half: tiles in float16: the products of four columns are added up in float16, those sums in
+            float32. Inputs are rounded to float16 and held within a million. The error is that of
+            11 bits a product, about 2^-11 of the size of the sum over the square root of its
+            length.
     """
-    weights = GpuWeights(scheme, NP, K)
+    N, NP, K = spec.live, spec.outputs, spec.inputs
+    weights = GpuWeights(spec.scheme, NP, K)
     tile = Tile(FEW_ROWS if few else MANY_ROWS, 2 if half else 1, half)
     arguments = (
-        Arg("x", "float32x4", (N, K // 4)),
+        Arg("x", "float32x4", (spec.rows, K // 4)),
         *weights.octet_arguments(),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
-        Arg("out", "float32", (N, out_width)),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
+        Arg("out", "float32", (N, spec.width)),
         STEP,
     )
 
     def body(thread: Thread, *buffers: Buffer) -> None:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
-        live = bind(T.min(named["step"][0], N))
+        live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * tile.rows < live):
-            _Kernel(thread, named, weights, tile, live).run(epilogue, first, bias)
+            _Kernel(thread, named, spec, weights, tile, live).run()
 
     name = (
-        f"matmul_{scheme}_{epilogue}_{N}_{NP}x{K}_t{tile.rows}_o{out_width}_{first}"
-        f"{'_half' if half else ''}{'_b' if bias else ''}"
+        f"matmul_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{tile.rows}_o{spec.width}_{spec.first}"
+        f"{'_half' if half else ''}{'_b' if spec.bias else ''}{count_suffix(spec.count)}"
     )
-    return gpu_kernel(
+    symbol = STEP_SYMBOLS[spec.count]
+    return kernel(
         name,
         arguments,
         body,
         threads=THREADS,
-        grid=(-(-NP // COLUMNS), ("ceildiv", "n", tile.rows)),
-        bounds={"n": N},
+        grid=(-(-NP // COLUMNS), ("ceildiv", symbol, tile.rows)),
+        bounds={symbol: N},
     )
 
 
@@ -130,11 +115,12 @@ class _Kernel:
 
     thread: Thread
     named: dict[str, Buffer]
+    spec: PartSpec
     weights: GpuWeights
     tile: Tile
     live: TirExpr
 
-    def run(self, epilogue: str, first: int, bias: bool) -> None:
+    def run(self) -> None:
         tile, thread = self.tile, self.thread
         rows, columns = tile.rows // SIDE, COLUMNS // SIDE
         xs = shared((tile.rows * tile.vectors,), tile.dtype)
@@ -159,10 +145,9 @@ class _Kernel:
             with when(row < self.live):
 
                 def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
-                    return self._value(sums[at + j], column, bias)
+                    return self._value(sums[at + j], column)
 
-                height = self.weights.rows
-                write_outputs(thread, self.named["out"], height, value, row, epilogue, first)
+                write_outputs(thread, self.named["out"], self.spec, value, row)
 
     def _slot(self, row: TirExpr, vector: TirExpr) -> TirExpr:
         """Where a vector of a tile's row lies: turned by the row, so that banks do not collide."""
@@ -207,7 +192,7 @@ class _Kernel:
         if self.weights.groups % self.tile.groups == 0:
             return x[row, at]
         inside = bind(x[row, T.min(at, width - 1)])
-        return wgsl("float32x4", "select", number(0.0, "float32x4"), inside, at < width)
+        return select(at < width, inside, number(0.0, "float32x4"))
 
     def _add(self, sums: Buffer, at: int, x: TirExpr, w: TirExpr) -> None:
         """Adds the products of four columns to one output's sum."""
@@ -220,8 +205,9 @@ class _Kernel:
             four = bind(fma(lane(x, c), lane(w, c), four))
         store(sums, sums[at] + cast(four, "float32"), at)
 
-    def _value(self, total: TirExpr, column: TirExpr, bias: bool) -> TirExpr:
+    def _value(self, total: TirExpr, column: TirExpr) -> TirExpr:
         """What a sum stands for: scaled back from float16 tiles, with the column's bias."""
+        bias = self.spec.bias
         shift = self.named["bias"][column] if bias else f32(0.0)
         if self.tile.half:
             return bind(fma(total, f32(HALF_SCALE), shift))
@@ -231,22 +217,20 @@ class _Kernel:
 def write_outputs(
     thread: Thread,
     out: Buffer,
-    height: int,
+    spec: PartSpec,
     value: Callable[[int, TirExpr], TirExpr],
     row: TirExpr,
-    epilogue: str,
-    first: int,
 ) -> None:
     """Writes this thread's outputs of a row: every 16th column of its workgroup's tile.
 
     Args:
-        height: rows of the packed matrix; columns of the tile beyond them do not exist.
+        spec: its outputs; columns of the tile beyond them do not exist.
         value: the j-th output and its packed row, to its value.
     """
     across = thread.t % SIDE
     start = bind(thread.x * COLUMNS + across)
-    outputs = COLUMNS // SIDE
-    if epilogue == "swiglu":
+    outputs, height, first = COLUMNS // SIDE, spec.outputs, spec.first
+    if spec.epilogue == "swiglu":
         # Panels of 16 gate rows and of their 16 up rows alternate.
         for j in range(0, outputs, 2):
             with when(start + SIDE * j < height):
@@ -257,4 +241,4 @@ def write_outputs(
     for j in range(outputs):
         with when(start + SIDE * j < height):
             at, found = bind(start + (SIDE * j + first)), value(j, start + SIDE * j)
-            store(out, out[row, at] + found if epilogue == "add" else found, row, at)
+            store(out, out[row, at] + found if spec.epilogue == "add" else found, row, at)

@@ -1,8 +1,8 @@
 """Linears of prefill in integers: 8-bit activations against 4- or 8-bit weights, packed by fours.
 
 The arithmetic of the CPU's ``w4a8`` and ``w8a8``: activations are rounded to int8 in groups of 32
-columns, a group's products are added up exactly in int32 (WGSL's `dot4I8Packed`, one instruction
-where the hardware has it), and groups are joined in order by one float32 fma each. Since a group is
+columns, a group's products are added up exactly in int32 (`dot_int8`, one instruction where the
+hardware has it), and groups are joined in order by one float32 fma each. Since a group is
 exact, neither tiles nor neighbours can change a bit.
 """
 
@@ -15,7 +15,7 @@ from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
 from edgewise_compiler.kernels.gpu.matmul.matmul import (
     COLUMNS,
     FEW_ROWS,
@@ -24,26 +24,31 @@ from edgewise_compiler.kernels.gpu.matmul.matmul import (
     THREADS,
     write_outputs,
 )
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.operations import (
+    dot_int8,
+    f32,
+    fma,
+    i32,
+    lane,
+    magnitude,
+    nearest,
+    u32,
+)
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
     bind,
-    f32,
-    fma,
-    gpu_kernel,
-    i32,
     keep,
-    lane,
+    kernel,
     local,
     shared,
     store,
-    u32,
-    wgsl,
     when,
 )
-from edgewise_runtime.format.abi import GROUP, ROWS
+from edgewise_runtime.format.abi import GROUP, ROWS, STEP_SYMBOLS
 
 QUANTIZE_THREADS = 64
 WORDS = GROUP // 4  # words of four int8 in a group
@@ -52,7 +57,7 @@ LARGEST = 127
 
 
 @cache
-def gpu_quantize(N: int, K: int) -> Launch:
+def quantize(N: int, K: int) -> Launch:
     """Rounds activations to int8 in groups of 32, for the step[0] live rows.
 
     Arguments: x float32 [N, K], xq uint32 [N, K/4] (byte b of a word is column 4i+b), xs float32
@@ -74,19 +79,19 @@ def gpu_quantize(N: int, K: int) -> Launch:
             largest: TirExpr = f32(0.0)
             for vector in vectors:
                 for c in range(4):
-                    largest = T.max(largest, wgsl("float32", "abs", lane(vector, c)))
+                    largest = T.max(largest, magnitude(lane(vector, c)))
                 largest = bind(largest)
             inverse = bind(T.Select(largest > f32(0.0), f32(LARGEST) / largest, f32(0.0)))
             for i, vector in enumerate(vectors):
                 word: TirExpr = u32(0)
                 for c in range(4):
-                    rounded = i32(wgsl("float32", "round", lane(vector, c) * inverse))
+                    rounded = i32(nearest(lane(vector, c) * inverse))
                     byte = keep(u32(rounded) & u32(255))
                     word = word | (byte << u32(8 * c))
                 store(xq, word, row, g * WORDS + i)
             store(xs, largest * f32(1 / LARGEST), row, g)
 
-    return gpu_kernel(
+    return kernel(
         f"quantize_{N}x{K}",
         arguments,
         body,
@@ -97,52 +102,46 @@ def gpu_quantize(N: int, K: int) -> Launch:
 
 
 @cache
-def gpu_matmul_int8(
-    N: int,
-    NP: int,
-    K: int,
-    scheme: str,
-    *,
-    few: bool,
-    epilogue: str = "store",
-    bias: bool = False,
-    out_width: int,
-    first: int = 0,
-) -> Launch:
-    """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the step[0] live rows i.
+def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
+    """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the live rows i.
 
-    Arguments: xq uint32 [N, K/4] and xs float32 [N, K/32] of `gpu_quantize`, weight and scale of
-    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, out_width], step. It needs
-    the WGSL language feature ``packed_4x8_integer_dot_product``.
+    Arguments: xq uint32 [rows, K/4] and xs float32 [rows, K/32] of `quantize`, weight and scale of
+    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks
+    for `dot_int8`, which not every device has.
 
     Args:
-        few, epilogue, bias, out_width, first: as for `gpu_matmul`.
+        spec, few: as for `matmul`.
     """
-    weights = GpuWeights(scheme, NP, K)
+    N, NP, K = spec.live, spec.outputs, spec.inputs
+    weights = GpuWeights(spec.scheme, NP, K)
     rows = FEW_ROWS if few else MANY_ROWS
     arguments = (
-        Arg("xq", "uint32", (N, K // 4)),
-        Arg("xs", "float32", (N, K // GROUP)),
+        Arg("xq", "uint32", (spec.rows, K // 4)),
+        Arg("xs", "float32", (spec.rows, K // GROUP)),
         *weights.octet_arguments(),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
-        Arg("out", "float32", (N, out_width)),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
+        Arg("out", "float32", (N, spec.width)),
         STEP,
     )
 
     def body(thread: Thread, *buffers: Buffer) -> None:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
-        live = bind(T.min(named["step"][0], N))
+        live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * rows < live):
-            _Kernel(thread, named, weights, rows, live).run(epilogue, first, bias)
+            _Kernel(thread, named, spec, weights, rows, live).run()
 
-    name = f"matmul_int8_{scheme}_{epilogue}_{N}_{NP}x{K}_t{rows}_o{out_width}_{first}"
-    return gpu_kernel(
-        name + ("_b" if bias else ""),
+    name = (
+        f"matmul_int8_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{rows}_o{spec.width}_{spec.first}"
+        f"{'_b' if spec.bias else ''}{count_suffix(spec.count)}"
+    )
+    symbol = STEP_SYMBOLS[spec.count]
+    return kernel(
+        name,
         arguments,
         body,
         threads=THREADS,
-        grid=(-(-NP // COLUMNS), ("ceildiv", "n", rows)),
-        bounds={"n": N},
+        grid=(-(-NP // COLUMNS), ("ceildiv", symbol, rows)),
+        bounds={symbol: N},
     )
 
 
@@ -152,12 +151,13 @@ class _Kernel:
 
     thread: Thread
     named: dict[str, Buffer]
+    spec: PartSpec
     weights: GpuWeights
     rows: int
     live: TirExpr
 
-    def run(self, epilogue: str, first: int, bias: bool) -> None:
-        thread = self.thread
+    def run(self) -> None:
+        thread, bias = self.thread, self.spec.bias
         rows, columns = self.rows // SIDE, COLUMNS // SIDE
         xs, ws = shared((self.rows * STRIDE,), "uint32"), shared((COLUMNS * STRIDE,), "uint32")
         x_scales, w_scales = shared((self.rows,)), shared((COLUMNS,))
@@ -176,7 +176,7 @@ class _Kernel:
                 wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
                 for i in range(rows):
                     for j in range(columns):
-                        product = wgsl("int32", "dot4I8Packed", xv[i], wv[j])
+                        product = dot_int8(xv[i], wv[j])
                         store(dot, dot[i * columns + j] + product, i * columns + j)
             for i in range(rows):
                 for j in range(columns):
@@ -191,8 +191,7 @@ class _Kernel:
                 def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
                     return bind(sums[at + j] + self.named["bias"][column]) if bias else sums[at + j]
 
-                height = self.weights.rows
-                write_outputs(thread, self.named["out"], height, value, row, epilogue, first)
+                write_outputs(thread, self.named["out"], self.spec, value, row)
 
     def _load_x(self, xs: Buffer, x_scales: Buffer, g: TirExpr) -> None:
         t, last = self.thread.t, self.live - 1

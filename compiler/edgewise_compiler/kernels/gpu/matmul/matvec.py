@@ -18,26 +18,15 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
+from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number, silu
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    f32,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    number,
-    silu,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
 THREADS = 64
 OCTET = 8  # columns
-PANEL = 16  # gate and up rows alternate by so many
 # Octets of a row from which 64 lanes have enough to do each.
 LONG_ROW = 256
 # Workgroups from which a thread takes four output rows: fewer would leave processors idle.
@@ -82,71 +71,55 @@ def shape_for(rows: int, k: int, batch: int) -> Shape:
 
 
 @cache
-def gpu_matvec(
-    x_rows: int,
-    NP: int,
-    K: int,
-    scheme: str,
+def matvec(
+    spec: PartSpec,
     *,
     batch: int,
-    rows: int,
-    bound: int,
-    epilogue: str = "store",
-    bias: bool = False,
     norm: float | None = None,
     gather: bool = False,
-    out_width: int,
-    first: int = 0,
     subgroups: bool = False,
 ) -> Launch:
     """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
 
-    Arguments: x float32 [x_rows, K], weight, scale of an integer scheme, the norm's weight float32
-    [K] with ``norm``, logit_rows int32 [bound] with ``gather``, bias float32 [NP] with ``bias``,
-    out float32 [bound or more, out_width], step.
+    Arguments: x float32 [rows, K], weight, scale of an integer scheme, the norm's weight float32
+    [K] with ``norm``, logit_rows int32 [live] with ``gather``, bias float32 [NP] with ``bias``,
+    out float32 [live or more, width], step.
 
     Args:
-        NP: rows of the matrix, a multiple of 32.
-        K: its columns, a multiple of 32.
+        spec: NP outputs and K inputs, multiples of 32.
         batch: rows of activations a workgroup handles, 1 to 8. A row's bits do not depend on it.
-        rows: which element of step counts the live rows.
-        bound: the most live rows.
-        epilogue: ``store``, ``add`` onto out, or ``swiglu``: silu(gate) * up of interleaved panels,
-            half the columns.
         norm: x is RMS-normalized (Zhang and Sennrich 2019) with this epsilon on the way in.
         gather: row i reads ``x[logit_rows[i]]``.
-        first: the packed row at which this part of a linear begins.
-
-    Raises:
-        CompileError: the matrix needs more workgroups than WebGPU has, which takes more than the
-            128 MiB of one buffer.
+        subgroups: for the sums over lanes.
     """
-    weights = GpuWeights(scheme, NP, K)
+    NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
+    weights = GpuWeights(spec.scheme, NP, K)
     shape = shape_for(NP, K, batch)
     arguments = (
-        Arg("x", "float32x4", (x_rows, K // 4)),
+        Arg("x", "float32x4", (spec.rows, K // 4)),
         *weights.octet_arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
         *((Arg("logit_rows", "int32", (bound,)),) if gather else ()),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
-        Arg("out", "float32", (max(bound, x_rows) if rows == 0 else bound, out_width)),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
+        Arg("out", "float32", (max(bound, spec.rows) if count == ROWS else bound, spec.width)),
         STEP,
     )
 
     def body(thread: Thread, *buffers: Buffer) -> None:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
-        live = bind(T.min(named["step"][rows], bound))
+        live = bind(T.min(named["step"][count], bound))
         with when(thread.y * batch < live):
-            _Kernel(thread, named, weights, shape, live, norm, gather).run(epilogue, first, bias)
+            _Kernel(thread, named, spec, weights, shape, live, norm, gather).run()
 
-    flags = "".join(letter for letter, on in (("b", bias), ("g", gather), ("s", subgroups)) if on)
+    letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
+    flags = "".join(letter for letter, on in letters if on)
     eps = "" if norm is None else f"_n{norm!r}".replace(".", "p").replace("-", "m")
     name = (
-        f"matvec_{scheme}_{epilogue}{eps}_{NP}x{K}_x{x_rows}_m{batch}_r{rows}_{bound}"
-        f"_o{out_width}_{first}{'_' + flags if flags else ''}"
+        f"matvec_{spec.scheme}_{spec.epilogue}{eps}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}"
+        f"_{bound}_o{spec.width}_{spec.first}{'_' + flags if flags else ''}"
     )
-    symbol = {0: "n", 2: "r"}[rows]
-    return gpu_kernel(
+    symbol = STEP_SYMBOLS[count]
+    return kernel(
         name,
         arguments,
         body,
@@ -163,16 +136,17 @@ class _Kernel:
 
     thread: Thread
     named: dict[str, Buffer]
+    spec: PartSpec
     weights: GpuWeights
     shape: Shape
     live: TirExpr
     norm: float | None
     gather: bool
 
-    def run(self, epilogue: str, first: int, bias: bool) -> None:
+    def run(self) -> None:
         shape = self.shape
         lane_index = bind(self.thread.t % shape.lanes)
-        rows = self._output_rows(epilogue)
+        rows = self._output_rows()
         sources = [self._source(m) for m in range(shape.batch)]
         sums = local((shape.columns * shape.batch,))
         squares = local((shape.batch,))
@@ -194,13 +168,13 @@ class _Kernel:
                 with when(c < octets):
                     self._octets(rows, sources, [c], sums, squares)
         read = sum_groups(self.thread, [buffer[i] for buffer, i in values], shape.lanes)
-        self._finish(read, epilogue, first, bias)
+        self._finish(read)
 
-    def _output_rows(self, epilogue: str) -> list[TirExpr]:
+    def _output_rows(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
         shape, thread = self.shape, self.thread
         set_index = bind(thread.x * shape.sets + thread.t // shape.lanes)
-        if epilogue == "swiglu":
+        if self.spec.epilogue == "swiglu":
             half = shape.columns // 2
             gates = [_gate_row(bind(set_index * half + i)) for i in range(half)]
             return [*gates, *(bind(gate + PANEL) for gate in gates)]
@@ -254,15 +228,10 @@ class _Kernel:
                 store(squares, fma(lane(vector, i), lane(vector, i), squares[m]), m)
         return [bind(v * self.named["norm"][c * 2 + j]) for j, v in enumerate(vectors)]
 
-    def _finish(
-        self,
-        read: Callable[[TirExpr | int, TirExpr | int], TirExpr],
-        epilogue: str,
-        first: int,
-        bias: bool,
-    ) -> None:
+    def _finish(self, read: Callable[[TirExpr | int, TirExpr | int], TirExpr]) -> None:
         """One thread an output: the sums of its lanes, the norm's scale, the epilogue."""
-        shape, thread = self.shape, self.thread
+        shape, thread, spec = self.shape, self.thread, self.spec
+        epilogue, first = spec.epilogue, spec.first
         paired = epilogue == "swiglu"
         columns = shape.columns // 2 if paired else shape.columns
         outputs = shape.sets * columns * shape.batch
@@ -283,7 +252,7 @@ class _Kernel:
 
                 def total(which: TirExpr, packed: TirExpr) -> TirExpr:
                     value = read(which * shape.batch + m, set_index)
-                    shift = self.named["bias"][packed] if bias else None
+                    shift = self.named["bias"][packed] if spec.bias else None
                     if scale is None:
                         return value if shift is None else bind(value + shift)
                     return bind(value * scale if shift is None else fma(value, scale, shift))

@@ -17,76 +17,53 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    fma,
-    gpu_kernel,
-    lane,
-    local,
-    silu,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import fma, lane, silu
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
 THREADS = 32
 COLUMNS = 4  # matrix rows a thread computes: they share its loads of x
 MANY_ROWS = 4  # rows of x a thread multiplies them with, which share what was unpacked
-PANEL = 16  # gate and up rows alternate by so many
 OCTETS = VECTORS // 2  # of 8 columns, in a group
 
 
 @cache
-def gpu_serial(
-    x_rows: int,
-    NP: int,
-    K: int,
-    scheme: str,
-    *,
-    single: bool,
-    bound: int,
-    epilogue: str = "store",
-    bias: bool = False,
-    rows: int = 0,
-    out_width: int,
-    first: int = 0,
-) -> Launch:
+def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
     """``out[i, first + row]`` of ``x[i] . W[row]`` for the live rows i.
 
-    Arguments: x float32 [x_rows, K], weight, scale of an integer scheme, bias float32 [NP] with
-    ``bias``, out float32 [bound or more, out_width], step.
+    Arguments: x float32 [rows, K], weight, scale of an integer scheme, bias float32 [NP] with
+    ``bias``, out float32 [live or more, width], step.
 
     Args:
+        spec: NP outputs and K inputs.
         single: for steps of one row; otherwise a thread takes four. The bits are the same.
-        bound: the most live rows.
-        rows: which element of step counts the live rows.
-        epilogue, bias, out_width, first: as for `gpu_matvec`.
     """
-    weights = GpuWeights(scheme, NP, K)
+    NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
+    weights = GpuWeights(spec.scheme, NP, K)
     batch = 1 if single else MANY_ROWS
     arguments = (
-        Arg("x", "float32x4", (x_rows, K // 4)),
+        Arg("x", "float32x4", (spec.rows, K // 4)),
         *weights.arguments(),
-        *((Arg("bias", "float32", (NP,)),) if bias else ()),
-        Arg("out", "float32", (max(bound, x_rows) if rows == 0 else bound, out_width)),
+        *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
+        Arg("out", "float32", (max(bound, spec.rows) if count == ROWS else bound, spec.width)),
         STEP,
     )
 
     def body(thread: Thread, *buffers: Buffer) -> None:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
-        live = bind(T.min(named["step"][rows], bound))
+        live = bind(T.min(named["step"][count], bound))
         place = bind(thread.x * THREADS + thread.t)
         with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
-            _Kernel(thread, named, weights, batch, live, place).run(epilogue, first, bias)
+            _Kernel(thread, named, spec, weights, batch, live, place).run()
 
     name = (
-        f"serial_{scheme}_{epilogue}_{NP}x{K}_x{x_rows}_m{batch}_r{rows}_{bound}"
-        f"_o{out_width}_{first}{'_b' if bias else ''}"
+        f"serial_{spec.scheme}_{spec.epilogue}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}_{bound}"
+        f"_o{spec.width}_{spec.first}{'_b' if spec.bias else ''}"
     )
-    symbol = {0: "n", 2: "r"}[rows]
-    return gpu_kernel(
+    symbol = STEP_SYMBOLS[count]
+    return kernel(
         name,
         arguments,
         body,
@@ -102,13 +79,14 @@ class _Kernel:
 
     thread: Thread
     named: dict[str, Buffer]
+    spec: PartSpec
     weights: GpuWeights
     batch: int
     live: TirExpr
     place: TirExpr
 
-    def run(self, epilogue: str, first: int, bias: bool) -> None:
-        columns = self._columns(epilogue)
+    def run(self) -> None:
+        columns = self._columns()
         sources = [
             bind(T.min(self.thread.y * self.batch + m, self.live - 1)) for m in range(self.batch)
         ]
@@ -123,15 +101,15 @@ class _Kernel:
             with when(row < self.live):
                 values = [
                     bind(sums[c * self.batch + m] + self.named["bias"][column])
-                    if bias
+                    if self.spec.bias
                     else sums[c * self.batch + m]
                     for c, column in enumerate(columns)
                 ]
-                self._write(values, row, epilogue, first)
+                self._write(values, row)
 
-    def _columns(self, epilogue: str) -> list[TirExpr]:
+    def _columns(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
-        if epilogue == "swiglu":
+        if self.spec.epilogue == "swiglu":
             half = COLUMNS // 2
             gate = bind(self.place * half)
             packed = bind(gate // PANEL * (2 * PANEL) + gate % PANEL)
@@ -173,8 +151,8 @@ class _Kernel:
                     at = c * self.batch + m
                     store(sums, fma(inner[at], scale, sums[at]), at)
 
-    def _write(self, values: list[TirExpr], row: TirExpr, epilogue: str, first: int) -> None:
-        out = self.named["out"]
+    def _write(self, values: list[TirExpr], row: TirExpr) -> None:
+        out, epilogue, first = self.named["out"], self.spec.epilogue, self.spec.first
         outputs, start = COLUMNS, first
         if epilogue == "swiglu":
             outputs, start = COLUMNS // 2, first // 2

@@ -10,17 +10,17 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.thread import (
-    bind,
+from edgewise_compiler.kernels.gpu.operations import (
     bits,
-    half2,
+    join,
     lane,
     lanes_of,
     number,
     u32,
-    vec4,
-    wgsl,
+    unpack_halves,
+    vector_of,
 )
+from edgewise_compiler.kernels.gpu.thread import bind
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
@@ -128,7 +128,7 @@ class GpuWeights:
         if self.scheme == "f32":
             return words
         if self.scheme == "f16":
-            pairs = [bind(half2(word)) for word in words]
+            pairs = [bind(unpack_halves(word)) for word in words]
             return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
         if self.scheme == "q8":
             return [self._whole(word, 0, 0xFF) for word in words]
@@ -144,16 +144,16 @@ class GpuWeights:
             ((word >> u32(8 * i + start) if i + start else word) & u32(mask)) | u32(_TWO_TO_23)
             for i in range(4)
         ]
-        biased = bits(bind(vec4(*numbers)), "float32")
+        biased = bits(bind(vector_of(*numbers)), "float32")
         return bind(biased - number(2.0**23 + _OFFSET[self.scheme], "float32x4"))
 
     def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
         """The scale of a row's group g, float32."""
         index = bind(row * self.groups + g)
-        pair = bind(half2(buffers[1][index >> 1]))
+        pair = bind(unpack_halves(buffers[1][index >> 1]))
         return bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))
 
 
 def _four(low: Expr, high: Expr) -> Expr:
     """Two float32x2 as one float32x4."""
-    return bind(wgsl("float32x4", "vec4<f32>", low, high))
+    return bind(join(low, high))

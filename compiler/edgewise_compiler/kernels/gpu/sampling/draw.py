@@ -9,6 +9,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.operations import f32, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, octaves, score_of, weight_of
 from edgewise_compiler.kernels.gpu.sampling.row import (
@@ -40,18 +41,15 @@ from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
-    f32,
-    gpu_kernel,
-    i32,
     keep,
+    kernel,
     local,
     shared,
     store,
-    u32,
     when,
 )
 from edgewise_compiler.kernels.numbers import WEIGHT_BITS
-from edgewise_compiler.kernels.sampling import LEVELS
+from edgewise_compiler.kernels.sampling import LEVELS, SamplingSpec
 from edgewise_runtime.format.abi import (
     KV_LEN,
     MIN_P,
@@ -73,13 +71,14 @@ _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
 @cache
-def gpu_draw(B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool) -> Launch:
+def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
     """The token of every running row from its keys and parameters; see `sample` for the rules.
 
     Arguments: keys int32 [B, VP], best int32 [B, blocks], table int32 [B, 8+MP], sampling_f
     float32 and sampling_i int32 [B, 8], sampled int32 [B], step. Greedy rows do nothing but look
     the best key up.
     """
+    B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     arguments = (
         Arg("keys", "int32", (B, VP)),
         Arg("best", "int32", (B, blocks_of(VP))),
@@ -110,7 +109,7 @@ def gpu_draw(B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
                         store(sampled, token, row)
 
     name = f"draw_{B}_{V}_{VP}_{MP}{'_advance' if advance else ''}{'_s' if subgroups else ''}"
-    return gpu_kernel(
+    return kernel(
         name,
         arguments,
         body,

@@ -1,6 +1,6 @@
 """Scores on the GPU as integers that order as the floats do, and the probabilities they mean.
 
-WGSL lets a compiler assume that floats are neither NaN nor infinite. So scores are kept as keys:
+A GPU's compiler may assume that floats are neither NaN nor infinite. So scores are kept as keys:
 int32 whose order is that of the floats, -infinity included, ties and all, whatever a device makes
 of special values.
 """
@@ -11,7 +11,8 @@ import numpy as np
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.gpu.thread import bits, f32, fma, i32, keep, u32, wgsl
+from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32, nearest, u32
+from edgewise_compiler.kernels.gpu.thread import keep
 from edgewise_compiler.kernels.numbers import EXP2, LOG2E, WEIGHT_BITS
 
 BANNED = int(np.array(0x807FFFFF, np.uint32).view(np.int32))
@@ -60,7 +61,7 @@ def weight_of(key: Expr, peak: Expr, factor: Expr) -> Expr:
 def exp2_below(x: Expr) -> Expr:
     """2**x for x of at most 0, by the polynomial that CPU programs use."""
     x = keep(T.min(T.max(x, f32(-126.0)), f32(0.0)))
-    whole = keep(wgsl("float32", "round", x))
+    whole = keep(nearest(x))
     part = keep(x - whole)
     power: Expr = f32(EXP2[0])
     for term in EXP2[1:]:

@@ -13,37 +13,36 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of
 from edgewise_compiler.kernels.gpu.sampling.tops import IDS, SUM, likeness, tops_shape
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
-    bits,
-    f32,
-    fma,
-    gpu_kernel,
-    i32,
     keep,
+    kernel,
     local,
     shared,
     store,
     when,
 )
 from edgewise_compiler.kernels.numbers import FLOAT_MAX, LN2, SQRT_HALF_BITS
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import LOGPROBS, NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 64
 
 
 @cache
-def gpu_logprobs(B: int, V: int, VP: int) -> Launch:
-    """Log-probabilities of each row's sampled token and its 20 likeliest; after `gpu_tops`.
+def logprobs(spec: SamplingSpec) -> Launch:
+    """Log-probabilities of each row's sampled token and its 20 likeliest; after `tops`.
 
     The rules are those of `logprobs` on the CPU. Arguments: logits float32 [B, VP], sampled int32
-    [B], tops int32 `tops_shape`, logprobs [B, 21], float32 by their bits: WGSL lets a compiler
+    [B], tops int32 `tops_shape`, logprobs [B, 21], float32 by their bits: a compiler may
     assume that floats are finite; logprob_ids int32 [B, 21], step.
     """
+    B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("sampled", "int32", (B,)),
@@ -81,7 +80,7 @@ def gpu_logprobs(B: int, V: int, VP: int) -> Launch:
                 store(logprobs, T.Select(T.EQ(key, i32(BANNED)), banned, value), row, t)
                 store(logprob_ids, found[1, t], row, t)
 
-    return gpu_kernel(
+    return kernel(
         f"logprobs_{B}_{V}_{VP}",
         arguments,
         body,

@@ -8,16 +8,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
-from edgewise_compiler.kernels.gpu.thread import (
-    Launch,
-    Thread,
-    bind,
-    gpu_kernel,
-    local,
-    store,
-    when,
-)
-from edgewise_compiler.kernels.sampling import penalized
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     COUNT,
     IGNORE_EOS,
@@ -34,12 +26,13 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def gpu_count(B: int, V: int, MP: int) -> Launch:
-    """Counts the sampled token of every running sequence with a penalty on; before `gpu_record`.
+def count(spec: SamplingSpec) -> Launch:
+    """Counts the sampled token of every running sequence with a penalty on; before `record`.
 
     Arguments: sampled int32 [B], table int32 [B, 8+MP], sampling_f float32 [B, 8], counts int32
     [B, V], changed (2 more; its last bit says whether the prompt has the token), step.
     """
+    B, V, MP = spec.batch, spec.vocab, spec.pages
     arguments = (
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -63,14 +56,14 @@ def gpu_count(B: int, V: int, MP: int) -> Launch:
                 store(counts, counts[slot, token] + 2, slot, token)
 
     name = f"count_{B}_{V}_{MP}"
-    return gpu_kernel(name, arguments, body, threads=_threads(B), grid=(1, 1), bounds={})
+    return kernel(name, arguments, body, threads=_threads(B), grid=(1, 1), bounds={})
 
 
 @cache
-def gpu_record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
+def record(spec: SamplingSpec, *, advance: bool) -> Launch:
     """Notes the sampled token of every running sequence and whether it was the last one.
 
-    As `record` does on the CPU, counts aside (`gpu_count`): kv_len grows with ``advance``, the
+    As `record` does on the CPU, counts aside (`count`): kv_len grows with ``advance``, the
     token goes to ring, tokens and positions, stop is set by an end token or the limit. And with
     ``advance``, once every sequence has stopped, the rows, sequences and logit rows in step become
     0, so that the rest of a burst does nothing.
@@ -78,6 +71,7 @@ def gpu_record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
     Arguments: sampled int32 [B], table int32 [B, 8+MP], tokens int32 [N], positions int32 [N, 1],
     ring int32 [B, 64], eos int32 [16], sampling_i int32 [B, 8], step. One thread does it all.
     """
+    N, B, MP = spec.rows, spec.batch, spec.pages
     arguments = (
         Arg("sampled", "int32", (B,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -123,7 +117,7 @@ def gpu_record(N: int, B: int, MP: int, *, advance: bool) -> Launch:
                     store(step, 0, field)
 
     name = f"record_{N}_{B}_{MP}{'_advance' if advance else ''}"
-    return gpu_kernel(name, arguments, body, threads=1, grid=(1, 1), bounds={})
+    return kernel(name, arguments, body, threads=1, grid=(1, 1), bounds={})
 
 
 def _threads(B: int) -> int:

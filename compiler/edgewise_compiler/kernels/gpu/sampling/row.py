@@ -9,22 +9,11 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
+from edgewise_compiler.kernels.gpu.operations import u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import weight_of
-from edgewise_compiler.kernels.gpu.sampling.wide import (
-    Wide,
-    halves,
-    wide,
-)
-from edgewise_compiler.kernels.gpu.thread import (
-    Thread,
-    barrier,
-    keep,
-    local,
-    store,
-    u32,
-    when,
-)
+from edgewise_compiler.kernels.gpu.sampling.wide import Wide, halves, wide
+from edgewise_compiler.kernels.gpu.thread import Thread, barrier, keep, local, store, when
 
 THREADS = 256
 

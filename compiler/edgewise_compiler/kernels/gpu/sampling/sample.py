@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.sampling.draw import gpu_draw
-from edgewise_compiler.kernels.gpu.sampling.record import gpu_count, gpu_record
-from edgewise_compiler.kernels.gpu.sampling.scores import blocks_of, gpu_best, gpu_scores
+from edgewise_compiler.kernels.gpu.sampling.draw import draw
+from edgewise_compiler.kernels.gpu.sampling.record import count, record
+from edgewise_compiler.kernels.gpu.sampling.scores import best, blocks_of, scores
 from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.plan.calls import Access
 
 
@@ -21,21 +22,18 @@ class SamplingLaunch:
     arguments: tuple[tuple[str, Access], ...]
 
 
-def gpu_sample_scratch(B: int, VP: int) -> tuple[Arg, ...]:
+def sample_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
     """Scratch of the sampler: a key for every score, and the best key of each block."""
     return (
-        Arg("keys", "int32", (B, VP)),
-        Arg("best", "int32", (B, blocks_of(VP))),
+        Arg("keys", "int32", (spec.batch, spec.columns)),
+        Arg("best", "int32", (spec.batch, blocks_of(spec.columns))),
     )
 
 
-def gpu_sampling(
-    N: int, B: int, V: int, VP: int, MP: int, *, advance: bool, subgroups: bool
-) -> tuple[SamplingLaunch, ...]:
+def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[SamplingLaunch, ...]:
     """Sample and record: rules as for `sample` and `record` of the CPU.
 
     Args:
-        N, B, V, VP, MP: the most rows, sequences, tokens, columns of the logits, pages.
         advance: whether the step's own token went into the pages just now (decode).
     """
 
@@ -45,7 +43,7 @@ def gpu_sampling(
     return (
         SamplingLaunch(
             "scores",
-            gpu_scores(B, V, VP, MP),
+            scores(spec),
             (
                 *reads("logits", "table", "sampling_f", "counts"),
                 ("keys", "write"),
@@ -54,7 +52,7 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "best",
-            gpu_best(B, VP, MP, subgroups=subgroups),
+            best(spec, subgroups=subgroups),
             (
                 ("keys", "readwrite"),
                 *reads("table", "sampling_i", "bias_ids", "bias_values"),
@@ -64,7 +62,7 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "sample",
-            gpu_draw(B, V, VP, MP, advance=advance, subgroups=subgroups),
+            draw(spec, advance=advance, subgroups=subgroups),
             (
                 *reads("keys", "best", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
@@ -73,12 +71,12 @@ def gpu_sampling(
         ),
         SamplingLaunch(
             "count",
-            gpu_count(B, V, MP),
+            count(spec),
             (*reads("sampled", "table", "sampling_f"), ("counts", "readwrite"), ("step", "read")),
         ),
         SamplingLaunch(
             "record",
-            gpu_record(N, B, MP, advance=advance),
+            record(spec, advance=advance),
             (
                 ("sampled", "read"),
                 ("table", "readwrite"),

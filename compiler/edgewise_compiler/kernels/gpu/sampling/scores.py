@@ -9,22 +9,20 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.operations import f32, fma, i32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, is_banned, key_of, score_of
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     bind,
-    f32,
-    fma,
-    gpu_kernel,
-    i32,
+    kernel,
     local,
     shared,
     store,
     when,
 )
-from edgewise_compiler.kernels.sampling import penalized
+from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     BIASES,
     FREQUENCY,
@@ -48,7 +46,7 @@ def blocks_of(VP: int) -> int:
 
 
 @cache
-def gpu_scores(B: int, V: int, VP: int, MP: int) -> Launch:
+def scores(spec: SamplingSpec) -> Launch:
     """Keys of the logits after penalties.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 [B, 8], counts
@@ -56,6 +54,7 @@ def gpu_scores(B: int, V: int, VP: int, MP: int) -> Launch:
     frequency those of OpenAI; counts is twice the times a token was sampled, plus 1 if the prompt
     has it. Columns beyond the vocabulary are never drawn.
     """
+    B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -90,7 +89,7 @@ def gpu_scores(B: int, V: int, VP: int, MP: int) -> Launch:
                     key = key_of(value[0])
                     store(keys, T.Select(at < V, key, i32(BANNED)), row, at)
 
-    return gpu_kernel(
+    return kernel(
         f"scores_{B}_{V}_{VP}_{MP}",
         arguments,
         body,
@@ -114,13 +113,14 @@ def _penalize(score: Expr, seen: Expr, sampling_f: Buffer, row: Expr) -> Expr:
 
 
 @cache
-def gpu_best(B: int, VP: int, MP: int, *, subgroups: bool) -> Launch:
+def best(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     """Adds the biases to the keys, and finds the largest key of each block.
 
     Arguments: keys int32 [B, VP], changed, table, sampling_i int32 [B, 8], bias_ids int32 and
     bias_values float32 [B, 320], best int32 [B, blocks], step. Biases are added in the order
     listed; -infinity bans a token. A thread adds those of its own tokens.
     """
+    B, VP, MP = spec.batch, spec.columns, spec.pages
     arguments = (
         Arg("keys", "int32", (B, VP)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
@@ -164,7 +164,7 @@ def gpu_best(B: int, VP: int, MP: int, *, subgroups: bool) -> Launch:
             with when(T.EQ(thread.t, 0)):
                 store(best, top, row, thread.x)
 
-    return gpu_kernel(
+    return kernel(
         f"best_{B}_{VP}_{MP}{'_s' if subgroups else ''}",
         arguments,
         body,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
+from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of, weight_of
 from edgewise_compiler.kernels.gpu.sampling.row import (
@@ -46,18 +47,7 @@ from edgewise_compiler.kernels.gpu.sampling.wide import (
     wide,
     wide_of,
 )
-from edgewise_compiler.kernels.gpu.thread import (
-    barrier,
-    bits,
-    f32,
-    fma,
-    i32,
-    keep,
-    local,
-    store,
-    u32,
-    when,
-)
+from edgewise_compiler.kernels.gpu.thread import barrier, keep, local, store, when
 from edgewise_compiler.kernels.sampling import LEVELS
 from edgewise_runtime.format.abi import TOP_K, TOP_P
 

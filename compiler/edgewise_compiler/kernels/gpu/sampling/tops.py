@@ -13,23 +13,22 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.gpu.operations import bits, f32, i32
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, exp2_below, key_of, score_of
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
-    bits,
-    f32,
-    gpu_kernel,
-    i32,
     keep,
+    kernel,
     local,
     shared,
     store,
     when,
 )
 from edgewise_compiler.kernels.numbers import LOG2E
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import NO_TOKEN, SEQUENCES, TOP_LOGPROBS
 
 THREADS = 256
@@ -49,13 +48,14 @@ def tops_shape(B: int, VP: int) -> tuple[int, int, int]:
 
 
 @cache
-def gpu_tops(B: int, V: int, VP: int) -> Launch:
+def tops(spec: SamplingSpec) -> Launch:
     """The 20 best tokens of each block of 4096, and the sum of its probabilities.
 
     Arguments: logits float32 [B, VP], tops int32 `tops_shape`, step. Probabilities are relative to
     the best token of the block. Where a block has fewer than 20 tokens above -infinity, banned keys
     of no token follow.
     """
+    B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = (
         Arg("logits", "float32", (B, VP)),
         Arg("tops", "int32", tops_shape(B, VP)),
@@ -66,7 +66,7 @@ def gpu_tops(B: int, V: int, VP: int) -> Launch:
         with when(thread.y < T.min(step[SEQUENCES], B)):
             _block_tops(thread, logits, tops, V)
 
-    return gpu_kernel(
+    return kernel(
         f"tops_{B}_{V}_{VP}",
         arguments,
         body,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.gpu.thread import keep, u32
+from edgewise_compiler.kernels.gpu.operations import u32
+from edgewise_compiler.kernels.gpu.thread import keep
 
 SHIFT = 24
 MASK = (1 << SHIFT) - 1

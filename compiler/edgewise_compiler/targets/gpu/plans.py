@@ -1,0 +1,78 @@
+"""The plans of a GPU program: which operations each has, and which rows it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from edgewise_compiler.graph.nodes import Graph
+from edgewise_compiler.plan.calls import PlanCalls
+from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph
+from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
+
+FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
+SHORT_TILE = "_few"
+
+Make = Callable[[str, GpuLowering], PlanCalls]
+
+
+@dataclass(frozen=True)
+class PlanSet:
+    """The plans of a program, and which serves which range of which symbol for each operation."""
+
+    plans: tuple[PlanCalls, ...]
+    entries: Mapping[str, tuple[tuple[str, tuple[int, int], str], ...]]
+
+
+def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
+    """The plans of a program.
+
+    Args:
+        many: the graphs ``embed`` and ``layers`` for a prefill's rows.
+        few: all graphs for decoding, norms folded into linears.
+    """
+    rows, batch = low.bounds.rows, low.bounds.batch
+    short, subgroups = replace(low, few=True), low.variant.subgroups
+    embedding = lower_graph(low, many["embed"], many_rows=True)
+    made = [PlanCalls("embed", embedding)]
+    entries: dict[str, tuple[tuple[str, tuple[int, int], str], ...]] = {
+        "embed": (("n", (1, rows), "embed"),),
+        "sample": (("b", (1, batch), "sample"),),
+        "logprobs": (("b", (1, batch), "logprobs"),),
+    }
+
+    def versions(operation: str, symbol: str, few_most: int, most: int, make: Make) -> None:
+        """Two plans of one operation: for few rows, and where there can be more of them."""
+        chosen = [(symbol, (1, min(few_most, most)), operation + SHORT_TILE)]
+        made.append(make(operation + SHORT_TILE, short))
+        if most > few_most:
+            chosen.append((symbol, (1, most), operation))
+            made.append(make(operation, low))
+        entries[operation] = tuple(chosen)
+
+    if low.variant.serial:
+        # Its norms are launches of their own: every thread of a linear would repeat them.
+        few = many
+
+    def prefill(name: str, low: GpuLowering) -> PlanCalls:
+        return PlanCalls(name, lower_graph(low, many["layers"], many_rows=True))
+
+    def logits(name: str, low: GpuLowering) -> PlanCalls:
+        return PlanCalls(name, lower_graph(low, few["head"], many_rows=False))
+
+    def decode(name: str, low: GpuLowering) -> PlanCalls:
+        layers = lower_graph(low, few["layers"], many_rows=False)
+        head = lower_graph(low, few["head"], many_rows=False)
+        calls = (*embedding, *layers, *head, *sampling_calls(low, subgroups, advance=True))
+        return PlanCalls(name, calls, repeats=True)
+
+    if low.variant.serial:
+        made.append(prefill("prefill", low))
+        entries["prefill"] = (("n", (1, rows), "prefill"),)
+    else:
+        versions("prefill", "n", FEW_ROWS, rows, prefill)
+    versions("logits", "r", 1, batch, logits)
+    versions("decode", "b", 1, batch, decode)
+    made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
+    made.append(PlanCalls("logprobs", logprobs_calls(low)))
+    return PlanSet(tuple(made), entries)

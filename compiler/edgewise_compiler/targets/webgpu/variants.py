@@ -1,0 +1,41 @@
+"""WebGPU's programs: what each computes in, and the features it needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgewise_compiler.targets.gpu.variant import Variant
+from edgewise_compiler.targets.lowering import KV8_SUFFIX
+
+VARIANTS = (
+    Variant("webgpu-f16-subgroups", half=True, subgroups=True),
+    Variant("webgpu-f16", half=True, subgroups=False),
+    Variant("webgpu-f32-subgroups", half=False, subgroups=True),
+    Variant("webgpu-f32", half=False, subgroups=False),
+    Variant("webgpu-f32-serial", half=False, subgroups=False, serial=True),
+)
+"""Every program of float arithmetic, in order of preference."""
+
+INT8_VARIANTS = (
+    Variant("webgpu-a8-subgroups", half=True, subgroups=True, int8=True),
+    Variant("webgpu-a8", half=True, subgroups=False, int8=True),
+)
+"""Programs for integer weights that round a prompt's activations to int8; only on request."""
+
+
+def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
+    """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
+    variants = VARIANTS + (INT8_VARIANTS if scheme in ("q8", "q4") else ())
+    if kv == "auto":
+        return variants
+    return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
+
+
+def features_of(variant: Variant) -> tuple[str, ...]:
+    """The WebGPU features a program needs, by their names in bundles."""
+    wanted = {
+        "shader-f16": variant.half,
+        "subgroups": variant.subgroups,
+        "packed_4x8_integer_dot_product": variant.int8,
+    }
+    return tuple(feature for feature, needed in wanted.items() if needed)
