@@ -21,10 +21,13 @@ os.environ.setdefault("LP_NUM_THREADS", "1")
 # Without one, wgpu-native complains about the display it does not need.
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
-# It compiles a shader at the first launch: what it compiled is kept for later runs.
-SHADER_CACHE = Path(__file__).resolve().parents[1] / "build" / "shader-cache"
+# It compiles a shader at the first launch: what it compiled is kept for later runs, and so is what
+# the compiler generated.
+BUILD = Path(__file__).resolve().parents[1] / "build"
+SHADER_CACHE = BUILD / "shader-cache"
 SHADER_CACHE.mkdir(parents=True, exist_ok=True)
 os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(SHADER_CACHE))
+os.environ.setdefault("EDGEWISE_KEPT_KERNELS", str(BUILD / "kernels"))
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
