@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 DEMO   := dist/demo-q4
 DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
-              $(shell find compiler -name '*.py')
+              $(shell find compiler runtime/edgewise_runtime/format -name '*.py')
 SHADERS := tests/shaders/node_modules/ready.stamp
 WEB    := web/node_modules/ready.stamp
 APP    := sdk/edgewise/server/static/chat/index.html
@@ -14,13 +14,17 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo web test test-compiler test-runtime test-others test-web test-full packages lint format bench clean
+# As many processes as there are processors, at most four: each loads TVM and compiles on its own.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+.PHONY: help demo web test test-python test-web test-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
 	@echo "make web           build the chat app that edgewise serve hands out"
 	@echo "make test          the quick suite (minutes)"
+	@echo "make test-python   of it, the tests of the Python packages"
 	@echo "make test-web      of it, the tests of web/, most of them in Chromium"
 	@echo "make test-full     every test at its full count, with the torch reference and Chromium"
 	@echo "make lint          ruff, mypy, Biome and TypeScript"
@@ -84,26 +88,20 @@ demo: $(DEMO)/bundle.json $(APP)
 	@$(BIN)/edgewise chat $(DEMO)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
-# Two at a time, in this order: each leaves a core idle most of the time.
+# Side by side: most of web/ waits for one browser, and the Python tests yield to it.
 test: $(VENV)/ready.stamp $(SHADERS) $(WEB) packages
-	@$(MAKE) --no-print-directory --jobs=2 test-compiler test-web test-runtime test-others
+	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
-test-compiler: $(VENV)/ready.stamp $(SHADERS) packages
-	$(BIN)/python -m pytest tests/compiler tests/shaders
-
-test-runtime: $(VENV)/ready.stamp $(SHADERS) packages
-	$(BIN)/python -m pytest tests/runtime tests/parity
-
-test-others: $(VENV)/ready.stamp $(SHADERS) packages
-	$(BIN)/python -m pytest --ignore=tests/compiler --ignore=tests/shaders --ignore=tests/runtime \
-		--ignore=tests/parity
+test-python: $(VENV)/ready.stamp $(SHADERS) packages
+	nice $(PYTEST)
 
 test-web: $(VENV)/ready.stamp $(WEB) packages
 	cd web && npm test --silent
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
+test-full: export EDGEWISE_FULL := 1
 test-full: $(VENV)/full.stamp $(SHADERS) packages test-web
-	$(BIN)/python -m pytest -m "full or not full" --hypothesis-profile=full
+	$(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff check $(NAMES)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,22 +21,46 @@ os.environ.setdefault("LP_NUM_THREADS", "1")
 # Without one, wgpu-native complains about the display it does not need.
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
-# It compiles a shader at the first launch: what it compiled is kept for later runs.
-SHADER_CACHE = Path(__file__).resolve().parents[1] / "build" / "shader-cache"
+# It compiles a shader at the first launch: what it compiled is kept for later runs, and so is what
+# the compiler generated.
+BUILD = Path(__file__).resolve().parents[1] / "build"
+SHADER_CACHE = BUILD / "shader-cache"
 SHADER_CACHE.mkdir(parents=True, exist_ok=True)
 os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(SHADER_CACHE))
+os.environ.setdefault("EDGEWISE_KEPT_KERNELS", str(BUILD / "kernels"))
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the whole session, however many processes run its tests."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
-def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[None]:
     """Keeps keys, measurements and caches of the person who runs the tests out of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        # One key for all processes: what one of them compiled runs in the others.
+        patch.setenv("XDG_DATA_HOME", str(shared / "data"))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """``folder``, which ``make`` fills where no process of the session has done so yet."""
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
+                make(Path(unfinished) / folder.name)
+                (Path(unfinished) / folder.name).rename(folder)
+    return folder
 
 
 BundleFactory = Callable[..., Path]
@@ -45,26 +69,25 @@ checkpoint, made once a session."""
 
 
 @pytest.fixture(scope="session")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def checkpoints(shared: Path) -> Callable[[str], Path]:
     """The tiny random checkpoints of tests/parity by name, each written once."""
     from tests.parity.make_checkpoints import write_checkpoint
 
-    folder = tmp_path_factory.mktemp("checkpoints")
-    return cache(lambda case: write_checkpoint(case, folder))
+    folder = shared / "checkpoints"
+    folder.mkdir(exist_ok=True)
+    return lambda case: made_once(folder / case, lambda out: write_checkpoint(case, out.parent))
 
 
 @pytest.fixture(scope="session")
 def bundles(
-    tmp_path_factory: pytest.TempPathFactory,
-    checkpoints: Callable[[str], Path],
-    own_data_folder: None,
+    shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None
 ) -> BundleFactory:
     """Compiled tiny checkpoints; programs take 128 rows and 8 sequences a step."""
     from edgewise_compiler.compile import compile_model
 
-    folder = tmp_path_factory.mktemp("bundles")
+    folder = shared / "bundles"
+    folder.mkdir(exist_ok=True)
 
-    @cache
     def bundle(
         case: str,
         quant: str = "q4",
@@ -72,9 +95,17 @@ def bundles(
         targets: tuple[str, ...] = ("cpu",),
         kv: str = "auto",
     ) -> Path:
-        out = folder / "-".join((case, quant, cpu, *targets, kv))
-        return compile_model(
-            checkpoints(case), out, targets=targets, quant=quant, cpu=cpu, prefill_chunk=128, kv=kv
-        )
+        def compile_to(out: Path) -> None:
+            compile_model(
+                checkpoints(case),
+                out,
+                targets=targets,
+                quant=quant,
+                cpu=cpu,
+                prefill_chunk=128,
+                kv=kv,
+            )
+
+        return made_once(folder / "-".join((case, quant, cpu, *targets, kv)), compile_to)
 
     return bundle

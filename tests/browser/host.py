@@ -14,12 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-# As the suite's conftest: these decide how Mesa runs and where it keeps what it compiled.
+# As the suite's conftest: how Mesa runs, and where it and the compiler keep what they compiled.
+BUILD = Path(__file__).resolve().parents[2] / "build"
 os.environ.setdefault("LP_NUM_THREADS", "1")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
-os.environ.setdefault(
-    "MESA_SHADER_CACHE_DIR", str(Path(__file__).resolve().parents[2] / "build" / "shader-cache")
-)
+os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(BUILD / "shader-cache"))
+os.environ.setdefault("EDGEWISE_KEPT_KERNELS", str(BUILD / "kernels"))
 
 
 def main(out: Path, port: str) -> int:

@@ -162,10 +162,10 @@ def test_a_bundle_can_be_compiled_again_in_place(
 ) -> None:
     out = compile_model(checkpoints(CASE), tmp_path / "bundle", quant="q8", max_batch=1)
     first = Bundle.open(out)
-    compile_model(checkpoints(CASE), out, quant="q4", max_batch=2)
+    compile_model(checkpoints(CASE), out, quant="q4", prefill_chunk=128)
     second = Bundle.open(out)
     assert (first.model.quant, second.model.quant) == ("q8", "q4")
-    assert second.model.max_batch == 2
+    assert second.model.max_batch == 8
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
@@ -173,6 +173,6 @@ def test_the_dump_holds_graphs_plans_and_kernels(
     checkpoints: Callable[[str], Path], tmp_path: Path
 ) -> None:
     dump = tmp_path / "dump"
-    compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=1, debug_dump=dump)
+    compile_model(checkpoints(CASE), tmp_path / "bundle", prefill_chunk=128, debug_dump=dump)
     names = {path.name.split(".")[0] for path in dump.rglob("*") if path.is_file()}
     assert names == {"graph", "plan", "host", "kernel"}

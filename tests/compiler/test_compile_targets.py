@@ -18,6 +18,8 @@ from edgewise_runtime.trust import verify_program
 
 CASE = "llama-mha"
 WEBGPU = [variant.name for variant in variants_for("q4")]
+# Those of the bundles that other tests load: most kernels are compiled once for all of them.
+BOUNDS = {"max_batch": 8, "prefill_chunk": 128}
 Checkpoints = Callable[[str], Path]
 
 
@@ -30,7 +32,7 @@ def programs(bundle: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def both(checkpoints: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("both") / "bundle"
-    return compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), max_batch=2)
+    return compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), **BOUNDS)
 
 
 def test_a_bundle_holds_the_programs_of_every_target_asked_for(both: Path) -> None:
@@ -43,9 +45,9 @@ def test_a_bundle_holds_the_programs_of_every_target_asked_for(both: Path) -> No
 def test_a_target_is_added_to_a_bundle_that_is_there(
     both: Path, checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
-    out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=2)
+    out = compile_model(checkpoints(CASE), tmp_path / "bundle", **BOUNDS)
     before = Bundle.open(out).manifest
-    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=2)
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), **BOUNDS)
     after = Bundle.open(out).manifest
     assert [p.id for p in after.programs] == [*WEBGPU, before.programs[0].id]
     assert after.files.items() >= before.files.items()
@@ -58,8 +60,8 @@ def test_a_target_compiled_again_replaces_its_own_programs_only(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
     out = tmp_path / "bundle"
-    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), cpu="portable", max_batch=1)
-    compile_model(checkpoints(CASE), out, cpu="portable", max_batch=1)
+    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), cpu="portable", **BOUNDS)
+    compile_model(checkpoints(CASE), out, cpu="portable", **BOUNDS)
     assert programs(out) == ["cpu-w4a8-portable", *WEBGPU]
 
 
@@ -68,7 +70,7 @@ def test_a_target_compiled_again_replaces_its_own_programs_only(
     [
         ({"quant": "q8"}, "quant is q4 there and q8 here"),
         ({"context": 64}, "context is 256 there and 64 here"),
-        ({"max_batch": 4}, "max_batch is 2 there and 4 here"),
+        ({"max_batch": 4}, "max_batch is 8 there and 4 here"),
     ],
 )
 def test_programs_of_other_bounds_are_not_added(
@@ -76,7 +78,7 @@ def test_programs_of_other_bounds_are_not_added(
 ) -> None:
     before = (both / "bundle.json").read_bytes()
     with pytest.raises(StorageError, match=said) as caught:
-        compile_model(checkpoints(CASE), both, **{"max_batch": 2, **options})  # type: ignore[arg-type]
+        compile_model(checkpoints(CASE), both, **{**BOUNDS, **options})  # type: ignore[arg-type]
     assert caught.value.code == "storage.other_bundle"
     assert "--target" in caught.value.remedy
     assert (both / "bundle.json").read_bytes() == before
@@ -84,14 +86,14 @@ def test_programs_of_other_bounds_are_not_added(
 
 def test_programs_of_another_checkpoint_are_not_added(both: Path, checkpoints: Checkpoints) -> None:
     with pytest.raises(StorageError, match="checkpoint"):
-        compile_model(checkpoints("llama-gqa2-tied-linear"), both, max_batch=2)
+        compile_model(checkpoints("llama-gqa2-tied-linear"), both, **BOUNDS)
 
 
 def test_programs_with_codes_and_with_floats_share_a_bundle(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
-    out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=2, kv="int8")
-    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=2)
+    out = compile_model(checkpoints(CASE), tmp_path / "bundle", **BOUNDS, kv="int8")
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), **BOUNDS)
     *floats, codes = Bundle.open(out).manifest.programs
     assert programs(out) == [*WEBGPU, codes.id]
     assert codes.id.endswith("-kv8")
@@ -99,14 +101,14 @@ def test_programs_with_codes_and_with_floats_share_a_bundle(
     assert {p.state_dtype for p in floats} == {"float16", "float32"}
     (group,) = Bundle.open(out).manifest.state_groups
     assert group.scales == ("kv_scale.0", "kv_scale.1")
-    compile_model(checkpoints(CASE), out, max_batch=2)
+    compile_model(checkpoints(CASE), out, **BOUNDS)
     (group,) = Bundle.open(out).manifest.state_groups
     assert group.scales == ()
 
 
 def test_every_program_can_have_pages_of_codes(checkpoints: Checkpoints, tmp_path: Path) -> None:
     out = tmp_path / "bundle"
-    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), max_batch=2, kv="int8")
+    compile_model(checkpoints(CASE), out, targets=("webgpu", "cpu"), **BOUNDS, kv="int8")
     assert programs(out)[:-1] == [f"{name}-kv8" for name in WEBGPU]
     assert {p.state_dtype for p in Bundle.open(out).manifest.programs} == {"int8"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgewise_compiler.models.base import ModelConfig
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES
+from tests.parity.sampled import sampled
 
 F32_TOLERANCE = 1e-3
 """Absolute, on logits of deviation about 4: what the order of float32 sums can move."""
@@ -37,8 +39,19 @@ CODE_NOISE = 0.02
 
 CODED_CASES = ["llama-gqa2-tied-linear", "llama-d80-yarn", "qwen3-gqa2-tied"]
 
+# Between them: both families, every scheme, both kinds of pages.
+FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn"])
+HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
+INTEGERS = sampled(
+    product(CASES, reference.LIMITS), [("llama-d80-yarn", "q8"), ("qwen3-gqa2-tied", "q4")]
+)
+CODED = sampled(
+    product(CODED_CASES, ["f32", "q4"]),
+    [("llama-gqa2-tied-linear", "f32"), ("qwen3-gqa2-tied", "q4")],
+)
 
-@pytest.mark.parametrize("case", CASES)
+
+@pytest.mark.parametrize("case", FLOATS)
 def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
     with Engine(bundles(case, "f32")) as engine:
@@ -47,7 +60,7 @@ def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory)
     assert error < F32_TOLERANCE
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FLOATS)
 def test_f32_greedy_tokens_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
     count = len(golden["greedy"])
@@ -58,7 +71,7 @@ def test_f32_greedy_tokens_are_those_of_transformers(case: str, bundles: BundleF
     assert list(found.token_ids) == golden["greedy"].tolist()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", HALVES)
 def test_f16_logits_are_those_of_the_rounded_weights(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -69,8 +82,7 @@ def test_f16_logits_are_those_of_the_rounded_weights(
     assert np.abs(logits - reference.logits(cfg, weights, tokens)).max() < F32_TOLERANCE
 
 
-@pytest.mark.parametrize("quant", reference.LIMITS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "quant"), INTEGERS)
 def test_integer_logits_are_those_of_the_dequantized_reference(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -87,8 +99,7 @@ def test_integer_logits_are_those_of_the_dequantized_reference(
     assert noise < 1.15 * rms(rounded - exact) / spread
 
 
-@pytest.mark.parametrize("quant", ["f32", "q4"])
-@pytest.mark.parametrize("case", CODED_CASES)
+@pytest.mark.parametrize(("case", "quant"), CODED)
 def test_int8_pages_add_the_noise_of_their_codes(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from edgewise_compiler.targets.webgpu.variants import INT8_VARIANTS, VARIANTS
 from tests.conftest import BundleFactory
 from tests.parity import make_goldens, reference
 from tests.parity.make_checkpoints import CASES
+from tests.parity.sampled import sampled
 from tests.parity.test_parity import (
     CODE_NOISE,
     CODED_CASES,
@@ -31,6 +33,18 @@ add up to a few parts in a thousand over these two- and three-layer models."""
 F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
+# Between them: both families, every scheme, both kinds of pages; programs of each are all taken.
+FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
+AGREEING = sampled(
+    product(["llama-gqa2-tied-linear", "qwen3-gqa2-tied"], ["f32", "f16"]),
+    [("qwen3-gqa2-tied", "f16")],
+)
+QUANTIZED = sampled(
+    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], ["q8", "q4"]),
+    [("llama-gqa4-bias-llama3", "q4")],
+)
+CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
+
 NAMES = [variant.name for variant in VARIANTS]
 
 
@@ -45,7 +59,7 @@ def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
         return engine.score(tokens)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FLOATS)
 def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
     bundle = bundles(case, "f32", targets=("webgpu",))
@@ -54,7 +68,7 @@ def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory)
         assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE, program
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", FLOATS)
 def test_f16_logits_are_near_those_of_transformers(case: str, bundles: BundleFactory) -> None:
     golden = make_goldens.load(case)
     bundle = bundles(case, "f32", targets=("webgpu",))
@@ -67,8 +81,7 @@ def test_f16_logits_are_near_those_of_transformers(case: str, bundles: BundleFac
         assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
 
 
-@pytest.mark.parametrize("case", ["llama-gqa2-tied-linear", "qwen3-gqa2-tied"])
-@pytest.mark.parametrize("quant", ["f32", "f16"])
+@pytest.mark.parametrize(("case", "quant"), AGREEING)
 def test_f32_programs_of_cpu_and_webgpu_agree(
     case: str, quant: str, bundles: BundleFactory
 ) -> None:
@@ -82,8 +95,7 @@ def test_f32_programs_of_cpu_and_webgpu_agree(
         assert top1_agrees(expected, logits, F32_TOLERANCE)
 
 
-@pytest.mark.parametrize("quant", ["q8", "q4"])
-@pytest.mark.parametrize("case", ["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"])
+@pytest.mark.parametrize(("case", "quant"), QUANTIZED)
 def test_quantized_weights_are_computed_with_exactly(
     case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -111,7 +123,7 @@ def test_integer_prefill_adds_the_noise_of_rounded_activations(
         assert F16_NOISE < noise < ROUNDING_NOISE, variant.name
 
 
-@pytest.mark.parametrize("case", CODED_CASES)
+@pytest.mark.parametrize("case", CODED)
 def test_int8_pages_add_the_noise_of_their_codes(
     case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
@@ -146,6 +158,7 @@ def top1_agrees(expected: np.ndarray, found: np.ndarray, bound: float) -> bool:
     return bool((expected.argmax(-1) == found.argmax(-1))[clear].all())
 
 
+@pytest.mark.full
 def test_the_demo_model_scores_alike_on_cpu_and_webgpu(tmp_path: Path) -> None:
     demo = Path(__file__).parents[2] / "examples/demo-model"
     bundle = compile_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,13 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.quantize.linear import pack_linear
 from tests.parity import reference
-from tests.parity.make_checkpoints import CASES, write_checkpoint
+from tests.parity.make_checkpoints import CASES
 from tests.parity.make_goldens import load, make_golden, weights_sha256
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("checkpoints")
-    return {name: write_checkpoint(name, root) for name in CASES}
+def folders(checkpoints: Callable[[str], Path]) -> dict[str, Path]:
+    return {name: checkpoints(name) for name in CASES}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import tvm
 
 from edgewise_compiler.kernels.cpu.isa import ISAS
+from edgewise_compiler.targets.cpu.codegen import build_library
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +59,10 @@ def build(functions: Iterable[Any], isa: str) -> dict[str, Callable[..., None]]:
     The arrays are passed without a copy, so outputs are written in place.
     """
     named = {str(function.attrs["global_symbol"]): function for function in functions}
-    library = tvm.compile(tvm.IRModule(named), target=ISAS[isa].target())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.so"
+        build_library(named, [], ISAS[isa], path, lambda done, total: None)
+        library = tvm.runtime.load_module(str(path))
 
     def callable_for(name: str) -> Callable[..., None]:
         function = library[name]

@@ -19,6 +19,7 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.kernels.cpu.isa import Isa
 from edgewise_compiler.plan.host import relay_function
+from edgewise_compiler.targets.kept import kept
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import storage_errors
 
@@ -105,13 +106,18 @@ def _compile(functions: Sequence[PrimFunc], isa: Isa, *, optimize: bool) -> byte
     target = isa.target()
     if not optimize:
         target = tvm.target.Target({**target.export(), "opt-level": 0})
+
+    return kept(lambda: _generate(module, target, isa), module, target, Path(__file__))
+
+
+def _generate(module: tvm.IRModule, target: tvm.target.Target, isa: Isa) -> bytes:
     try:
         built = tvm.compile(module, target=target).mod
         with tempfile.NamedTemporaryFile(suffix=".o") as file:
             built.write_to_file(file.name, "o")
             return Path(file.name).read_bytes()
     except Exception as error:
-        names = ", ".join(str(f.attrs["global_symbol"]) for f in functions[:3])
+        names = ", ".join(sorted(name.name_hint for name in module.functions)[:3])
         raise CompileError(
             f"Code generation for {isa.name!r} failed at {names}: {str(error).strip()[-2000:]}",
             remedy="Run with --debug-dump DIR and report the kernel it writes.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 import tvm
 from tvm import s_tir, tirx
@@ -13,6 +14,7 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.kernels.gpu.limits import check_limits
 from edgewise_compiler.targets.gpu.spelling import spelled
+from edgewise_compiler.targets.kept import kept
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.spelling import WGSL
 from edgewise_runtime.errors import CompileError
@@ -50,8 +52,9 @@ def _target(subgroups: bool) -> Target:
     return Target(attributes, host="llvm")
 
 
+@lru_cache(maxsize=2048)
 def shader(function: PrimFunc) -> Shader:
-    """Generate the WGSL of one kernel.
+    """Generate the WGSL of one kernel; programs of one process that share a kernel do it once.
 
     Raises:
         CompileError: it is beyond WebGPU's default limits, asks for an operation that WGSL has no
@@ -61,12 +64,9 @@ def shader(function: PrimFunc) -> Shader:
     check_limits(function, LIMITS)
     function = spelled(function, WGSL, "WGSL")
     target = _target(bool(function.attrs["edgewise.subgroups"]))
-    try:
-        source = _generate(name, function, target)
-    except Exception as cause:
-        # The first line of TVM's errors says nothing; the last one does.
-        why = str(cause).strip().splitlines()[-1:] or [type(cause).__name__]
-        raise CompileError(f"Kernel {name!r} has no WGSL: {why[0]}") from cause
+    module = tvm.IRModule({name: function})
+    made = kept(lambda: _generate(name, module, target), module, target, Path(__file__))
+    source = made.decode()
     entry = _ENTRY.search(source)
     bindings = _BINDING.findall(source)
     if entry is None or any(place != argument for place, _, argument in bindings):
@@ -77,7 +77,16 @@ def shader(function: PrimFunc) -> Shader:
     return Shader(source, entry[4], (x, y, z), tuple(access for _, access, _ in bindings))
 
 
-def _generate(name: str, function: PrimFunc, target: Target) -> str:
+def _generate(name: str, module: tvm.IRModule, target: Target) -> bytes:
+    try:
+        return _wgsl(module, target).encode()
+    except Exception as cause:
+        # The first line of TVM's errors says nothing; the last one does.
+        why = str(cause).strip().splitlines()[-1:] or [type(cause).__name__]
+        raise CompileError(f"Kernel {name!r} has no WGSL: {why[0]}") from cause
+
+
+def _wgsl(module: tvm.IRModule, target: Target) -> str:
     passes = (
         tirx.transform.BindTarget(target),
         s_tir.transform.ConvertBlocksToOpaque(),
@@ -91,7 +100,6 @@ def _generate(name: str, function: PrimFunc, target: Target) -> str:
         tirx.transform.AnnotateEntryFunc(),
         tirx.transform.SplitHostDevice(),
     )
-    module = tvm.IRModule({name: function})
     for step in passes:
         module = step(module)
     device = {

@@ -404,20 +404,28 @@ def test_calls_from_many_threads_take_turns(program: CpuProgram) -> None:
 
 def test_ctrl_c_waits_for_the_burst_and_leaves_whole_state(program: CpuProgram) -> None:
     program.view("step")[3] = 20_000_000
-    begin = time.perf_counter()
-    program.run("spin")
-    alone = time.perf_counter() - begin
+    done = program.view("x")[1, 1:2]
     main = threading.main_thread().ident
     assert main is not None
-    timer = threading.Timer(alone / 4, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def press_in_the_second_of_three() -> None:
+        while not done[0]:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    presser = threading.Thread(target=press_in_the_second_of_three, daemon=True)
+
+    def burst() -> None:
+        presser.start()
         program.run("spin", 3)
-    timer.join()
-    # All three repetitions finished, after the one alone.
-    assert program.read("x")[1, 1] == 4
+        time.sleep(10)  # where the presser was kept from running, it presses in here
+
+    with pytest.raises(KeyboardInterrupt):
+        burst()
+    presser.join()
+    assert done[0] == 3, "all repetitions finished"
     program.run("spin")
-    assert program.read("x")[1, 1] == 5
+    assert done[0] == 4
 
 
 def test_a_forked_process_is_told_to_load_its_own(program: CpuProgram, make: Make) -> None:

@@ -1,0 +1,45 @@
+"""What the quick suite takes of the parity cases has every family, scheme and program in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.parity import test_contract, test_parity, test_parity_webgpu
+from tests.parity.sampled import sampled
+
+
+def quick(parameters: list[Any]) -> set[tuple[Any, ...]]:
+    return {each.values for each in parameters if not each.marks}
+
+
+@pytest.mark.parametrize("target", [test_parity, test_parity_webgpu])
+def test_every_family_is_in_the_quick_suite(target: Any) -> None:
+    assert {case.split("-")[0] for (case,) in quick(target.FLOATS)} == {"llama", "qwen3"}
+    assert quick(target.CODED)
+
+
+def test_every_scheme_is_in_the_quick_suite() -> None:
+    assert quick(test_parity.HALVES)
+    assert {quant for _, quant in quick(test_parity.INTEGERS)} == {"q8", "q4"}
+    assert {quant for _, quant in quick(test_parity_webgpu.AGREEING)} == {"f16"}
+    assert quick(test_parity_webgpu.QUANTIZED)
+
+
+def test_the_contract_is_tested_for_every_program() -> None:
+    programs = [*test_contract.PATHS, *(variant.name for variant in test_contract.VARIANTS)]
+    for program in programs:
+        assert test_contract.is_quick("q4", program, "auto")
+    taken = [w for w in test_contract.PROGRAMS if test_contract.is_quick(w.quant, w.program, w.kv)]
+    assert {w.quant for w in taken} == {"f32", "q8", "q4"}
+    for kind in (test_contract.CPU_PROGRAMS, test_contract.GPU_PROGRAMS):
+        assert {w.kv for w in taken if w in kind} == {"auto", "int8"}
+
+
+def test_the_others_are_marked() -> None:
+    one, other = sampled([1, 2], [2])
+    assert [mark.name for mark in one.marks] == ["full"]
+    assert not other.marks
+    with pytest.raises(ValueError, match="3"):
+        sampled([1, 2], [3])
