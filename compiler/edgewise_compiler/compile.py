@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
-from edgewise_compiler.job import Job, Made, Progress
+from edgewise_compiler.job import Job, Progress
+from edgewise_compiler.layouts.base import Layout, Tensors
+from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
+from edgewise_compiler.layouts.panels import CPU
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.targets.cpu.program import make_cpu
@@ -29,8 +34,14 @@ from edgewise_runtime.format.bundle import (
     write_manifest,
 )
 
-MAKERS: Mapping[str, Callable[[Job], Made]] = {"cpu": make_cpu, "webgpu": make_webgpu}
-"""What makes each target's weight layout and programs."""
+MAKERS: Mapping[str, Callable[[Job, Tensors], tuple[Program, ...]]] = {
+    "cpu": make_cpu,
+    "webgpu": make_webgpu,
+}
+"""What makes each target's programs over the tensors of its layout."""
+
+LAYOUTS: Mapping[str, Layout] = {"cpu": CPU, "webgpu": GPU}
+"""The weight layout that each target's programs read."""
 
 
 def compile_model(
@@ -97,22 +108,34 @@ def compile_model(
         tell("Reading", 1, 1)
 
         with new_folder(destination, replace=True) as folder:
-            layouts: dict[str, Mapping[str, TensorEntry]] = {}
-            programs: list[Program] = []
-            # 2. For each target: weights packed in its layout, then programs, each of them graphs,
-            #    passes, kernels, plans and code.
+            # 2. The weights, read once and packed in the layouts of all targets.
             job = Job(checkpoint, options, folder, tell)
+            tensors = {
+                layout: layout_tensors(
+                    layout, options.scheme, job.cfg, job.params, options.bounds.context
+                )
+                for layout in (LAYOUTS[target] for target in options.targets)
+            }
+            layouts = pack_weights(
+                folder,
+                tensors,
+                options.scheme,
+                job.cfg,
+                job.params,
+                checkpoint.weights,
+                partial(tell, "Packing weights"),
+            )
+            # 3. Each target's programs: graphs, passes, kernels, plans and code.
+            programs: list[Program] = []
             for target in options.targets:
-                made = MAKERS[target](job)
-                layouts[made.layout] = made.tensors
-                programs += made.programs
-            # 3. Programs of other targets that were there before.
+                programs += MAKERS[target](job, tensors[LAYOUTS[target]])
+            # 4. Programs of other targets that were there before.
             if kept is not None:
                 bundle, staying = kept
                 copy_programs(bundle, staying, folder)
                 layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
                 programs += staying
-            # 4. Everything the runtime needs besides, and the manifest over all of it.
+            # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
             for source in checkpoint.files:
                 with storage_errors("copy", source):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from edgewise_compiler.quantize.linear import pack_linear
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import SCHEMES
-from edgewise_compiler.quantize.linear import pack_linear
 from tests.parity import reference
 from tests.parity.make_checkpoints import CASES, write_checkpoint
 from tests.parity.make_goldens import load, make_golden, weights_sha256

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from edgewise_compiler.graph.nodes import Value
+from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Tensor
+from edgewise_compiler.plan.calls import Access, Argument, Tensor
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 
 PAGE = 16  # tokens in a KV page
@@ -137,17 +138,22 @@ def to(access: Access, *tensors: Tensor) -> tuple[Argument, ...]:
     return tuple(Argument(tensor, access) for tensor in tensors)
 
 
+def param_tensors(tensors: Tensors) -> dict[str, Tensor]:
+    """The tensors of a weight layout as plans name them."""
+    return {name: Tensor(name, "param", spec.dtype, spec.shape) for name, spec in tensors.items()}
+
+
 def param_bytes(params: tuple[Tensor, ...]) -> int:
     """Bytes of parameters, whose shapes have no symbols."""
-    return sum(prod(int(extent) for extent in p.shape) * ITEMSIZE[p.dtype] for p in params)
+    return sum(param.bytes for param in params)
 
 
 def attention_cost(low: Lowering, *, decode: bool) -> tuple[Expr, Expr]:
     """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``."""
     cfg = low.config
-    token_bytes = 2 * cfg.kv_heads * cfg.head_dim * ITEMSIZE[low.kv_dtype]
+    token_bytes = 2 * cfg.kv_heads * cfg.head_dim * DTYPES[low.kv_dtype]
     if low.kv_dtype == "int8":
-        token_bytes += cfg.kv_heads * ITEMSIZE["uint32"]
+        token_bytes += cfg.kv_heads * DTYPES["uint32"]
     row_bytes = cfg.heads * cfg.head_dim * 8
     row_flops = 4 * cfg.heads * cfg.head_dim
     if decode:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edgewise_compiler.quantize.linear import pack_linear
+from edgewise_compiler.quantize.panels import padded_k, padded_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -17,8 +19,6 @@ from edgewise_compiler.layouts import rows as gpu_layout
 from edgewise_compiler.layouts.rows import MAX_BINDING, gpu_specs, linear_parts, pack_gpu_layout
 from edgewise_compiler.models.base import LinearSpec, ModelConfig, VectorSpec
 from edgewise_compiler.quantize import SCHEMES, find_scheme
-from edgewise_compiler.quantize.linear import pack_linear
-from edgewise_compiler.quantize.panels import padded_k, padded_rows
 from tests.compiler.quantize.test_packing import SPECS, STACKED, make_sources, write_tensors
 
 DEMO = Path(__file__).parents[3] / "examples/demo-model"

@@ -9,10 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
-from edgewise_compiler.models.base import LinearSpec, VectorSpec
-from edgewise_compiler.quantize import SCHEMES, find_scheme, linear
 from edgewise_compiler.quantize.linear import (
     linear_arrays,
     linear_blocks,
@@ -20,6 +16,10 @@ from edgewise_compiler.quantize.linear import (
     read_vector,
 )
 from edgewise_compiler.quantize.panels import padded_k, padded_rows
+from numpy.typing import NDArray
+
+from edgewise_compiler.models.base import LinearSpec, VectorSpec
+from edgewise_compiler.quantize import SCHEMES, find_scheme, linear
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from tests.parity.make_checkpoints import write_safetensors

@@ -1,4 +1,4 @@
-"""The CPU's part of a bundle: its weight layout, and a library with plans for each ISA path."""
+"""The CPU's part of a bundle: a library with plans for each ISA path."""
 
 from __future__ import annotations
 
@@ -11,48 +11,38 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs
 from edgewise_compiler.graph.nodes import Graph
-from edgewise_compiler.job import Job, Made, write_dump
+from edgewise_compiler.job import Job, write_dump
 from edgewise_compiler.kernels.cpu.isa import Isa
-from edgewise_compiler.layouts.panels import layout_specs, linear_widths, pack_layout, param_tensors
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.panels import CPU
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
-from edgewise_compiler.targets.lowering import KV8_SUFFIX
+from edgewise_compiler.targets.lowering import KV8_SUFFIX, param_tensors
 from edgewise_runtime import trust
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import sha256_file, write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
 
-LAYOUT = "cpu"
 
-
-def make_cpu(job: Job) -> Made:
-    """Pack the weights and compile one program for each ISA path asked for."""
+def make_cpu(job: Job, tensors: Tensors) -> tuple[Program, ...]:
+    """Compile one program for each ISA path asked for, over the tensors of the ``cpu`` layout."""
     cfg, options = job.cfg, job.options
-    specs = layout_specs(options.scheme, cfg, job.params, options.bounds.context)
-    tensors = pack_layout(
-        job.folder / "params" / LAYOUT,
-        f"params/{LAYOUT}",
-        options.scheme,
-        cfg,
-        job.params,
-        specs,
-        job.checkpoint.weights,
-        lambda done, total: job.tell("Packing weights", done, total),
-    )
     arithmetic = ARITHMETICS[options.scheme.arithmetic]
     passes = CPU_FLOAT if arithmetic.weight_bits is None else CPU_INTEGER
-    graphs = build_graphs(job.checkpoint.family, cfg, linear_widths(specs), passes)
+    graphs = build_graphs(job.checkpoint.family, cfg, linear_widths(job.params), passes)
+    params = param_tensors(tensors)
     programs = []
     for isa in options.isas:
         phase = f"Compiling for {isa.name}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
-        low = CpuLowering(cfg, options.bounds, param_tensors(specs), kv_dtype, arithmetic, isa.name)
+        low = CpuLowering(cfg, options.bounds, params, kv_dtype, arithmetic, isa.name)
         built = build_program(low, graphs)
         write_dump(job, _program_id(low), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))
-    return Made(LAYOUT, tensors, tuple(programs))
+    return tuple(programs)
 
 
 def _program_id(low: CpuLowering) -> str:
@@ -96,7 +86,7 @@ def _write_program(
         id=program_id,
         target="cpu",
         arithmetic=low.arithmetic.name,
-        layout=LAYOUT,
+        layout=CPU.name,
         needs=Needs(isa.arch, isa.features),
         library=library,
         plans=files,

@@ -1,4 +1,4 @@
-"""WebGPU's part of a bundle: the ``gpu`` weight layout, shaders and plans of every variant."""
+"""WebGPU's part of a bundle: shaders and plans of every variant."""
 
 from __future__ import annotations
 
@@ -7,44 +7,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
-from edgewise_compiler.job import Job, Made, write_dump
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import (
-    MAX_BINDING,
-    gpu_specs,
-    linear_parts,
-    linear_widths_of,
-    pack_gpu_layout,
-)
+from edgewise_compiler.job import Job, write_dump
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.rows import GPU, MAX_BINDING, linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans, variants_for
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
 
-LAYOUT = "gpu"
 SHADERS = "programs/webgpu"
 """Where shaders lie: a kernel that several variants use is one file."""
 
 
-def make_webgpu(job: Job) -> Made:
-    """Pack the weights and compile every variant."""
+def make_webgpu(job: Job, tensors: Tensors) -> tuple[Program, ...]:
+    """Compile every variant over the tensors of the ``gpu`` layout."""
     cfg, options = job.cfg, job.options
-    specs = gpu_specs(options.scheme, cfg, job.params, options.bounds.context)
-    tensors = pack_gpu_layout(
-        job.folder / "params" / LAYOUT,
-        f"params/{LAYOUT}",
-        options.scheme,
-        cfg,
-        job.params,
-        specs,
-        job.checkpoint.weights,
-        lambda done, total: job.tell("Packing weights for GPUs", done, total),
-    )
-    widths, family = linear_widths_of(job.params), job.checkpoint.family
+    widths, family = linear_widths(job.params), job.checkpoint.family
     many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
     parts = {
@@ -60,7 +44,7 @@ def make_webgpu(job: Job) -> Made:
         low = GpuLowering(
             cfg,
             options.bounds,
-            param_tensors(specs),
+            param_tensors(tensors),
             variant.kv_dtype,
             variant,
             options.scheme.name,
@@ -72,7 +56,7 @@ def make_webgpu(job: Job) -> Made:
         arithmetic = variant.arithmetic(options.scheme.name)
         programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
     job.tell("Compiling for WebGPU", len(variants), len(variants))
-    return Made(LAYOUT, tensors, tuple(programs))
+    return tuple(programs)
 
 
 def build_program(
@@ -144,7 +128,7 @@ def write_program(
         id=variant.name,
         target="webgpu",
         arithmetic=arithmetic,
-        layout=LAYOUT,
+        layout=GPU.name,
         needs=Needs(None, variant.features),
         library=None,
         plans=files,
