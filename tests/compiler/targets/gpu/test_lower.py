@@ -11,12 +11,13 @@ import pytest
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.packing import layout_tensors
+from edgewise_compiler.layouts.rows import GPU, linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import find_scheme
 from edgewise_compiler.targets.gpu.lower import GpuLowering, plans, variants_for
-from edgewise_compiler.targets.lowering import Bounds
+from edgewise_compiler.targets.lowering import Bounds, param_tensors
 from edgewise_compiler.targets.webgpu.codegen import Shader
 from edgewise_compiler.targets.webgpu.program import build_program
 from edgewise_runtime.cost import plan_cost
@@ -44,10 +45,10 @@ def made() -> Callable[[str, str], Plans]:
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
         params = family.params(cfg)
-        tensors = param_tensors(gpu_specs(scheme, cfg, params, BOUNDS.context))
+        tensors = param_tensors(layout_tensors(GPU, scheme, cfg, params, BOUNDS.context))
         parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
         low = GpuLowering(cfg, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts)
-        widths = linear_widths_of(params)
+        widths = linear_widths(params)
         many, few = (
             build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
         )
