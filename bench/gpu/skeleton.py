@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import cast
-
-import numpy as np
 
 from checkpoint import Shape, config
 from edgewise_compiler.checkpoint import Checkpoint
@@ -20,17 +16,19 @@ from edgewise_compiler.graph.build import (
     build_graphs,
     shared_sizes,
 )
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.packing import layout_tensors
+from edgewise_compiler.layouts.rows import GPU, linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
-from edgewise_compiler.quantize import ArraySpec
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.webgpu.codegen import Shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
-from edgewise_compiler.targets.webgpu.program import LAYOUT, build_program, write_program
+from edgewise_compiler.targets.webgpu.program import build_program, write_program
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.files import write_json
@@ -58,18 +56,19 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
         debug_dump=None,
     )
     params = checkpoint.family.params(checkpoint.model)
-    specs = gpu_specs(options.scheme, params, options.bounds.context)
-    programs = _programs(checkpoint, options, specs, folder)
-    tensors = _entries(specs)
+    bounds = options.bounds
+    tensors = layout_tensors(GPU, options.scheme, params, bounds.context)
+    programs = _programs(checkpoint, options, tensors, folder)
+    entries = _entries(tensors)
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
     model = model_info(checkpoint, options)
-    made = build_manifest(name, folder, model, weights, {LAYOUT: {}}, programs)
+    made = build_manifest(name, folder, model, weights, {GPU.name: {}}, programs)
     missing = {
         entry.file: FileEntry(entry.bytes, NO_HASH, (NO_HASH,) * FileEntry.chunk_count(entry.bytes))
-        for entry in tensors.values()
+        for entry in entries.values()
     }
-    whole = replace(made, layouts={LAYOUT: tensors}, files={**made.files, **missing})
+    whole = replace(made, layouts={GPU.name: entries}, files={**made.files, **missing})
     write_json(folder / "bundle.json", whole.to_json())
 
 
@@ -83,11 +82,11 @@ def _without_weights(shape: Shape) -> Checkpoint:
 
 
 def _programs(
-    checkpoint: Checkpoint, options: Options, specs: Mapping[str, ArraySpec], folder: Path
+    checkpoint: Checkpoint, options: Options, tensors: Tensors, folder: Path
 ) -> tuple[Program, ...]:
     cfg, family = checkpoint.model, checkpoint.family
     params = family.params(cfg)
-    widths = linear_widths_of(params)
+    widths = linear_widths(params)
     many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
     parts = {p.name: linear_parts(options.scheme, p) for p in params if isinstance(p, LinearSpec)}
@@ -97,7 +96,7 @@ def _programs(
         low = GpuLowering(
             shared_sizes(many),
             options.bounds,
-            param_tensors(specs),
+            param_tensors(tensors),
             variant.kv_dtype,
             variant,
             options.scheme.name,
@@ -111,15 +110,11 @@ def _programs(
     return tuple(programs)
 
 
-def _entries(specs: Mapping[str, ArraySpec]) -> dict[str, TensorEntry]:
+def _entries(tensors: Tensors) -> dict[str, TensorEntry]:
     """A raw file for each tensor."""
     return {
         name: TensorEntry(
-            f"params/{LAYOUT}/{index:05}.bin",
-            spec.dtype,
-            spec.shape,
-            0,
-            prod(spec.shape) * np.dtype(spec.dtype).itemsize,
+            f"params/{GPU.name}/{index:05}.bin", spec.dtype, spec.shape, 0, spec.bytes
         )
-        for index, (name, spec) in enumerate(specs.items())
+        for index, (name, spec) in enumerate(tensors.items())
     }

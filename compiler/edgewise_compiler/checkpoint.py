@@ -15,15 +15,17 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import Tokenizer
 
-from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, VectorSpec
+from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
-from edgewise_compiler.models.fields import Fields, shown
-from edgewise_compiler.quantize.linear import check_linear, check_shape
+from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_compiler.weights.files import parse_json, storage_errors
+from edgewise_compiler.weights.files import checkpoint_json
+from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.reading import shorten
 
 MAX_BYTES = {
     "config.json": 4 << 20,
@@ -112,20 +114,15 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
     """Raise CheckpointError unless ``weights`` has what the family needs, in shape, and no more."""
     unused = set(weights.names())
     for spec in family.params(model):
-        match spec:
-            case LinearSpec():
-                check_linear(spec, weights)
-                unused -= {*spec.sources, *(spec.biases or ())}
-            case VectorSpec():
-                check_shape(weights, spec.source, (spec.size,))
-                unused.discard(spec.source)
+        check_param(spec, weights)
+        unused -= param_sources(spec).keys()
     if model.tied:
         unused.discard("lm_head.weight")
     left = sorted(name for name in unused if not name.endswith(IGNORED_SUFFIXES))
     if left:
         raise CheckpointError(
             f"The checkpoint has {len(left)} tensors that {family.name} does not use, "
-            f"such as {shown(left[0])}.",
+            f"such as {shorten(left[0])}.",
             remedy="Check 'architectures' and the bias options in config.json.",
             code="checkpoint.weights",
         )
@@ -149,7 +146,7 @@ def _folder(path: Path) -> Path:
 
 def _read(path: Path) -> bytes:
     limit = MAX_BYTES[path.name]
-    with storage_errors(path):
+    with storage_errors("read", path):
         size = path.stat().st_size
         if size > limit:
             raise CheckpointError(
@@ -167,10 +164,10 @@ def _read_object(path: Path) -> dict[str, Any]:
             remedy="Give a complete checkpoint folder as Hugging Face transformers saves it.",
             code="checkpoint.folder",
         )
-    content = parse_json(_read(path), path)
+    content = checkpoint_json(_read(path), path)
     if not isinstance(content, dict):
         raise CheckpointError(
-            f"{path.name} holds {shown(content)} instead of an object.",
+            f"{path.name} holds {shorten(content)} instead of an object.",
             remedy="Download the checkpoint again.",
             code="checkpoint.file",
         )
@@ -182,7 +179,7 @@ def _all_eos(folder: Path, model: ModelConfig) -> tuple[int, ...]:
     path = folder / "generation_config.json"
     if not path.is_file():
         return model.eos
-    more = Fields(_read_object(path), path.name).token_ids("eos_token_id", model.vocab)
+    more = ConfigFields(_read_object(path), path.name).token_ids("eos_token_id", model.vocab)
     eos = tuple(dict.fromkeys(model.eos + more))
     check_eos_count(eos)
     return eos
@@ -205,7 +202,7 @@ def _count_tokens(folder: Path, vocab: int) -> int:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise CheckpointError(
-            f"tokenizer.json cannot be parsed: {shown(str(error), 200)}.",
+            f"tokenizer.json cannot be parsed: {shorten(str(error), 200)}.",
             remedy="Download it again, or save it with a current version of transformers.",
             code="checkpoint.tokenizer",
         ) from error
@@ -233,12 +230,12 @@ def _chat_template(folder: Path) -> str | None:
     if found is None or isinstance(found, str):
         return found
     if not isinstance(found, list):
-        raise _bad_template(path.name, shown(found))
+        raise _bad_template(path.name, shorten(found))
     named: dict[str, str] = {}
     for item in found:
         name, source = (item.get(k) if isinstance(item, dict) else None for k in _NAMED)
         if not isinstance(name, str) or not isinstance(source, str):
-            raise _bad_template(path.name, shown(item))
+            raise _bad_template(path.name, shorten(item))
         named[name] = source
     return named.get("default", next(iter(named.values())) if len(named) == 1 else None)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.job import Job, Progress
+from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
+from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
@@ -94,24 +96,33 @@ def compile_model(
         tell("Reading", 1, 1)
 
         with new_folder(destination, replace=True) as folder:
-            layouts: dict[str, Mapping[str, TensorEntry]] = {}
-            programs: list[Program] = []
-            # 2. For each target: weights packed in its layout, then programs, each of them graphs,
-            #    passes, kernels, plans and code.
+            # 2. The weights, read once and packed in the layouts of all targets.
             job = Job(checkpoint, options, folder, tell)
+            tensors = {
+                layout: layout_tensors(layout, options.scheme, job.params, options.bounds.context)
+                for layout in (LAYOUTS[TARGETS[target].layout] for target in options.targets)
+            }
+            layouts = pack_weights(
+                folder,
+                tensors,
+                options.scheme,
+                job.params,
+                checkpoint.weights,
+                partial(tell, "Packing weights"),
+            )
+            # 3. Each target's programs: graphs, passes, kernels, plans and code.
+            programs: list[Program] = []
             for target in options.targets:
-                made = TARGETS[target].make(job)
-                layouts[made.layout] = made.tensors
+                made = TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
                 # Before files of an older bundle come: only what was just made is vouched for.
-                hash_of = partial(_hash_of, folder)
-                programs += [trust.sign_program(program, hash_of) for program in made.programs]
-            # 3. Programs of other targets that were there before.
+                programs += [trust.sign_program(p, partial(_hash_of, folder)) for p in made]
+            # 4. Programs of other targets that were there before.
             if kept is not None:
                 bundle, staying = kept
                 copy_programs(bundle, staying, folder)
                 layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
                 programs += staying
-            # 4. Everything the runtime needs besides, and the manifest over all of it.
+            # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
             for source in checkpoint.files:
                 with storage_errors("copy", source):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.models.base import ModelConfig, ParamSpec
 from edgewise_compiler.options import Options
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.bundle import Program, TensorEntry
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, and how much of how much of it is done."""
@@ -34,15 +33,6 @@ class Job:
     def params(self) -> tuple[ParamSpec, ...]:
         """The family's parameters in the order of execution."""
         return self.checkpoint.family.params(self.cfg)
-
-
-@dataclass(frozen=True)
-class Made:
-    """What a target added to the bundle: programs, and the weight layout they share."""
-
-    layout: str
-    tensors: Mapping[str, TensorEntry]
-    programs: tuple[Program, ...]
 
 
 def write_dump(job: Job, program: str, texts: Iterable[tuple[str, str]]) -> None:

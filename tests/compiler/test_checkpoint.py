@@ -91,6 +91,14 @@ def test_a_path_that_is_no_folder_is_refused(folder: Path) -> None:
     assert "GGUF" in opening_fails(folder / "model.gguf", UnsupportedError)
 
 
+def test_infinity_is_read_where_python_wrote_it(folder: Path) -> None:
+    change(folder, "config.json", time_step_limit=[0.0, float("inf")])
+    assert "Infinity" in (folder / "config.json").read_text()
+    open_checkpoint(folder).close()
+    change(folder, "config.json", rms_norm_eps=float("inf"))
+    assert "rms_norm_eps" in opening_fails(folder)
+
+
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_folder_without_an_essential_file_is_refused(folder: Path, file: str) -> None:
     (folder / file).unlink()

@@ -6,11 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.targets.webgpu.variants import variants_for
+from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import EdgewiseError, StorageError, TrustError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.targets import is_native
@@ -40,6 +44,35 @@ def test_a_bundle_holds_the_programs_of_every_target_asked_for(both: Path) -> No
     assert found[:-1] == WEBGPU
     assert found[-1].startswith("cpu-")
     assert set(Bundle.open(both).manifest.layouts) == {"cpu", "gpu"}
+
+
+def test_a_second_target_reads_no_weight_again(
+    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[tuple[str, int, int | None]] = []
+    read = SafetensorsReader.read
+
+    def recording(
+        reader: SafetensorsReader, name: str, start: int = 0, stop: int | None = None
+    ) -> NDArray[np.float32]:
+        reads.append((name, start, stop))
+        return read(reader, name, start, stop)
+
+    monkeypatch.setattr(SafetensorsReader, "read", recording)
+    options: dict[str, Any] = {"cpu": "portable", "max_batch": 1}
+    compile_model(checkpoints(CASE), tmp_path / "one", targets=("cpu",), **options)
+    alone = reads.copy()
+    reads.clear()
+    phases: dict[str, None] = {}
+    compile_model(
+        checkpoints(CASE),
+        tmp_path / "two",
+        targets=("cpu", "webgpu"),
+        progress=lambda phase, done, total: phases.setdefault(phase),
+        **options,
+    )
+    assert reads == alone
+    assert [phase for phase in phases if phase.startswith("Packing")] == ["Packing weights"]
 
 
 def test_a_target_is_added_to_a_bundle_that_is_there(

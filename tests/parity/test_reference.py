@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.layouts.order import coded_blocks
+from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import SCHEMES
-from edgewise_compiler.quantize.linear import pack_linear
 from tests.parity import reference
 from tests.parity.make_checkpoints import CASES
 from tests.parity.make_goldens import load, make_golden, weights_sha256
@@ -95,9 +96,9 @@ def test_the_reference_rounds_weights_as_packing_does(
         for spec in checkpoint.family.params(checkpoint.model):
             if not isinstance(spec, LinearSpec) or spec.interleave:
                 continue
-            packed = pack_linear(SCHEMES[scheme], spec, checkpoint.weights)
-            arrays = {key.removeprefix(f"{spec.name}."): array for key, array in packed.items()}
-            values = SCHEMES[scheme].unpack(arrays)
-            values = values.reshape(-1, values.shape[2])[: sum(spec.rows), : spec.k]
+            source = quantized(SCHEMES[scheme], spec, checkpoint.weights)
+            blocks = coded_blocks(SCHEMES[scheme], spec, source)
+            values = np.concatenate([SCHEMES[scheme].dequantize(rows) for _, rows in blocks])
+            values = values[: sum(spec.rows), : spec.k]
             expected = np.concatenate([rounded[source] for source in spec.sources])
             np.testing.assert_array_equal(values, expected)

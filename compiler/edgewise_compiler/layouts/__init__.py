@@ -1,1 +1,1 @@
-"""Weight layouts: in which order packed weights lie in a bundle's parameter files."""
+"""Weight layouts: in which order weights lie in a bundle's parameter files, and packing them."""

@@ -1,77 +1,43 @@
-"""A family's parameters as tensors of a weight layout: what they will be, and packing them."""
+"""The ``cpu`` layout: panels of 16 output rows side by side.
+
+A vector register then holds one input column of a panel. Every tensor of a linear has panels as its
+first axis, and the rows of a panel as its last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
-from edgewise_compiler.layouts.shards import open_shards
-from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rope import rope_table
-from edgewise_compiler.plan.calls import Tensor
-from edgewise_compiler.quantize import ArraySpec, Scheme
-from edgewise_compiler.quantize.linear import linear_arrays, pack_linear, read_vector
-from edgewise_compiler.weights.base import WeightReader
-from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_compiler.layouts.base import Arrays, Layout, TensorSpec, VectorPlace
+from edgewise_compiler.layouts.order import padded_k, padded_rows
+from edgewise_compiler.layouts.words import packed_rows, row_elements
+from edgewise_compiler.models.base import LinearSpec, VectorSpec
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_runtime.format.abi import PANEL
 
 
-def layout_specs(
-    scheme: Scheme, params: tuple[ParamSpec, ...], context: int
-) -> dict[str, ArraySpec]:
-    """Dtype and shape of every tensor of the ``cpu`` layout, by buffer name."""
-    specs: dict[str, ArraySpec] = {}
-    for param in params:
-        if isinstance(param, LinearSpec):
-            specs |= linear_arrays(scheme, param)
-        elif isinstance(param, RotationSpec):
-            specs[param.name] = ArraySpec("float32", (context, 2, param.width // 2))
-        else:
-            specs[f"{param.name}.weight"] = ArraySpec("float32", (param.size,))
-    return specs
-
-
-def param_tensors(specs: Mapping[str, ArraySpec]) -> dict[str, Tensor]:
-    """The same tensors as plans name them."""
-    return {name: Tensor(name, "param", spec.dtype, spec.shape) for name, spec in specs.items()}
-
-
-def linear_widths(specs: Mapping[str, ArraySpec]) -> dict[str, int]:
-    """Output columns of each packed linear, padding included."""
-    return {
-        name.removesuffix(".weight"): spec.shape[0] * spec.shape[2]
-        for name, spec in specs.items()
-        if name.endswith(".weight") and len(spec.shape) == 3
+def _tensors(scheme: Scheme, spec: LinearSpec) -> dict[str, TensorSpec]:
+    rows = padded_rows(spec)
+    made = {
+        f"{spec.name}.{suffix}": TensorSpec(dtype, (rows // PANEL, elements, PANEL))
+        for suffix, (dtype, elements) in row_elements(scheme, padded_k(spec)).items()
     }
+    if spec.biases is not None:
+        made[f"{spec.name}.bias"] = TensorSpec("float32", (rows,))
+    return made
 
 
-def pack_layout(
-    folder: Path,
-    prefix: str,
-    scheme: Scheme,
-    params: tuple[ParamSpec, ...],
-    specs: Mapping[str, ArraySpec],
-    reader: WeightReader,
-    progress: Callable[[int, int], None],
-) -> Mapping[str, TensorEntry]:
-    """Read, quantize and write every parameter, one at a time.
+def _put_rows(scheme: Scheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays) -> None:
+    for suffix, elements in packed_rows(scheme, rows).items():
+        panels = elements.reshape(-1, PANEL, elements.shape[1])
+        start = first // PANEL
+        out[f"{spec.name}.{suffix}"][start : start + len(panels)] = panels.transpose(0, 2, 1)
 
-    Args:
-        progress: told how many parameters of how many are written.
 
-    Raises:
-        CheckpointError: a tensor is missing, mis-shaped, not finite or out of the scheme's range.
-        StorageError: the disk is full or not writable.
-    """
-    with open_shards(folder, prefix, specs) as shards:
-        for done, param in enumerate(params):
-            progress(done, len(params))
-            if isinstance(param, VectorSpec):
-                shards.arrays[f"{param.name}.weight"][:] = read_vector(param, reader)
-            elif isinstance(param, RotationSpec):
-                context = specs[param.name].shape[0]
-                shards.arrays[param.name][:] = rope_table(param.rope, param.width, context)
-            else:
-                names = linear_arrays(scheme, param)
-                pack_linear(scheme, param, reader, {name: shards.arrays[name] for name in names})
-        progress(len(params), len(params))
-        return shards.entries
+def _put_bias(scheme: Scheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
+    out[f"{spec.name}.bias"][:] = bias
+
+
+def _place(spec: VectorSpec) -> VectorPlace:
+    return VectorPlace(f"{spec.name}.weight", TensorSpec("float32", (spec.size,)))
+
+
+CPU = Layout("cpu", _tensors, _put_rows, _put_bias, _place)

@@ -1,4 +1,4 @@
-"""The ``gpu`` weight layout: packed rows one after the other, in pieces that WebGPU can bind.
+"""The ``gpu`` layout: rows one after the other, in parts that WebGPU can bind.
 
 It holds the same numbers as the ``cpu`` layout, bit for bit; only their order differs. Every tensor
 is of 32-bit words, so that no program needs more than WebGPU's core types to read it.
@@ -6,32 +6,25 @@ is of 32-bit words, so that no program needs more than WebGPU's core types to re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.limits import LEAST
-from edgewise_compiler.layouts.shards import open_shards
-from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rope import rope_table
-from edgewise_compiler.quantize import ArraySpec, Scheme
-from edgewise_compiler.quantize.linear import linear_blocks, read_vector
-from edgewise_compiler.quantize.panels import bias_vector, padded_k, padded_rows, round_up
-from edgewise_compiler.weights.base import WeightReader
-from edgewise_runtime.format.abi import GROUP, PANEL
-from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_compiler.layouts.base import Arrays, Layout, TensorSpec, VectorPlace
+from edgewise_compiler.layouts.order import padded_k, padded_rows, round_up
+from edgewise_compiler.layouts.words import packed_rows, row_elements
+from edgewise_compiler.models.base import LinearSpec, VectorSpec
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
+from edgewise_runtime.format.dtypes import DTYPES
 
 MAX_BINDING = LEAST.binding
 """Bytes of a part at most, so that every GPU target can bind it."""
 
-ROW_STEP = 64
+PART_STEP = 64
 """Rows of a part are a multiple: whole pairs of interleaved panels, whole tiles of a kernel."""
 
-_WORDS = {"f32": 1, "f16": 2, "q8": 4, "q4": 8}  # columns in a word of 32 bits
+WORD = 4
+"""Bytes of an element of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -46,107 +39,41 @@ class Part:
 def linear_parts(scheme: Scheme, spec: LinearSpec) -> tuple[Part, ...]:
     """How a linear is split so that no part's weights exceed one binding."""
     total = padded_rows(spec)
-    most = MAX_BINDING // (padded_k(spec) // _WORDS[scheme.name] * 4)
-    count = -(-total // max(ROW_STEP, most // ROW_STEP * ROW_STEP))
+    dtype, elements = row_elements(scheme, padded_k(spec))["weight"]
+    most = MAX_BINDING // (elements * DTYPES[dtype])
+    count = -(-total // max(PART_STEP, most // PART_STEP * PART_STEP))
     if count == 1:
         return (Part(spec.name, 0, total),)
-    step = round_up(-(-total // count), ROW_STEP)
+    step = round_up(-(-total // count), PART_STEP)
     starts = range(0, total, step)
     return tuple(Part(f"{spec.name}.{i}", s, min(step, total - s)) for i, s in enumerate(starts))
 
 
-def gpu_specs(scheme: Scheme, params: tuple[ParamSpec, ...], context: int) -> dict[str, ArraySpec]:
-    """Dtype and shape of every tensor of the layout, by buffer name."""
-    specs: dict[str, ArraySpec] = {}
-    for param in params:
-        if isinstance(param, LinearSpec):
-            specs |= _linear_specs(scheme, param)
-        elif isinstance(param, RotationSpec):
-            specs[param.name] = ArraySpec("float32", (context, 2, param.width // 2))
-        elif (norm := _qk_norm(param)) is not None:
-            specs[norm] = ArraySpec("float32", (2, param.size))
-        else:
-            specs[f"{param.name}.weight"] = ArraySpec("float32", (param.size,))
-    return specs
-
-
-def _linear_specs(scheme: Scheme, spec: LinearSpec) -> dict[str, ArraySpec]:
-    k = padded_k(spec)
-    word = "float32" if scheme.name == "f32" else "uint32"
-    specs: dict[str, ArraySpec] = {}
+def _tensors(scheme: Scheme, spec: LinearSpec) -> dict[str, TensorSpec]:
+    made: dict[str, TensorSpec] = {}
     for part in linear_parts(scheme, spec):
-        words = k // _WORDS[scheme.name]
-        specs[f"{part.name}.weight"] = ArraySpec(word, (part.rows, words))
-        if "scale" in scheme.arrays(1, GROUP):
-            specs[f"{part.name}.scale"] = ArraySpec("uint32", (part.rows * k // GROUP // 2,))
+        for suffix, (dtype, elements) in row_elements(scheme, padded_k(spec)).items():
+            words = part.rows * elements * DTYPES[dtype] // WORD
+            # The numbers of a row's groups may end in the middle of a word.
+            shape = (part.rows, words // part.rows) if suffix == "weight" else (words,)
+            word = "float32" if dtype == "float32" else "uint32"
+            made[f"{part.name}.{suffix}"] = TensorSpec(word, shape)
         if spec.biases is not None:
-            specs[f"{part.name}.bias"] = ArraySpec("float32", (part.rows,))
-    return specs
+            made[f"{part.name}.bias"] = TensorSpec("float32", (part.rows,))
+    return made
 
 
-def linear_widths_of(params: tuple[ParamSpec, ...]) -> dict[str, int]:
-    """Output columns of each packed linear, padding included."""
-    return {p.name: padded_rows(p) for p in params if isinstance(p, LinearSpec)}
+def _put_rows(scheme: Scheme, spec: LinearSpec, first: int, rows: CodedRows, out: Arrays) -> None:
+    packed = packed_rows(scheme, rows)
+    for part, inside, taken in _overlaps(linear_parts(scheme, spec), first, len(rows.codes)):
+        for suffix, elements in packed.items():
+            words = out[f"{part.name}.{suffix}"]
+            words.view(elements.dtype).reshape(part.rows, -1)[inside] = elements[taken]
 
 
-def pack_gpu_layout(
-    folder: Path,
-    prefix: str,
-    scheme: Scheme,
-    params: tuple[ParamSpec, ...],
-    specs: Mapping[str, ArraySpec],
-    reader: WeightReader,
-    progress: Callable[[int, int], None],
-) -> Mapping[str, TensorEntry]:
-    """Read, quantize and write every parameter; see `layout.pack_layout`."""
-    with open_shards(folder, prefix, specs) as shards:
-        for done, param in enumerate(params):
-            progress(done, len(params))
-            if isinstance(param, LinearSpec):
-                _pack_linear(scheme, param, reader, shards.arrays)
-            elif isinstance(param, RotationSpec):
-                context = specs[param.name].shape[0]
-                shards.arrays[param.name][:] = rope_table(param.rope, param.width, context)
-            elif (norm := _qk_norm(param)) is not None:
-                shards.arrays[norm][int(param.name.endswith(".k_norm"))] = read_vector(
-                    param, reader
-                )
-            else:
-                shards.arrays[f"{param.name}.weight"][:] = read_vector(param, reader)
-        progress(len(params), len(params))
-        return shards.entries
-
-
-def _qk_norm(param: VectorSpec) -> str | None:
-    """Both norms of a layer's heads lie in one tensor: kernels have few bindings."""
-    prefix, _, last = param.name.rpartition(".")
-    return f"{prefix}.qk_norm.weight" if last in ("q_norm", "k_norm") else None
-
-
-def _pack_linear(
-    scheme: Scheme, spec: LinearSpec, reader: WeightReader, out: Mapping[str, NDArray[Any]]
-) -> None:
-    parts = linear_parts(scheme, spec)
-    groups = padded_k(spec) // GROUP
-    for first, block in linear_blocks(scheme, spec, reader):
-        weight = _rows(block[f"{spec.name}.weight"])
-        start = first * PANEL
-        for part, inside, taken in _overlaps(parts, start, len(weight)):
-            target = out[f"{part.name}.weight"]
-            rows = np.ascontiguousarray(weight[taken])
-            target[inside] = rows.view(target.dtype)
-            if f"{spec.name}.scale" in block:
-                halves = out[f"{part.name}.scale"].view(np.float16).reshape(part.rows, groups)
-                halves[inside] = _rows(block[f"{spec.name}.scale"])[taken]
-    bias = bias_vector(spec, reader)
-    if bias is not None:
-        for part in parts:
-            out[f"{part.name}.bias"][:] = bias[part.first : part.first + part.rows]
-
-
-def _rows(panels: NDArray[Any]) -> NDArray[Any]:
-    """Panels ``[p, columns, 16]`` as rows ``[16 p, columns]``."""
-    return panels.transpose(0, 2, 1).reshape(-1, panels.shape[1])
+def _put_bias(scheme: Scheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:
+    for part in linear_parts(scheme, spec):
+        out[f"{part.name}.bias"][:] = bias[part.first : part.first + part.rows]
 
 
 def _overlaps(
@@ -157,3 +84,15 @@ def _overlaps(
         low, high = max(start, part.first), min(start + count, part.first + part.rows)
         if low < high:
             yield part, slice(low - part.first, high - part.first), slice(low - start, high - start)
+
+
+def _place(spec: VectorSpec) -> VectorPlace:
+    prefix, _, last = spec.name.rpartition(".")
+    if last not in ("q_norm", "k_norm"):
+        return VectorPlace(f"{spec.name}.weight", TensorSpec("float32", (spec.size,)))
+    # Both norms of a layer's heads lie in one tensor: kernels have few bindings.
+    both = TensorSpec("float32", (2, spec.size))
+    return VectorPlace(f"{prefix}.qk_norm.weight", both, int(last == "k_norm"))
+
+
+GPU = Layout("gpu", _tensors, _put_rows, _put_bias, _place)

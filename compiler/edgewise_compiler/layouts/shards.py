@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgewise_compiler.quantize import ArraySpec
+from edgewise_compiler.layouts.base import Arrays, Tensors
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import TensorEntry
@@ -31,62 +29,70 @@ _SAFETENSORS = {"float32": "F32", "float16": "F16", "uint32": "U32", "int32": "I
 
 @dataclass(frozen=True)
 class Shards:
-    """Parameter files being filled: a writable array and a place in a file for each tensor."""
+    """Parameter files of the bundle ``folder``, and where in them each tensor lies."""
 
-    arrays: Mapping[str, NDArray[Any]]
+    folder: Path
     entries: Mapping[str, TensorEntry]
 
+    @contextmanager
+    def mapped(self, names: Iterable[str]) -> Iterator[Arrays]:
+        """Some tensors for writing, as long as the block lasts.
 
-@contextmanager
-def open_shards(folder: Path, prefix: str, specs: Mapping[str, ArraySpec]) -> Iterator[Shards]:
-    """Lay out ``folder/00000.safetensors`` and on, at most 32 MiB each, and map them for writing.
+        Their pages leave this process with it; the kernel writes them to the disk when it likes,
+        and whoever finishes the bundle waits for that (`edgewise_runtime.files.new_folder`).
+
+        Raises:
+            StorageError: a file cannot be mapped.
+        """
+        with storage_errors("write parameters to", self.folder):
+            arrays = {name: self._map(self.entries[name]) for name in names}
+        try:
+            yield arrays
+        finally:
+            # A map lasts as long as its array; this holds even if someone keeps the dictionary.
+            arrays.clear()
+
+    def _map(self, entry: TensorEntry) -> np.memmap[tuple[int, ...], np.dtype[np.generic]]:
+        path = self.folder / entry.file
+        return np.memmap(path, entry.dtype, "r+", offset=entry.offset, shape=entry.shape)
+
+
+def make_shards(folder: Path, layout: str, specs: Tensors) -> Shards:
+    """Lay out ``folder/params/<layout>/00000.safetensors`` and on, at most 32 MiB each.
 
     A tensor larger than a shard gets a file of its own: the CPU maps it in one piece. Space is
     reserved before anything is written, so a full disk is an error here and not a signal later.
 
     Args:
-        prefix: path of ``folder`` inside the bundle, for the entries.
+        folder: the bundle.
         specs: dtype and shape of every tensor, in the order of the files.
 
     Raises:
         StorageError: no space, or no right to write.
     """
-    arrays: dict[str, NDArray[Any]] = {}
     entries: dict[str, TensorEntry] = {}
-    maps: list[np.memmap[Any, Any]] = []
-    with storage_errors("write parameters to", folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    home = folder / "params" / layout
+    with storage_errors("write parameters to", home):
+        home.mkdir(parents=True, exist_ok=True)
         for index, names in enumerate(_shards(specs)):
-            file_name = f"{index:05}.safetensors"
-            path = folder / file_name
+            path = home / f"{index:05}.safetensors"
             header, starts, total = _header({name: specs[name] for name in names})
             with path.open("w+b") as file:
                 file.write(header)
                 file.flush()
                 _reserve(file, len(header) + total)
-            mapped = np.memmap(path, np.uint8, "r+", offset=0, shape=(len(header) + total,))
-            maps.append(mapped)
+            relative = path.relative_to(folder).as_posix()
             for name, start in zip(names, starts, strict=True):
-                spec = specs[name]
-                offset, size = len(header) + start, _bytes(spec)
-                arrays[name] = mapped[offset : offset + size].view(spec.dtype).reshape(spec.shape)
-                entries[name] = TensorEntry(
-                    f"{prefix}/{file_name}", spec.dtype, spec.shape, offset, size
-                )
-        yield Shards(arrays, entries)
-        for mapped in maps:
-            mapped.flush()
+                spec, offset = specs[name], len(header) + start
+                entries[name] = TensorEntry(relative, spec.dtype, spec.shape, offset, spec.bytes)
+    return Shards(folder, entries)
 
 
-def _bytes(spec: ArraySpec) -> int:
-    return prod(spec.shape) * np.dtype(spec.dtype).itemsize
-
-
-def _shards(specs: Mapping[str, ArraySpec]) -> list[list[str]]:
+def _shards(specs: Tensors) -> list[list[str]]:
     shards: list[list[str]] = []
     room = 0
     for name, spec in specs.items():
-        need = _bytes(spec)
+        need = spec.bytes
         if need > room:
             shards.append([])
             room = SHARD_BYTES
@@ -95,13 +101,13 @@ def _shards(specs: Mapping[str, ArraySpec]) -> list[list[str]]:
     return shards
 
 
-def _header(shard: Mapping[str, ArraySpec]) -> tuple[bytes, list[int], int]:
+def _header(shard: Tensors) -> tuple[bytes, list[int], int]:
     """The file's first bytes, where each tensor starts after them, and the bytes of all tensors."""
     table: dict[str, object] = {}
     starts: list[int] = []
     position = 0
     for name, spec in shard.items():
-        size = _bytes(spec)
+        size = spec.bytes
         if size % ALIGN:
             raise CompileError(
                 f"{name!r} has {size} bytes, no multiple of {ALIGN}; the next tensor would lie"

@@ -21,9 +21,10 @@ from edgewise_compiler.models.base import (
     RotationSpec,
     VectorSpec,
 )
-from edgewise_compiler.models.fields import Fields, shown
+from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import MAX_CONTEXT, read_rope
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.format.reading import shorten
 
 MAX_WIDTH = 1 << 17
 MAX_VOCAB = 1 << 22
@@ -75,7 +76,7 @@ def family(traits: Traits) -> Family:
 
 def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     """A parsed config.json as :class:`ModelConfig`; see :class:`Family` for the errors."""
-    fields = Fields(hf)
+    fields = ConfigFields(hf)
     hidden = fields.integer("hidden_size", 1, MAX_WIDTH)
     layer_count = fields.integer("num_hidden_layers", 1, MAX_LAYERS)
     heads = fields.integer("num_attention_heads", 1, MAX_HEADS)
@@ -146,19 +147,19 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
         )
 
 
-def _check_variant(fields: Fields, layer_count: int) -> None:
+def _check_variant(fields: ConfigFields, layer_count: int) -> None:
     """Refuse options that change what the model computes and are not implemented."""
     activation = fields.text("hidden_act", "silu")
     if activation != "silu":
         raise UnsupportedError(
-            f"hidden_act {shown(activation)} is not implemented.",
+            f"hidden_act {shorten(activation)} is not implemented.",
             remedy="Use a model with hidden_act 'silu'.",
             code="unsupported.activation",
         )
     if fields.has("quantization_config"):
         method = (fields.mapping("quantization_config") or {}).get("quant_method")
         raise UnsupportedError(
-            f"The checkpoint is already quantized (quant_method {shown(method)}).",
+            f"The checkpoint is already quantized (quant_method {shorten(method)}).",
             remedy="Use the original float checkpoint; --quant quantizes it.",
             code="unsupported.quantized",
         )
@@ -173,13 +174,13 @@ def _check_variant(fields: Fields, layer_count: int) -> None:
     if windowed:
         raise UnsupportedError(
             f"{windowed} of {layer_count} layers use something other than full attention "
-            f"(sliding_window {shown(fields.values.get('sliding_window'))}).",
+            f"(sliding_window {shorten(fields.values.get('sliding_window'))}).",
             remedy="Use a model whose layers all attend to the whole context.",
             code="unsupported.attention",
         )
 
 
-def _windowed_layers(fields: Fields, layer_count: int) -> int:
+def _windowed_layers(fields: ConfigFields, layer_count: int) -> int:
     kinds = fields.values.get("layer_types")
     if isinstance(kinds, list):
         return sum(kind != "full_attention" for kind in kinds)

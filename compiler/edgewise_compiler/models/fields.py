@@ -1,4 +1,9 @@
-"""Checked access to a parsed config.json, which anyone may have written."""
+"""Checked access to a parsed config.json, which anyone may have written.
+
+It is somebody else's file: keys may be absent or ``null``, which means unset, and most are of no
+interest. `edgewise_runtime.format.reading.Fields` reads our own formats, where every key must be
+there and an unknown one is an error.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.format.reading import shorten
 
 _MISSING = object()
 
 
-def shown(value: object, limit: int = 80) -> str:
-    """``repr(value)``, cut so that a hostile value cannot flood a message."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-class Fields:
+class ConfigFields:
     """One JSON object of a config and the name it is known by in messages.
 
     Every getter raises CheckpointError with the key and the offending value. A key that is absent
@@ -98,7 +98,7 @@ class Fields:
 
     def _wrong(self, key: str, value: object, expected: str) -> CheckpointError:
         return CheckpointError(
-            f"{key!r} in {self.where} is {shown(value)}, expected {expected}.",
+            f"{key!r} in {self.where} is {shorten(value)}, expected {expected}.",
             remedy="Correct the file, or download the checkpoint again.",
             code="checkpoint.config",
         )

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.models.fields import Fields, shown
+from edgewise_compiler.models.fields import ConfigFields
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.format.reading import shorten
 
 MAX_CONTEXT = 1 << 24
 """Positions are exact in float32 below this, tokens."""
@@ -66,13 +67,13 @@ def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfi
         UnsupportedError: a kind or a partial rotation that is not implemented.
         CheckpointError: a missing, mistyped or senseless value.
     """
-    top = Fields(hf)
+    top = ConfigFields(hf)
     key = "rope_scaling" if top.mapping("rope_scaling") else "rope_parameters"
-    fields = Fields(top.mapping(key) or {}, where=f"{key!r} of config.json")
+    fields = ConfigFields(top.mapping(key) or {}, where=f"{key!r} of config.json")
     kind = fields.text("rope_type", fields.text("type", "default"))
     if kind not in _READERS:
         raise UnsupportedError(
-            f"Rotary embeddings of type {shown(kind)} are not implemented.",
+            f"Rotary embeddings of type {shorten(kind)} are not implemented.",
             remedy=f"Implemented: {', '.join(_READERS)}.",
             code="unsupported.rope",
         )
@@ -89,15 +90,17 @@ def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfi
     return _READERS[kind](fields, top, theta, context)
 
 
-def _read_default(fields: Fields, top: Fields, theta: float, context: int) -> RopeConfig:
+def _read_default(
+    fields: ConfigFields, top: ConfigFields, theta: float, context: int
+) -> RopeConfig:
     return RopeConfig(theta=theta)
 
 
-def _read_linear(fields: Fields, top: Fields, theta: float, context: int) -> RopeConfig:
+def _read_linear(fields: ConfigFields, top: ConfigFields, theta: float, context: int) -> RopeConfig:
     return RopeConfig("linear", theta, _factor(fields))
 
 
-def _read_llama3(fields: Fields, top: Fields, theta: float, context: int) -> RopeConfig:
+def _read_llama3(fields: ConfigFields, top: ConfigFields, theta: float, context: int) -> RopeConfig:
     low = fields.number("low_freq_factor", 1e-3, 1e6)
     high = fields.number("high_freq_factor", 1e-3, 1e6)
     if high <= low:
@@ -116,7 +119,7 @@ def _read_llama3(fields: Fields, top: Fields, theta: float, context: int) -> Rop
     )
 
 
-def _read_yarn(fields: Fields, top: Fields, theta: float, context: int) -> RopeConfig:
+def _read_yarn(fields: ConfigFields, top: ConfigFields, theta: float, context: int) -> RopeConfig:
     original = _original_context(fields, top, context)
     factor = _factor(fields, default=max(1.0, context / original))
     beta_fast = fields.number("beta_fast", 0.0, 1e6, 32.0) or 32.0
@@ -140,7 +143,7 @@ def _read_yarn(fields: Fields, top: Fields, theta: float, context: int) -> RopeC
     )
 
 
-_READERS: dict[str, Callable[[Fields, Fields, float, int], RopeConfig]] = {
+_READERS: dict[str, Callable[[ConfigFields, ConfigFields, float, int], RopeConfig]] = {
     "default": _read_default,
     "linear": _read_linear,
     "llama3": _read_llama3,
@@ -148,17 +151,17 @@ _READERS: dict[str, Callable[[Fields, Fields, float, int], RopeConfig]] = {
 }
 
 
-def _factor(fields: Fields, **default: float) -> float:
+def _factor(fields: ConfigFields, **default: float) -> float:
     return fields.number("factor", 1.0, 1e6, **default)
 
 
-def _original_context(fields: Fields, top: Fields, context: int) -> int:
+def _original_context(fields: ConfigFields, top: ConfigFields, context: int) -> int:
     key = "original_max_position_embeddings"
     source = top if top.has(key) else fields
     return source.integer(key, 1, MAX_CONTEXT, context)
 
 
-def _yarn_attention_factor(fields: Fields, factor: float) -> float:
+def _yarn_attention_factor(fields: ConfigFields, factor: float) -> float:
     if fields.has("attention_factor"):
         return fields.number("attention_factor", 1e-3, 1e3)
     mscale = fields.number("mscale", 0.0, 1e3, 0.0)

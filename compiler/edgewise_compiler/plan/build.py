@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from tvm.tirx import PrimFunc
 
-from edgewise_compiler.plan.calls import ITEMSIZE, Call, PlanCalls, Tensor
+from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
 from edgewise_compiler.plan.host import HostCall, StopTable, host_function
 from edgewise_compiler.plan.storages import Lifetime, assign_storages
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format import plan as p
+from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan_checks import check_shared, check_states_written
 from edgewise_runtime.format.targets import TARGETS
@@ -163,7 +164,7 @@ def _stop_table(views: Mapping[p.HostArgument, int]) -> StopTable:
 
 def _buffer(tensor: Tensor) -> p.Buffer:
     size: Expr = 1
-    fixed = ITEMSIZE[tensor.dtype]
+    fixed = DTYPES[tensor.dtype]
     for extent in tensor.shape:
         if isinstance(extent, int):
             fixed *= extent

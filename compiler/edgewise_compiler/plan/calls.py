@@ -8,20 +8,11 @@ from typing import Literal
 
 from tvm.tirx import PrimFunc
 
+from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 
 Role = Literal["param", "state", "input", "output", "scratch"]
 Access = Literal["read", "write", "readwrite"]
-
-ITEMSIZE = {
-    "int8": 1,
-    "uint8": 1,
-    "float16": 2,
-    "float32": 4,
-    "int32": 4,
-    "int64": 8,
-    "uint32": 4,
-}
 
 
 @dataclass(frozen=True)
@@ -40,8 +31,8 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """Size of a temporary, whose shape has no symbols."""
-        return prod(int(extent) for extent in self.shape) * ITEMSIZE[self.dtype]
+        """Size of a temporary or a parameter, whose shape has no symbols."""
+        return prod(int(extent) for extent in self.shape) * DTYPES[self.dtype]
 
 
 @dataclass(frozen=True)

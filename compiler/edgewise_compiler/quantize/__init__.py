@@ -1,8 +1,11 @@
-"""Weight schemes: one file each, and the table that names them."""
+"""Weight schemes, by kind one file each: rows of floats to codes and back, and a table of names.
+
+A scheme knows nothing of the order in which a bundle keeps weights; that is `layouts`.
+"""
 
 from __future__ import annotations
 
-from edgewise_compiler.quantize.base import ArraySpec, Scheme
+from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
 from edgewise_compiler.quantize.schemes import SCHEMES, find_scheme
 
-__all__ = ["SCHEMES", "ArraySpec", "Scheme", "find_scheme"]
+__all__ = ["SCHEMES", "CodeSource", "CodedRows", "Scheme", "find_scheme"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from edgewise_compiler.quantize.base import Scheme
-from edgewise_compiler.quantize.f16 import F16
-from edgewise_compiler.quantize.f32 import F32
-from edgewise_compiler.quantize.q4 import Q4
-from edgewise_compiler.quantize.q8 import Q8
+from edgewise_compiler.quantize.codes import Scheme
+from edgewise_compiler.quantize.floats import F16, F32
+from edgewise_compiler.quantize.symmetric import Q4, Q8
 from edgewise_runtime.errors import UnsupportedError
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (F32, F16, Q8, Q4)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, TypeVar
 
 from edgewise_compiler.graph.build import SharedSizes
@@ -12,7 +11,8 @@ from edgewise_compiler.graph.nodes import Node, Value
 from edgewise_compiler.graph.operations import Attention, Heads, Operation, RopeAppend
 from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
 from edgewise_compiler.kernels.sampling import SamplingSpec
-from edgewise_compiler.plan.calls import ITEMSIZE, Access, Argument, Call, Tensor
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import (
     LOGPROBS,
@@ -24,6 +24,7 @@ from edgewise_runtime.format.abi import (
     STOP_TOKENS,
     TABLE_HEADER,
 )
+from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 
 KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
@@ -164,16 +165,21 @@ def to(access: Access, *tensors: Tensor) -> tuple[Argument, ...]:
     return tuple(Argument(tensor, access) for tensor in tensors)
 
 
+def param_tensors(tensors: Tensors) -> dict[str, Tensor]:
+    """The tensors of a weight layout as plans name them."""
+    return {name: Tensor(name, "param", spec.dtype, spec.shape) for name, spec in tensors.items()}
+
+
 def param_bytes(params: tuple[Tensor, ...]) -> int:
     """Bytes of parameters, whose shapes have no symbols."""
-    return sum(prod(int(extent) for extent in p.shape) * ITEMSIZE[p.dtype] for p in params)
+    return sum(param.bytes for param in params)
 
 
 def attention_cost(heads: Heads, kv_dtype: str, *, decode: bool) -> tuple[Expr, Expr]:
     """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``."""
-    token_bytes = 2 * heads.kv * heads.width * ITEMSIZE[kv_dtype]
+    token_bytes = 2 * heads.kv * heads.width * DTYPES[kv_dtype]
     if kv_dtype == "int8":
-        token_bytes += heads.kv * ITEMSIZE["uint32"]
+        token_bytes += heads.kv * DTYPES["uint32"]
     row_bytes = heads.query * heads.width * 8
     row_flops = 4 * heads.query * heads.width
     if decode:

@@ -1,7 +1,7 @@
 """The targets that `compile` makes programs for: each is one entry here and the folder of its name.
 
 What both sides of a bundle must know of a target is in `edgewise_runtime.format.targets`. The
-folder's ``program.py`` has ``make(job)``, which adds the target's weights and programs to a bundle;
+folder's ``program.py`` has ``make(job, tensors)``, which adds the target's programs to a bundle;
 it is imported when the target is asked for, so that texts made from this table cost no time.
 """
 
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from edgewise_runtime.format import targets as formats
 
 if TYPE_CHECKING:
-    from edgewise_compiler.job import Job, Made
+    from edgewise_compiler.job import Job
+    from edgewise_compiler.layouts.base import Tensors
+    from edgewise_runtime.format.bundle import Program
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,11 @@ class Target:
         """What its programs are, for help texts."""
         return formats.TARGETS[self.name].about
 
-    def make(self, job: Job) -> Made:
-        """Add the target's weights and programs to the bundle that is being built."""
+    def make(self, job: Job, tensors: Tensors) -> tuple[Program, ...]:
+        """Add the target's programs, over the tensors of its layout, to the bundle being built."""
         module = import_module(f"edgewise_compiler.targets.{self.name}.program")
-        maker: Callable[[Job], Made] = module.make
-        return maker(job)
+        maker: Callable[[Job, Tensors], tuple[Program, ...]] = module.make
+        return maker(job, tensors)
 
 
 TARGETS: Mapping[str, Target] = {

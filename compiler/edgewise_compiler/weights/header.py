@@ -7,13 +7,13 @@ maps the whole file and has no bfloat16 in NumPy, so the header is read here, as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import FileIO
 from math import prod
 from pathlib import Path
 
-from edgewise_compiler.models.fields import shown
-from edgewise_compiler.weights.files import damaged, parse_json
+from edgewise_compiler.weights.files import checkpoint_json, damaged
+from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_runtime.format.reading import shorten
 
 MAX_HEADER = 16 << 20
 """Bytes; the header of a 1000-layer model takes about 2 MiB."""
@@ -30,16 +30,6 @@ BITS = {
     "F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
 }  # fmt: skip
 """Bits per element of every dtype of the format, whether or not weights may have it."""
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """Where one tensor lies: ``bytes`` bytes at absolute ``offset`` of its file."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-    bytes: int
 
 
 def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
@@ -62,12 +52,12 @@ def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
     raw = file.read(length)
     if len(raw) != length:
         raise damaged(path, f"its header ends after {len(raw)} of {length} bytes")
-    header = parse_json(raw, path)
+    header = checkpoint_json(raw, path)
     if not isinstance(header, dict):
-        raise damaged(path, f"its header is {shown(header)} instead of an object")
+        raise damaged(path, f"its header is {shorten(header)} instead of an object")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise damaged(path, f"its metadata is {shown(metadata)}")
+        raise damaged(path, f"its metadata is {shorten(metadata)}")
     start = 8 + length
     entries = {name: _entry(name, value, start, path) for name, value in header.items()}
     entries = dict(sorted(entries.items(), key=lambda item: (item[1].offset, item[1].bytes)))
@@ -75,7 +65,7 @@ def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
     for name, entry in entries.items():
         if entry.offset != end:
             kind = "overlaps" if entry.offset < end else "leaves a gap after"
-            raise damaged(path, f"{shown(name)} {kind} the tensor before it")
+            raise damaged(path, f"{shorten(name)} {kind} the tensor before it")
         end += entry.bytes
     if end != size:
         raise damaged(path, f"its tensors end at byte {end} and the file at {size}")
@@ -84,20 +74,20 @@ def read_header(file: FileIO, size: int, path: Path) -> dict[str, TensorEntry]:
 
 def _entry(name: str, value: object, start: int, path: Path) -> TensorEntry:
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
-        raise damaged(path, f"{shown(name)} is described by {shown(value)}")
+        raise damaged(path, f"{shorten(name)} is described by {shorten(value)}")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
-        raise damaged(path, f"{shown(name)} has dtype {shown(dtype)}")
+        raise damaged(path, f"{shorten(name)} has dtype {shorten(dtype)}")
     if not _naturals(shape) or len(shape) > MAX_DIMS:
-        raise damaged(path, f"{shown(name)} has shape {shown(shape)}")
+        raise damaged(path, f"{shorten(name)} has shape {shorten(shape)}")
     if not _naturals(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise damaged(path, f"{shown(name)} has data_offsets {shown(offsets)}")
+        raise damaged(path, f"{shorten(name)} has data_offsets {shorten(offsets)}")
     begin, end = offsets
     if prod(shape) * BITS[dtype] != (end - begin) * 8:
         raise damaged(
-            path, f"{shown(name)} of shape {shape} and dtype {dtype} has {end - begin} bytes"
+            path, f"{shorten(name)} of shape {shape} and dtype {dtype} has {end - begin} bytes"
         )
-    return TensorEntry(dtype, tuple(shape), start + begin, end - begin)
+    return TensorEntry(path.name, dtype, tuple(shape), start + begin, end - begin)
 
 
 def _naturals(value: object) -> bool:

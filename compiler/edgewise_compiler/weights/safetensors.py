@@ -11,10 +11,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.models.fields import shown
-from edgewise_compiler.weights.files import damaged, parse_json, storage_errors
-from edgewise_compiler.weights.header import TensorEntry, read_header
+from edgewise_compiler.weights.files import checkpoint_json, damaged
+from edgewise_compiler.weights.header import read_header
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_runtime.format.reading import shorten
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -50,8 +52,9 @@ class SafetensorsReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._files: dict[Path, FileIO] = {}
-        self._tensors: dict[str, tuple[FileIO, Path, TensorEntry]] = {}
+        self._folder = folder
+        self._files: dict[str, FileIO] = {}
+        self._tensors: dict[str, TensorEntry] = {}
         try:
             if (folder / SINGLE).is_file():
                 self._add(folder / SINGLE)
@@ -67,22 +70,22 @@ class SafetensorsReader:
         return tuple(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self._find(name)[2].shape
+        return self._find(name).shape
 
     def dtype(self, name: str) -> str:
-        return self._find(name)[2].dtype
+        return self._find(name).dtype
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
-        file, path, entry = self._find(name)
+        entry = self._find(name)
         if entry.dtype not in _FLOATS:
             raise UnsupportedError(
-                f"{shown(name)} in {path.name} is stored as {entry.dtype}.",
+                f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
                 remedy=f"Use a checkpoint in one of {', '.join(_FLOATS)}.",
                 code="unsupported.dtype",
             )
         if not entry.shape or not entry.bytes:
             raise CheckpointError(
-                f"{shown(name)} in {path.name} has shape {list(entry.shape)}: no rows to read.",
+                f"{shorten(name)} in {entry.file} has shape {list(entry.shape)}: no rows to read.",
                 remedy="Use a checkpoint that fits its config.json.",
                 code="checkpoint.weights",
             )
@@ -90,12 +93,13 @@ class SafetensorsReader:
         stop = rows if stop is None else stop
         if not 0 <= start <= stop <= rows:
             raise CheckpointError(
-                f"rows {start}..{stop} of {shown(name)} were asked for; it has {rows}.",
+                f"rows {start}..{stop} of {shorten(name)} were asked for; it has {rows}.",
                 code="checkpoint.weights",
             )
         row_bytes = entry.bytes // rows
         raw = np.empty((stop - start) * row_bytes, np.uint8)
-        with storage_errors(path):
+        file, path = self._files[entry.file], self._folder / entry.file
+        with storage_errors("read", path):
             file.seek(entry.offset + start * row_bytes)
             _fill(file, raw, path)
         values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
@@ -114,42 +118,42 @@ class SafetensorsReader:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _find(self, name: str) -> tuple[FileIO, Path, TensorEntry]:
+    def _find(self, name: str) -> TensorEntry:
         if name not in self._tensors:
             raise CheckpointError(
-                f"The checkpoint has no tensor {shown(name)}.",
+                f"The checkpoint has no tensor {shorten(name)}.",
                 remedy="Use a checkpoint that fits its config.json.",
                 code="checkpoint.weights",
             )
         return self._tensors[name]
 
     def _add(self, path: Path) -> set[str]:
-        with storage_errors(path):
-            file = self._files[path] = path.open("rb", buffering=0)
+        with storage_errors("read", path):
+            file = self._files[path.name] = path.open("rb", buffering=0)
             entries = read_header(file, os.fstat(file.fileno()).st_size, path)
-        for name, entry in entries.items():
+        for name in entries:
             if name in self._tensors:
-                other = self._tensors[name][1].name
-                raise damaged(path, f"{shown(name)} is also in {other}")
-            self._tensors[name] = (file, path, entry)
+                other = self._tensors[name].file
+                raise damaged(path, f"{shorten(name)} is also in {other}")
+        self._tensors |= entries
         return set(entries)
 
     def _add_shards(self, folder: Path) -> None:
         index = folder / INDEX
-        with storage_errors(index):
+        with storage_errors("read", index):
             if index.stat().st_size > MAX_INDEX:
                 raise damaged(index, f"it has more than {MAX_INDEX} bytes")
-            content = parse_json(index.read_bytes(), index)
+            content = checkpoint_json(index.read_bytes(), index)
         expected = _shards(content, index)
         for shard, names in expected.items():
             path = folder / shard
             if not path.is_file():
-                raise damaged(index, f"it lists {shown(shard)}, which is not in the folder")
+                raise damaged(index, f"it lists {shorten(shard)}, which is not in the folder")
             found = self._add(path)
             if found != names:
                 name = min(found ^ names)
                 fault = "lacks" if name in names else "also holds"
-                raise damaged(path, f"it {fault} {shown(name)}, unlike {INDEX} says")
+                raise damaged(path, f"it {fault} {shorten(name)}, unlike {INDEX} says")
 
 
 def _shards(content: Any, index: Path) -> dict[str, set[str]]:
@@ -161,7 +165,7 @@ def _shards(content: Any, index: Path) -> dict[str, set[str]]:
     for name, shard in weight_map.items():
         plain = isinstance(shard, str) and shard.endswith(".safetensors")
         if not plain or any(part in shard for part in ("/", "\\", ":", "\0")):
-            raise damaged(index, f"{shown(name)} is in {shown(shard)}, which is no file name")
+            raise damaged(index, f"{shorten(name)} is in {shorten(shard)}, which is no file name")
         shards.setdefault(shard, set()).add(name)
     if len(shards) > MAX_SHARDS:
         raise damaged(index, f"it lists {len(shards)} shards")
@@ -186,7 +190,7 @@ def _check_finite(name: str, values: Floats, start: int) -> None:
     value = values[index]
     where = [int(index[0]) + start, *(int(i) for i in index[1:])]
     raise CheckpointError(
-        f"{shown(name)} holds {value} at index {where}.",
+        f"{shorten(name)} holds {value} at index {where}.",
         remedy="The checkpoint is damaged or its training diverged: use another one.",
         code="checkpoint.weights",
     )
@@ -197,7 +201,7 @@ def _no_weights(folder: Path) -> CheckpointError | UnsupportedError:
         found = sorted(folder.glob(pattern))
         if found:
             return UnsupportedError(
-                f"{folder} has {shown(found[0].name)} but no {SINGLE} and no {INDEX}.",
+                f"{folder} has {shorten(found[0].name)} but no {SINGLE} and no {INDEX}.",
                 remedy="Save the model with transformers' save_pretrained and compile that folder.",
                 code="unsupported.weights",
             )

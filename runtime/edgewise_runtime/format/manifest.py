@@ -72,7 +72,11 @@ class StateGroup:
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """Where a packed tensor lies: `offset` counts bytes from the start of the file."""
+    """Where a tensor lies: `offset` counts bytes from the start of the file.
+
+    In a bundle `file` is a path inside it and `dtype` has NumPy's name; the compiler's readers put
+    down the name of a checkpoint's file and the dtype as its format spells it.
+    """
 
     file: str
     dtype: str

@@ -26,14 +26,14 @@ LIMIT = 2**53
 """Exclusive bound of every integer read: what a JavaScript number holds exactly."""
 
 
-def shorten(value: object) -> str:
-    """The value as an error message quotes it: at most 80 characters."""
+def shorten(value: object, most: int = 80) -> str:
+    """The value as an error message quotes it: at most so many characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
         # An int of thousands of digits or an endlessly nested list has no printable form.
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,22 +63,33 @@ def _check_nesting(value: Any) -> None:
     raise ValueError(f"more than {MAX_NESTING} levels")
 
 
-def parse_json(data: bytes, where: str, error: type[EdgewiseError]) -> Any:
-    """Parse UTF-8 JSON, refusing duplicate keys, NaN and more than 64 levels.
+def parse_json(
+    data: bytes,
+    where: str,
+    error: type[EdgewiseError],
+    *,
+    what: str = "json",
+    remedy: str = "",
+    constants: bool = False,
+) -> Any:
+    """Parse UTF-8 JSON, refusing duplicate keys and more than 64 levels.
+
+    Args:
+        constants: take NaN and infinities too, which Python writes and JSON does not know.
 
     Raises:
-        error: with the code ``<default_code>.json``, naming `where`.
+        error: with the code ``<default_code>.<what>``, naming `where`.
     """
     try:
         value = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constant,
+            parse_constant=None if constants else _no_constant,
         )
         _check_nesting(value)
     except (ValueError, RecursionError) as cause:
         message = f"{where} is not valid JSON: {shorten(str(cause))}."
-        raise error(message, code=f"{error.default_code}.json") from cause
+        raise error(message, remedy=remedy, code=f"{error.default_code}.{what}") from cause
     return value
 
 

@@ -3,61 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from edgewise_compiler.layouts import rows as gpu_layout
-from edgewise_compiler.layouts.rows import MAX_BINDING, gpu_specs, linear_parts, pack_gpu_layout
-from edgewise_compiler.models.base import LinearSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rope import RopeConfig, rope_table
+from edgewise_compiler.layouts.order import padded_k, padded_rows
+from edgewise_compiler.layouts.panels import CPU
+from edgewise_compiler.layouts.rows import GPU, MAX_BINDING, linear_parts
+from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize import SCHEMES, find_scheme
-from edgewise_compiler.quantize.linear import pack_linear
-from edgewise_compiler.quantize.panels import padded_k, padded_rows
-from tests.compiler.quantize.test_packing import SPECS, STACKED, make_sources, write_tensors
-
-Arrays = dict[str, NDArray[Any]]
-
-
-def packed_for_gpu(folder: Path, scheme_name: str, spec: LinearSpec) -> Arrays:
-    """The tensors as they lie in the files, by name."""
-    scheme = find_scheme(scheme_name)
-    specs = gpu_specs(scheme, (spec,), 8)
-    with write_tensors(folder, make_sources(spec)) as reader:
-        entries = pack_gpu_layout(
-            folder / "gpu", "gpu", scheme, (spec,), specs, reader, lambda a, b: None
-        )
-    return {
-        name: np.fromfile(
-            folder / entry.file, entry.dtype, int(np.prod(entry.shape)), offset=entry.offset
-        ).reshape(entry.shape)
-        for name, entry in entries.items()
-    }
-
-
-def rows_of(panels: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([panel.T for panel in panels])
-
-
-def joined(arrays: Arrays, suffix: str) -> NDArray[Any]:
-    parts = [array for name, array in arrays.items() if name.endswith(suffix)]
-    return np.concatenate(parts)
+from tests.compiler.layouts.linears import (
+    SPECS,
+    STACKED,
+    joined,
+    make_sources,
+    packed,
+    rows_of,
+    write_tensors,
+)
 
 
 @pytest.mark.parametrize("binding", [MAX_BINDING, 64 * 64], ids=["whole", "in parts"])
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.rows}x{spec.k}")
+@pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_rows_hold_what_panels_hold(
-    scheme: str, spec: LinearSpec, binding: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scheme: str, name: str, binding: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_layout, "MAX_BINDING", binding)
-    ours = packed_for_gpu(tmp_path, scheme, spec)
+    spec = SPECS[name]
     with write_tensors(tmp_path, make_sources(spec)) as reader:
-        theirs = pack_linear(find_scheme(scheme), spec, reader)
+        ours = packed(GPU, SCHEMES[scheme], spec, reader)
+        theirs = packed(CPU, SCHEMES[scheme], spec, reader)
+    assert {array.dtype.itemsize for array in ours.values()} == {4}
     weight = rows_of(theirs["l.weight"])
     assert joined(ours, ".weight").tobytes() == np.ascontiguousarray(weight).tobytes()
     if "l.scale" in theirs:
@@ -94,34 +74,8 @@ def test_parts_cover_all_rows_and_fit_a_binding(scheme: str, rows: int, k: int) 
     assert all(p.rows % 32 == 0 for p in parts)
 
 
-def test_the_norms_of_queries_and_keys_share_a_tensor(tmp_path: Path) -> None:
-    params = (VectorSpec("layers.0.q_norm", "a", 64), VectorSpec("layers.0.k_norm", "b", 64))
-    scheme = find_scheme("f32")
-    specs = gpu_specs(scheme, params, 8)
-    a, b = np.random.default_rng(0).standard_normal((2, 64), dtype=np.float32)
-    with write_tensors(tmp_path, {"a": a, "b": b}) as reader:
-        entries = pack_gpu_layout(
-            tmp_path / "gpu", "gpu", scheme, params, specs, reader, lambda a, b: None
-        )
-    entry = entries["layers.0.qk_norm.weight"]
-    stored = np.fromfile(tmp_path / entry.file, np.float32, 128, offset=entry.offset)
-    np.testing.assert_array_equal(stored.reshape(2, 64), [a, b])
-
-
-def test_every_rotation_has_a_table_of_its_own(tmp_path: Path) -> None:
-    params = tuple(
-        RotationSpec(name, RopeConfig(theta=theta), width)
-        for name, theta, width in (("rope", 1e4, 64), ("rope_local", 1e6, 32))
-    )
-    scheme = find_scheme("f32")
-    specs = gpu_specs(scheme, params, 8)
-    with write_tensors(tmp_path, {"a": np.ones(1, np.float32)}) as reader:
-        entries = pack_gpu_layout(
-            tmp_path / "gpu", "gpu", scheme, params, specs, reader, lambda a, b: None
-        )
-    for param in params:
-        entry = entries[param.name]
-        size = 8 * param.width
-        stored = np.fromfile(tmp_path / entry.file, np.float32, size, offset=entry.offset)
-        expected = rope_table(param.rope, param.width, 8)
-        np.testing.assert_array_equal(stored.reshape(expected.shape), expected)
+def test_the_norms_of_queries_and_keys_share_a_tensor() -> None:
+    places = [GPU.place(VectorSpec(f"layers.0.{name}", "w", 64)) for name in ("q_norm", "k_norm")]
+    assert [place.name for place in places] == ["layers.0.qk_norm.weight"] * 2
+    assert [place.index for place in places] == [0, 1]
+    assert {place.spec.shape for place in places} == {(2, 64)}

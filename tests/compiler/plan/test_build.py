@@ -10,11 +10,13 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, shared_sizes
-from edgewise_compiler.layouts.panels import layout_specs, linear_widths, param_tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.packing import layout_tensors
+from edgewise_compiler.layouts.panels import CPU
 from edgewise_compiler.quantize import find_scheme
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
 from edgewise_compiler.targets.cpu.program import build_program
-from edgewise_compiler.targets.lowering import Bounds
+from edgewise_compiler.targets.lowering import Bounds, param_tensors
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
 
@@ -34,12 +36,12 @@ def plans() -> Callable[[str], Plans]:
         arithmetic = ARITHMETICS[scheme.arithmetic]
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
-            specs = layout_specs(scheme, family.params(cfg), BOUNDS.context)
+            params = family.params(cfg)
+            tensors = layout_tensors(CPU, scheme, params, BOUNDS.context)
         passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
-        graphs = build_graphs(family, cfg, linear_widths(specs), passes)
-        params = param_tensors(specs)
-        shared = shared_sizes(graphs)
-        low = CpuLowering(shared, BOUNDS, params, arithmetic.kv_dtype, arithmetic, "portable")
+        graphs = build_graphs(family, cfg, linear_widths(params), passes)
+        shared, named = shared_sizes(graphs), param_tensors(tensors)
+        low = CpuLowering(shared, BOUNDS, named, arithmetic.kv_dtype, arithmetic, "portable")
         return {built.plan.name: built.plan for built in build_program(low, graphs)}
 
     return build

@@ -1,4 +1,4 @@
-"""The CPU's part of a bundle: its weight layout, and a library with plans for each ISA path."""
+"""The CPU's part of a bundle: a library with plans for each ISA path."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, shared_sizes
 from edgewise_compiler.graph.nodes import Graph
-from edgewise_compiler.job import Job, Made, write_dump
+from edgewise_compiler.job import Job, write_dump
 from edgewise_compiler.kernels.cpu.isa import Isa
-from edgewise_compiler.layouts.panels import layout_specs, linear_widths, pack_layout, param_tensors
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
-from edgewise_compiler.targets.lowering import KV8_SUFFIX
+from edgewise_compiler.targets.lowering import KV8_SUFFIX, param_tensors
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import write_json
@@ -27,34 +28,23 @@ TARGET = "cpu"
 LAYOUT = TARGETS[TARGET].layout
 
 
-def make(job: Job) -> Made:
-    """Pack the weights and compile one program for each ISA path asked for."""
+def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
+    """Compile one program for each ISA path asked for, over the tensors of its layout."""
     options = job.options
-    specs = layout_specs(options.scheme, job.params, options.bounds.context)
-    tensors = pack_layout(
-        job.folder / "params" / LAYOUT,
-        f"params/{LAYOUT}",
-        options.scheme,
-        job.params,
-        specs,
-        job.checkpoint.weights,
-        lambda done, total: job.tell("Packing weights", done, total),
-    )
     arithmetic = ARITHMETICS[options.scheme.arithmetic]
     passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
-    graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(specs), passes)
-    shared = shared_sizes(graphs)
+    graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(job.params), passes)
+    shared, params = shared_sizes(graphs), param_tensors(tensors)
     programs = []
     for isa in options.isas:
         phase = f"Compiling for {isa.name}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
-        params = param_tensors(specs)
         low = CpuLowering(shared, options.bounds, params, kv_dtype, arithmetic, isa.name)
         built = build_program(low, graphs)
         write_dump(job, _program_id(low), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))
-    return Made(LAYOUT, tensors, tuple(programs))
+    return tuple(programs)
 
 
 def _program_id(low: CpuLowering) -> str:

@@ -1,4 +1,4 @@
-"""WebGPU's part of a bundle: the ``gpu`` weight layout, shaders and plans of every variant."""
+"""WebGPU's part of a bundle: shaders and plans of every variant."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from edgewise_compiler.graph.build import (
     build_graphs,
     shared_sizes,
 )
-from edgewise_compiler.job import Job, Made, write_dump
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import (
-    gpu_specs,
-    linear_parts,
-    linear_widths_of,
-    pack_gpu_layout,
-)
+from edgewise_compiler.job import Job, write_dump
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.rows import linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
@@ -40,20 +37,10 @@ SHADERS = "programs/webgpu"
 """Where shaders lie: a kernel that several variants use is one file."""
 
 
-def make(job: Job) -> Made:
-    """Pack the weights and compile every variant."""
-    options = job.options
-    specs = gpu_specs(options.scheme, job.params, options.bounds.context)
-    tensors = pack_gpu_layout(
-        job.folder / "params" / LAYOUT,
-        f"params/{LAYOUT}",
-        options.scheme,
-        job.params,
-        specs,
-        job.checkpoint.weights,
-        lambda done, total: job.tell("Packing weights for GPUs", done, total),
-    )
-    widths, family = linear_widths_of(job.params), job.checkpoint.family
+def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
+    """Compile every variant over the tensors of their layout."""
+    options, family = job.options, job.checkpoint.family
+    widths = linear_widths(job.params)
     many = build_graphs(family, job.cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, job.cfg, widths, GPU_FEW_ROWS)
     shared = shared_sizes(many)
@@ -70,7 +57,7 @@ def make(job: Job) -> Made:
         low = GpuLowering(
             shared,
             options.bounds,
-            param_tensors(specs),
+            param_tensors(tensors),
             variant.kv_dtype,
             variant,
             options.scheme.name,
@@ -83,7 +70,7 @@ def make(job: Job) -> Made:
         arithmetic = variant.arithmetic(options.scheme.name)
         programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
     job.tell("Compiling for WebGPU", len(variants), len(variants))
-    return Made(LAYOUT, tensors, tuple(programs))
+    return tuple(programs)
 
 
 def build_program(

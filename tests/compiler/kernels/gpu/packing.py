@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.layouts.words import packed_rows
 from edgewise_compiler.quantize import find_scheme
 
 Floats = NDArray[np.float32]
@@ -19,15 +20,11 @@ def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:
     Returns:
         The buffers of `GpuWeights.arguments` in order, and the exact values they stand for.
     """
-    found, (rows, k) = find_scheme(scheme), w.shape
-    packed = found.pack(w.reshape(rows // 16, 16, k).copy())
-    exact = found.unpack(packed).reshape(rows, k)
-    arrays = []
-    for name in ("weight", "scale"):
-        if name in packed:
-            row_major = np.ascontiguousarray(packed[name].transpose(0, 2, 1)).reshape(-1)
-            arrays.append(row_major.view(WORDS[scheme]))
-    return arrays, exact
+    found = find_scheme(scheme)
+    coded = found.quantize(w.copy())
+    elements = packed_rows(found, coded).values()
+    arrays = [np.ascontiguousarray(each).reshape(-1).view(WORDS[scheme]) for each in elements]
+    return arrays, found.dequantize(coded)
 
 
 def linear(

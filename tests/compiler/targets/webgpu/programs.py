@@ -7,14 +7,15 @@ from pathlib import Path
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_graphs, shared_sizes
-from edgewise_compiler.layouts.panels import param_tensors
-from edgewise_compiler.layouts.rows import gpu_specs, linear_parts, linear_widths_of
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.packing import layout_tensors
+from edgewise_compiler.layouts.rows import GPU, linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import find_scheme
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
-from edgewise_compiler.targets.lowering import Bounds
+from edgewise_compiler.targets.lowering import Bounds, param_tensors
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 
 BOUNDS = Bounds(rows=512, batch=8, context=1024)
@@ -27,9 +28,9 @@ def program_plans(checkpoint: Path, quant: str, variant: Variant) -> tuple[GpuLo
     with open_checkpoint(checkpoint) as opened:
         cfg, family = opened.model, opened.family
     params = family.params(cfg)
-    tensors = param_tensors(gpu_specs(scheme, params, BOUNDS.context))
+    tensors = param_tensors(layout_tensors(GPU, scheme, params, BOUNDS.context))
     parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
-    widths = linear_widths_of(params)
+    widths = linear_widths(params)
     many, few = (
         build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )

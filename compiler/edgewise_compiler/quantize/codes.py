@@ -1,0 +1,73 @@
+"""Quantized rows between reading and packing: a code for each weight, and the numbers of its group.
+
+They are row-major and unpacked, whatever the scheme: a scheme makes them from floats, a file format
+may bring them ready-made, and a layout only reorders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise_runtime.errors import CheckpointError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Some rows of a matrix in a scheme.
+
+    Attributes:
+        codes: ``[rows, k]``, uint8 however few bits a code has; float32 or float16 values in the
+            schemes that store values. ``k`` is a multiple of 32.
+        groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each.
+    """
+
+    codes: NDArray[Any]
+    groups: Mapping[str, NDArray[np.float16]]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How weights are stored.
+
+    Attributes:
+        name: ``f32``, ``f16``, ``q8`` or ``q4``.
+        arithmetic: what programs over this scheme compute in.
+        code: type of a code: ``float32``, ``float16``, or ``uint8`` and ``uint4`` by its bits.
+        groups: names of the numbers that a group has; their tensors are called after them.
+        quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
+            input. Raises CheckpointError for values that the scheme cannot hold.
+        dequantize: codes to the float32 ``[rows, k]`` that kernels compute with, exactly.
+    """
+
+    name: str
+    arithmetic: str
+    code: str
+    groups: tuple[str, ...]
+    quantize: Callable[[Floats], CodedRows]
+    dequantize: Callable[[CodedRows], Floats]
+
+
+CodeSource = Callable[[str, int, int], CodedRows]
+"""Rows ``start..stop`` of a checkpoint's tensor, columns padded to a multiple of 32: quantized on
+the way (`layouts.packing.quantized`), or as a file that is quantized already has them."""
+
+
+def to_f16(values: Floats, what: str) -> NDArray[np.float16]:
+    """Round to the nearest float16; CheckpointError says ``what`` overflowed."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float16)
+    if np.isinf(rounded).any():
+        worst = float(np.abs(values).max())
+        raise CheckpointError(
+            f"A {what} of {worst:g} is beyond float16's 65504.",
+            remedy="Compile with --quant f32.",
+            code="checkpoint.range",
+        )
+    return rounded

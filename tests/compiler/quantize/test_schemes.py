@@ -1,0 +1,97 @@
+"""Schemes turn rows of floats into codes and back, as near as their codes allow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgewise_compiler.quantize import SCHEMES, find_scheme
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+
+CODES = {"f32": "float32", "f16": "float16", "q8": "uint8", "q4": "uint8"}
+
+
+def there_and_back(scheme: str, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    return SCHEMES[scheme].dequantize(SCHEMES[scheme].quantize(rows))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((96, 128), dtype=np.float32)
+    rows *= np.exp2(rng.integers(-6, 6, (96, 1))).astype(np.float32)
+    coded = SCHEMES[scheme].quantize(rows.copy())
+    assert (coded.codes.dtype, coded.codes.shape) == (CODES[scheme], rows.shape)
+    assert tuple(coded.groups) == SCHEMES[scheme].groups
+    values = SCHEMES[scheme].dequantize(coded)
+    assert (values.shape, values.dtype) == (rows.shape, np.float32)
+    error = np.abs(values - rows)
+    if scheme == "f32":
+        assert not error.any()
+    elif scheme == "f16":
+        assert (error <= np.abs(rows) * 2.0**-11 + 2.0**-25).all()
+    else:
+        limit = {"q8": 127, "q4": 7}[scheme]
+        scale = coded.groups["scale"].astype(np.float32).repeat(32, axis=1)
+        # Half a step, and at the largest value what rounding the scale to float16 took away.
+        assert (error <= scale * (0.5 + limit * 2.0**-11) * 1.0001).all()
+        assert (error <= scale * 0.5 * 1.0001).mean() > 0.95
+        again = SCHEMES[scheme].quantize(values.copy())
+        np.testing.assert_array_equal(SCHEMES[scheme].dequantize(again), values)
+
+
+@pytest.mark.parametrize(("scheme", "zero"), [("q8", 128), ("q4", 7)])
+def test_a_group_of_zeros_is_zero(scheme: str, zero: int) -> None:
+    coded = SCHEMES[scheme].quantize(np.zeros((32, 64), np.float32))
+    assert (coded.codes == zero).all()
+    assert not coded.groups["scale"].any()
+    assert not SCHEMES[scheme].dequantize(coded).any()
+
+
+@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+@pytest.mark.parametrize("tiny", [1e-45, 1e-12, 2.0**-26])
+def test_a_group_too_small_for_its_scale_is_zero(scheme: str, limit: int, tiny: float) -> None:
+    rows = np.full((16, 32), tiny * limit, np.float32)
+    rows[::2] *= -1
+    coded = SCHEMES[scheme].quantize(rows)
+    assert not coded.groups["scale"].any()
+    assert not SCHEMES[scheme].dequantize(coded).any()
+
+
+@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+@pytest.mark.parametrize("value", [1.0, -3.0, 2.0**-14, 1000.0])
+def test_a_constant_group_is_exact_to_its_scale(scheme: str, limit: int, value: float) -> None:
+    values = there_and_back(scheme, np.full((16, 32), value, np.float32))
+    scale = np.float32(np.float16(np.float32(abs(value)) / np.float32(limit)))
+    assert (values == np.float32(np.sign(value)) * scale * np.float32(limit)).all()
+    assert values[0, 0] == pytest.approx(value, rel=1e-3 if abs(value) > 0.01 else 0.02)
+
+
+@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int) -> None:
+    # 1.4 steps of float16's smallest number round to one, so max|w| / scale is beyond the limit.
+    rows = np.full((16, 32), 1.4 * 2.0**-24 * limit, np.float32)
+    values = there_and_back(scheme, rows)
+    assert (values == np.float32(limit * 2.0**-24)).all()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "largest", "beyond"),
+    [("f16", 65504.0, 65536.0), ("q8", 8.3e6, 8.4e6), ("q4", 4.58e5, 4.7e5)],
+)
+def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond: float) -> None:
+    rows = np.ones((16, 64), np.float32)
+    rows[11, 5] = largest
+    SCHEMES[scheme].quantize(rows.copy())
+    rows[11, 5] = beyond
+    with pytest.raises(CheckpointError, match="65504") as caught:
+        SCHEMES[scheme].quantize(rows)
+    assert caught.value.code == "checkpoint.range"
+    assert "f32" in caught.value.remedy
+
+
+def test_an_unknown_scheme_lists_those_there_are() -> None:
+    with pytest.raises(UnsupportedError, match="f32, f16, q8, q4"):
+        find_scheme("q5")
+    assert find_scheme("q4").arithmetic == "w4a8"
