@@ -16,7 +16,8 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.thread import Thread, kernel, store
+from edgewise_compiler.kernels.gpu import thread as gpu
+from edgewise_compiler.kernels.gpu.thread import Thread, store
 from edgewise_compiler.targets import kept
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.webgpu import codegen as webgpu_codegen
@@ -106,7 +107,7 @@ def test_a_shader_is_kept_as_it_was_generated(folder: Path) -> None:
             store(y, 1.5, 0)
 
         arguments = [Arg("y", "float32", (4,))]
-        made = kernel("one", arguments, body, threads=1, grid=(1, 1), bounds={})
+        made = gpu.kernel("one", arguments, body, threads=1, grid=(1, 1), bounds={})
         return webgpu_codegen.shader(made.function)
 
     first = shader()
