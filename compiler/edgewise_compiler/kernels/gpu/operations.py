@@ -4,12 +4,13 @@ A neutral operation is a call of ``ew.NAME`` in TIR. Its element type and lanes 
 those of its arguments, so that every language can spell it; `OPERATIONS` says what each means, and
 the table of a target (`targets/webgpu/spelling.py`) how its language writes it.
 
-Vectors have two or four lanes. They are loaded, stored, bound and built by `splat`, `vector_of`,
-`join` and `unpack_halves`; TIR's own arithmetic and the operations that work lane by lane combine
-those of equal lanes; `lane` and `pack_halves` take them apart. There is no vector condition and no
-``T.Select`` of vectors (`select` is one operation). So a language without vectors, or whose printer
-writes a call once per lane, gets each vector as its lanes: an operation that works lane by lane
-becomes one of each lane, the others name lanes only.
+Vectors have two or four lanes of float32, float16 or uint32. They are loaded, stored, bound and
+built by `splat`, `vector_of`, `join` and `unpack_halves`; TIR's own arithmetic, which also takes a
+scalar for all lanes, and the operations that work lane by lane combine them; `lane` and
+`pack_halves` take them apart. There is no vector condition and no ``T.Select`` of vectors
+(`select` is one operation). So a language without vectors, or whose printer writes a call once per
+lane, can be given each vector as its lanes before anything is spelled: what works lane by lane
+becomes one operation a lane, and the rest only says which lanes are which.
 """
 
 from __future__ import annotations
