@@ -8,7 +8,8 @@ from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError, InputError
 from edgewise_runtime.format.bundle import Bundle, Progress
-from edgewise_runtime.kv.budget import pages_for, pool_pages
+from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.kv.budget import pool_pages
 
 FORMS = "cpu, wgpu (the best GPU) or wgpu:N (`edgewise doctor` lists them)"
 
@@ -100,7 +101,7 @@ def load_program(
         EdgewiseError: as `Device.load` does.
     """
     chosen = choose(bundle, program, device.features(), device.target, device.name)
-    least = pages_for(context)
+    least = pages_for(context, paged_state(bundle.manifest).page_tokens)
     pages = pool_pages(bundle, chosen, context, device.available_memory(), device.largest_buffer())
     while True:
         symbols = {"pages": pages}

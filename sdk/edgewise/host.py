@@ -29,9 +29,10 @@ from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 from edgewise_runtime.text import ChatTemplate, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.segments import SegmentCache
@@ -209,7 +210,7 @@ class Host:
             prefixes_folder() if folder is None else Path(folder),
             settings.prefix_disk,
             f"{producer_of(self.bundle, self.program.program)}/{device.identity}",
-            HEADER_BYTES + self.program.page_bytes,
+            stored_bytes(paged_state(self.bundle.manifest).page_tokens, self.program.page_bytes),
         )
         return Tiered(memory, disk)
 

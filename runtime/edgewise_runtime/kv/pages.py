@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
-
-
-def pages_for(tokens: int, page_tokens: int = PAGE_TOKENS) -> int:
-    """How many pages hold this many tokens."""
-    return -(-tokens // page_tokens)
+from edgewise_runtime.format.state import pages_for
 
 
 class PagePool:
@@ -118,14 +110,15 @@ class PagePool:
 
 
 class PageTable:
-    """The pages of one sequence in order, and its row of ``table``.
+    """The pages of one sequence in order.
 
     Args:
         pool: where pages come from and go back to.
         most: pages a row of ``table`` has room for.
+        page_tokens: tokens of a page.
     """
 
-    def __init__(self, pool: PagePool, most: int, page_tokens: int = PAGE_TOKENS) -> None:
+    def __init__(self, pool: PagePool, most: int, page_tokens: int) -> None:
         self._pool = pool
         self._most = most
         self._page_tokens = page_tokens
@@ -163,14 +156,6 @@ class PageTable:
             raise InputError(message, code="input.pages")
         self._pool.share(pages)
         self.pages = list(pages)
-
-    def write_row(self, row: npt.NDArray[np.int32], start: int = 0) -> None:
-        """Write the page ids from page `start` on into a row of ``table`` (int32 [8+MP]).
-
-        Entries past the last page keep what they held: nothing reads them.
-        """
-        begin, end = TABLE_HEADER + start, TABLE_HEADER + len(self.pages)
-        row[begin:end] = self.pages[start:]
 
     def release(self) -> None:
         """Give all pages back."""

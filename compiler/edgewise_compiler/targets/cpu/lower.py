@@ -46,6 +46,11 @@ class Arithmetic:
     activation_offset: int | None = None
     weight_bits: int | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether dot products are sums of integers, so that decode gives the bits of prefill."""
+        return self.weight_bits is not None
+
 
 ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),

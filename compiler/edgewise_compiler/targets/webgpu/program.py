@@ -19,7 +19,7 @@ from edgewise_compiler.layouts.rows import (
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
 from edgewise_compiler.plan.calls import Call
-from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, Variant, plans, variants_for
+from edgewise_compiler.targets.gpu.lower import GpuLowering, PlanSet, plans, variants_for
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
 from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
@@ -69,8 +69,7 @@ def make_webgpu(job: Job) -> Made:
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
         write_dump(job, variant.name, _texts(built, shaders))
-        arithmetic = variant.arithmetic(options.scheme.name)
-        programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
+        programs.append(write_program(job.folder, low, made, built, shaders))
     job.tell("Compiling for WebGPU", len(variants), len(variants))
     return Made(LAYOUT, tensors, tuple(programs))
 
@@ -122,13 +121,13 @@ def _check_call(call: Call, shaders: dict[str, Shader]) -> None:
 
 def write_program(
     folder: Path,
-    variant: Variant,
-    arithmetic: str,
+    low: GpuLowering,
     made: PlanSet,
     built: tuple[BuiltPlan, ...],
     shaders: Mapping[str, Shader],
 ) -> Program:
     """Write the plans and shaders of a program; shaders that are there already are shared."""
+    variant = low.variant
     home = f"programs/{variant.name}"
     (folder / home / "plans").mkdir(parents=True)
     (folder / SHADERS).mkdir(parents=True, exist_ok=True)
@@ -143,7 +142,7 @@ def write_program(
     return Program(
         id=variant.name,
         target="webgpu",
-        arithmetic=arithmetic,
+        arithmetic=variant.arithmetic(low.scheme),
         layout=LAYOUT,
         needs=Needs(None, variant.features),
         library=None,
@@ -153,6 +152,8 @@ def write_program(
             for operation, choices in made.entries.items()
         },
         state_dtype=variant.kv_dtype,
+        page_bytes=(low.page_bytes,),
+        decode_agrees=variant.serial,
         shaders=sources,
     )
 

@@ -13,12 +13,13 @@ from edgewise_runtime.devices import arrays, common
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
-from edgewise_runtime.devices.paging import paging
+from edgewise_runtime.devices.paging import Paging, paging
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.state import PAGES, paged_state
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import verify
 
@@ -74,6 +75,7 @@ class CpuDevice:
     ) -> CpuProgram:
         """See `base.Device.load`."""
         chosen = common.choose(bundle, program, self.features(), self.target, "this CPU")
+        group = paged_state(bundle.manifest)
         plans = bundle.plans(chosen.id)
         sizes = common.buffer_sizes(plans, load_symbols)
         check_memory(plans, sizes, available_memory())
@@ -90,7 +92,8 @@ class CpuDevice:
         library = tvm_library.load_library(bundle.file(chosen.library), expected, trusted)
         bundle.verify_params(chosen.layout, progress)
         _kernels.start(self.threads)
-        return CpuProgram(bundle, chosen, plans, library, sizes, dict(load_symbols))
+        pages = paging(group, chosen.state_dtype, load_symbols[PAGES])
+        return CpuProgram(bundle, chosen, plans, library, sizes, dict(load_symbols), pages)
 
 
 def check_memory(
@@ -126,6 +129,7 @@ class CpuProgram:
         library: Any,
         sizes: Mapping[str, int],
         load: Mapping[str, int],
+        pages: Paging,
     ) -> None:
         self.bundle = bundle
         self.program = program
@@ -141,7 +145,7 @@ class CpuProgram:
             for name, buffer in self._buffers.items()
             if buffer.role != "scratch"
         }
-        self._paging = paging(bundle.manifest.state_groups, self._buffers, load)
+        self._paging = pages
         self._calls = {
             name: binding.bind_host(plan, library, self._raw, load) for name, plan in plans.items()
         }

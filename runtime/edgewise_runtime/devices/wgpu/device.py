@@ -25,6 +25,7 @@ from edgewise_runtime.format.abi import STEP_SYMBOLS
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.plan import Buffer
+from edgewise_runtime.format.state import PAGES, paged_state
 from edgewise_runtime.limits import available_memory
 
 _calls = KernelThread(lambda threads: None)
@@ -103,6 +104,7 @@ class WgpuProgram:
     ) -> None:
         self.bundle = bundle
         self.program = program
+        group = paged_state(bundle.manifest)
         self.plans = bundle.plans(program.id)
         self.counters = Counters()
         _calls.start(1)
@@ -120,7 +122,7 @@ class WgpuProgram:
         roles = {name: buffer.role for name, buffer in self._buffers.items()}
         # What can be refused comes first: kernels and memory before gigabytes of weights.
         shaders = read_shaders(bundle, program, self.plans)
-        pages = paging(bundle.manifest.state_groups, self._buffers, load_symbols)
+        pages = paging(group, program.state_dtype, load_symbols[PAGES])
         self._memory = Buffers(gpu, self.counters, sizes, roles)
         self._mail = {name: mail(plan, sizes) for name, plan in self.plans.items()}
         try:
