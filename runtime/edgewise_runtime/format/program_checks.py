@@ -18,16 +18,16 @@ def check_program(manifest: BundleManifest, program: Program, plans: Mapping[str
     """Check all plans of a program, by the names that the manifest gives them.
 
     Raises:
-        BundleError: ``bundle.plan``, ``.tensor``, ``.shader``, ``.entry``, ``.buffer`` or
-            ``.state``.
+        BundleError: ``bundle.plan``, ``.tensor``, ``.shader``, ``.entry``, ``.state`` or
+            ``.buffer``.
         PlanError: ``plan.shared``.
     """
     for name, plan in plans.items():
         _check_plan(manifest, program, name, plan)
     check_shared(plans.values())
     buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
-    _check_buffers(manifest, program, buffers)
     _check_states(manifest, program, buffers)
+    _check_buffers(manifest, program, buffers)
 
 
 def _error(what: str, message: str) -> BundleError:
@@ -73,29 +73,6 @@ def _check_entry(where: str, entry: Entry, plan: Plan) -> None:
             raise _error("entry", f"{where}: {low}..{high} of {name!r} exceeds {least}..{most}.")
 
 
-def _check_buffers(
-    manifest: BundleManifest, program: Program, buffers: Mapping[str, Buffer]
-) -> None:
-    """Check that what the host writes and reads is as `abi` has it."""
-    model = manifest.model
-    pages = [pages_for(model.context, group.page_tokens) for group in manifest.state_groups]
-    shared = shared_buffers(
-        rows=model.prefill_chunk,
-        batch=model.max_batch,
-        pages=max(pages, default=0),
-        hidden=model.hidden,
-        vocab=model.vocab,
-    )
-    for name, expected in shared.items():
-        buffer = buffers.get(name)
-        if buffer is None or (buffer.role, buffer.dtype, buffer.shape) == expected:
-            continue
-        role, dtype, shape = expected
-        found = f"{buffer.role} {buffer.dtype} {shorten(list(buffer.shape))}"
-        message = f"{name!r} is {found}, not {role} {dtype} {list(shape)}"
-        raise _error("buffer", f"Program {program.id!r}: {message}.")
-
-
 def _check_states(
     manifest: BundleManifest, program: Program, buffers: Mapping[str, Buffer]
 ) -> None:
@@ -134,3 +111,26 @@ def _group_bytes(group: StateGroup, program: Program, buffers: Mapping[str, Buff
             raise _error("state", f"{where}: {message}.")
         total += prod(extents) * DTYPES[dtype]
     return total
+
+
+def _check_buffers(
+    manifest: BundleManifest, program: Program, buffers: Mapping[str, Buffer]
+) -> None:
+    """Check that what the host writes and reads is as `abi` has it."""
+    model = manifest.model
+    pages = [pages_for(model.context, group.page_tokens) for group in manifest.state_groups]
+    shared = shared_buffers(
+        rows=model.prefill_chunk,
+        batch=model.max_batch,
+        pages=max(pages, default=0),
+        hidden=model.hidden,
+        vocab=model.vocab,
+    )
+    for name, expected in shared.items():
+        buffer = buffers.get(name)
+        if buffer is None or (buffer.role, buffer.dtype, buffer.shape) == expected:
+            continue
+        role, dtype, shape = expected
+        found = f"{buffer.role} {buffer.dtype} {shorten(list(buffer.shape))}"
+        message = f"{name!r} is {found}, not {role} {dtype} {list(shape)}"
+        raise _error("buffer", f"Program {program.id!r}: {message}.")

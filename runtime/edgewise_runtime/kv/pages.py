@@ -6,7 +6,7 @@ every layer. A page with several owners is never written to again: a full page o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.state import pages_for
@@ -124,11 +124,6 @@ class PageTable:
         self._page_tokens = page_tokens
         self.pages: list[int] = []
 
-    @property
-    def capacity(self) -> int:
-        """Tokens the pages hold."""
-        return len(self.pages) * self._page_tokens
-
     def missing(self, tokens: int) -> int:
         """How many more pages this many tokens need."""
         return max(0, pages_for(tokens, self._page_tokens) - len(self.pages))
@@ -148,14 +143,6 @@ class PageTable:
             return False
         self.pages += self._pool.allocate(needed)
         return True
-
-    def adopt(self, pages: Sequence[int]) -> None:
-        """Begin with pages that others own too: a shared prefix. Only for an empty table."""
-        if self.pages or len(pages) > self._most:
-            message = f"Cannot begin with {len(pages)} pages after {len(self.pages)}."
-            raise InputError(message, code="input.pages")
-        self._pool.share(pages)
-        self.pages = list(pages)
 
     def release(self) -> None:
         """Give all pages back."""
