@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.cpuid import cpu_features, cpu_name, default_threads
+from edgewise_runtime.engine.step_buffers import Line, step_array, table_array
+from edgewise_runtime.format.abi import PAGE_TOKENS, STEP_WIDTH, TABLE_HEADER
+from edgewise_runtime.format.state import pages_for
 from machine import wait_until_idle
 
-PAGE = 16
-HEADER = 8
 KINDS = ("float16", "int8")
 
 Array = npt.NDArray[Any]
@@ -41,7 +42,7 @@ class Shape:
     @property
     def pages(self) -> int:
         """Pages of the sequence, the token being decoded among them."""
-        return -(-(self.tokens + 1) // PAGE)
+        return pages_for(self.tokens + 1, PAGE_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ def aligned(shape: tuple[int, ...], dtype: str) -> Array:
 
 def layer(shape: Shape, kind: str, rng: np.random.Generator) -> list[Array]:
     """A layer's buffers, with something in them."""
-    pages = aligned((shape.pages, 2, shape.kv_heads, PAGE * shape.head_dim), kind)
+    pages = aligned((shape.pages, 2, shape.kv_heads, PAGE_TOKENS * shape.head_dim), kind)
     if kind == "float16":
         pages[...] = rng.standard_normal(pages.shape, np.float32)
         return [pages]
     pages[...] = rng.integers(-127, 128, pages.shape, np.int8)
-    scales = aligned((shape.pages, shape.kv_heads, PAGE), "uint32")
+    scales = aligned((shape.pages, shape.kv_heads, PAGE_TOKENS), "uint32")
     scales[...] = np.array([0.02, 0.02], np.float16).view(np.uint32)
     return [pages, scales]
 
@@ -91,7 +92,7 @@ def compiled(shape: Shape, kind: str) -> Callable[..., None]:
     heads = (shape.heads, shape.kv_heads, shape.head_dim)
     scale = shape.head_dim**-0.5
     kernel = attention_decode(
-        AttentionSpec(1, 1, shape.pages * PAGE, *heads, kind, scale), isa.name
+        AttentionSpec(1, 1, shape.pages * PAGE_TOKENS, *heads, kind, scale), isa.name
     )
     name = str(kernel.attrs["global_symbol"])
     function = tvm.compile(tvm.IRModule({name: kernel}), target=isa.target())[name]
@@ -109,11 +110,11 @@ def measure(shape: Shape, rounds: int, patience: float) -> dict[str, Measured]:
     layers = {kind: [layer(shape, kind, rng) for _ in range(shape.layers)] for kind in KINDS}
     q, out = (aligned((1, shape.heads * shape.head_dim), "float32") for _ in range(2))
     q[...] = rng.standard_normal(q.shape, np.float32)
-    table = aligned((1, HEADER + shape.pages), "int32")
-    table[0, [0, 2]] = shape.tokens, 1
-    table[0, HEADER:] = rng.permutation(shape.pages)
-    step = aligned((8,), "int32")
-    step[:3] = 1
+    line = Line(shape.tokens, 1, rng.permutation(shape.pages).tolist(), limit=0)
+    table = aligned((1, TABLE_HEADER + shape.pages), "int32")
+    table[...] = table_array([line], table.shape[1])
+    step = aligned((STEP_WIDTH,), "int32")
+    step[...] = step_array(1, 1, 1, 0)
     segments = -(-shape.pages // 4)
     part = aligned((shape.heads * segments * (shape.head_dim + 16),), "float32")
     seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}

@@ -12,7 +12,7 @@ from pathlib import Path
 from edgewise_runtime.devices.cpu import tvm_library
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer
 from protocol import cold, serve
 from steps import Steps
@@ -28,7 +28,7 @@ class Edgewise:
     def __init__(self, path: Path, threads: int) -> None:
         bundle = Bundle.open(path)
         tokenizer = Tokenizer.from_folder(bundle.path)
-        pages = pages_for(CAPACITY)
+        pages = pages_for(CAPACITY, paged_state(bundle.manifest).page_tokens)
         program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
         self.program = program.program.id
         self._steps = Steps(program, tokenizer, pages, CAPACITY)

@@ -18,7 +18,8 @@ from time import perf_counter, sleep
 from edgewise import Engine
 from edgewise.generation import Generation
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.state import paged_state
 from protocol import Answer, listen, token_at
 from streams import Arrival, Ask, Held, Stream, kv_use, mixed, together, under_prefill, whole
 
@@ -54,8 +55,9 @@ class Client(Thread):
 class Edgewise:
     """One engine, and prompts that it has never seen."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, page_tokens: int) -> None:
         self._engine = engine
+        self._page_tokens = page_tokens
         self._asked = count()
 
     def clients(self, clients: int, prompt: int, tokens: int) -> Answer:
@@ -92,7 +94,7 @@ class Edgewise:
         """Requests of mixed lengths, all at once, and how much of the KV memory held tokens."""
         with TemporaryDirectory() as folder, self._engine.trace(Path(folder) / "trace") as trace:
             streams = self._all(mixed(requests, seed, self._engine.context // 4))
-        return {**whole(streams), **kv_use(_held(trace), self._engine.context)}
+        return {**whole(streams), **kv_use(_held(trace, self._page_tokens), self._engine.context)}
 
     def _all(self, asks: Sequence[Ask]) -> list[Stream]:
         """The streams of clients that ask at once."""
@@ -115,7 +117,7 @@ def _ttft(client: Client) -> float:
     return stream.first - stream.asked
 
 
-def _held(trace: Trace) -> list[Held]:
+def _held(trace: Trace, page_tokens: int) -> list[Held]:
     """What was in the KV memory at the end of every step of a trace, and for how many sequences."""
     events = trace.to_json()["traceEvents"]
     running = {"prefill", "decode"}
@@ -125,7 +127,7 @@ def _held(trace: Trace) -> list[Held]:
     return [
         Held(
             live=step["args"]["kv_tokens"],
-            allocated=step["args"]["pages_used"] * PAGE_TOKENS,
+            allocated=step["args"]["pages_used"] * page_tokens,
             sequences=counts[bisect_right(times, step["ts"] + step["dur"])],
         )
         for step in events
@@ -143,8 +145,9 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    manifest = Bundle.open(args.bundle, verify=False).manifest
     with Engine(args.bundle, device="cpu", threads=args.threads) as engine:
-        edgewise = Edgewise(engine)
+        edgewise = Edgewise(engine, paged_state(manifest).page_tokens)
         about = {
             "engine": "edgewise",
             "version": version("edgewise"),

@@ -24,10 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgewise import Engine
 from edgewise_compiler.compile import compile_model
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import QUANTS
-from edgewise_runtime.kv.budget import page_bytes
+from edgewise_runtime.format.state import paged_state
 from tools.demo_corpus import generate
 from tools.demo_corpus.tokenizer import encode
 
@@ -121,7 +120,8 @@ def packed(texts: Sequence[Text], most: int) -> list[Text]:
 
 def token_bytes(bundle: Bundle) -> float:
     """Bytes of KV a token, under the bundle's only program."""
-    return page_bytes(bundle, bundle.manifest.programs[0]) / PAGE_TOKENS
+    (size,) = bundle.manifest.programs[0].page_bytes
+    return size / paged_state(bundle.manifest).page_tokens
 
 
 def compare(own: Path, int8: Path, texts: Iterable[Text]) -> Compared:

@@ -17,7 +17,7 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from tests.parity.driver import Driver, Floats
 
 LENGTH = 200
@@ -137,7 +137,7 @@ def check_bundle(
     Args:
         expected: what ``Contract.whole`` of a float32 program gave on another device.
     """
-    pages = len(LENGTHS) * pages_for(bundle.model.context)
+    pages = len(LENGTHS) * pages_for(bundle.model.context, paged_state(bundle.manifest).page_tokens)
     features = device.features()
     for program in bundle.manifest.programs:
         missing = program.needs.missing(features)

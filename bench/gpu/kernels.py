@@ -20,15 +20,24 @@ from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.binding import Launch
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
-from edgewise_runtime.format.abi import TABLE_HEADER
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.step_buffers import (
+    Line,
+    eos_array,
+    row_arrays,
+    sampling_arrays,
+    step_array,
+    table_array,
+)
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from gpu.clock import Clock, TimedGpu
 
 LEAST_SECONDS, MOST_LAUNCHES = 0.05, 512
 """A sample repeats a kernel until it takes so long, within reason."""
 
 NEVER = 1 << 20
+GREEDY = SamplingParams(temperature=0.0, top_p=1.0)
 
 
 @dataclass(frozen=True)
@@ -163,7 +172,8 @@ class TimedProgram(WgpuProgram):
 
     def write_step(self, work: Work) -> None:
         """Fill the step buffers of a step."""
-        for name, array in step_arrays(work, self._shapes["table"][1]).items():
+        page_tokens = paged_state(self.bundle.manifest).page_tokens
+        for name, array in step_arrays(work, self._shapes["table"][1], page_tokens).items():
             self.write(name, array)
 
     def _seconds_of_one(
@@ -180,34 +190,25 @@ class TimedProgram(WgpuProgram):
         return [few] if rounds == 1 else samples(count, rounds)
 
 
-def step_arrays(work: Work, table_width: int) -> Mapping[str, npt.NDArray[Any]]:
-    """The contents of the step buffers: greedy sampling, and pages of its own for each sequence."""
+def step_arrays(work: Work, columns: int, page_tokens: int) -> Mapping[str, npt.NDArray[Any]]:
+    """The contents of the step buffers: greedy sampling, and pages of its own for each sequence.
+
+    Args:
+        columns: of ``table``.
+    """
     n, b, each = work.rows, work.sequences, work.rows // work.sequences
-    table = np.zeros((b, table_width), np.int32)
-    pages = pages_for(work.kv + each)
-    for row in range(b):
-        table[row, :5] = work.kv, row * each, each, 0, NEVER
-        table[row, 6] = row
-        table[row, TABLE_HEADER : TABLE_HEADER + pages] = np.arange(pages) + row * pages
-    floats = np.zeros((b, 8), np.float32)
-    floats[:, [1, 3]] = 1.0
-    rows = np.arange(n, dtype=np.int32)
+    pages = pages_for(work.kv + each, page_tokens)
+    lines = [
+        Line(work.kv, each, range(row * pages, (row + 1) * pages), NEVER, row) for row in range(b)
+    ]
     return {
-        "step": np.array([n, b, b, work.kv + each, 0, 0, 0, 0], np.int32),
-        "tokens": rows,
-        "positions": work.kv + rows % each,
-        "row_seq": rows // each,
+        "step": step_array(n, b, b, work.kv + each),
+        **row_arrays(lines, range(n)),
         "logit_rows": np.arange(b, dtype=np.int32) * each + each - 1,
-        "table": table,
-        "eos": np.full(16, -1, np.int32),
-        "sampling_f": floats,
-        "sampling_i": np.zeros((b, 8), np.int32),
+        "table": table_array(lines, columns),
+        "eos": eos_array([]),
+        **sampling_arrays([(GREEDY, 0, 0)] * b),
     }
-
-
-def pages_needed(work: Work) -> int:
-    """Pages that :func:`step_arrays` names."""
-    return work.sequences * pages_for(work.symbols["t"])
 
 
 def _dispatch(

@@ -27,7 +27,7 @@ from checkpoint import SHAPES
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from gpu.contract import Contract
 from gpu.recording import load_call
 from gpu.skeleton import compile_skeleton
@@ -131,7 +131,7 @@ def pack_demo(out: Path) -> None:
     """The demo model with its weights, and the logits that its plainest program gives here."""
     compile_model(ROOT / "examples/demo-model", out / "demo", targets=("webgpu",), quant=QUANT)
     bundle = Bundle.open(out / "demo")
-    pages = 8 * pages_for(bundle.model.context)
+    pages = 8 * pages_for(bundle.model.context, paged_state(bundle.manifest).page_tokens)
     with WgpuDevice().load(bundle, "webgpu-f32", load_symbols={"pages": pages}) as program:
         np.save(out / "demo-logits.npy", Contract(program, pages).whole())
 

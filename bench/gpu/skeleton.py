@@ -105,8 +105,7 @@ def _programs(
         )
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
-        arithmetic = variant.arithmetic(options.scheme.name)
-        programs.append(write_program(folder, variant, arithmetic, made, built, shaders))
+        programs.append(write_program(folder, low, made, built, shaders))
     return tuple(programs)
 
 

@@ -12,7 +12,7 @@ from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.scheduler import MAX_BURST
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer
 from gpu.clock import TimedGpu
 from gpu.kernels import TimedDevice, TimedProgram, Work
@@ -92,7 +92,8 @@ def measure_program(
     """
     gigabytes = max(rates["copy_buffer"], rates["copy_shader"])
     longest = max(*effort.prefills, PROMPT + MOST_TOKENS + 2 * MAX_BURST)
-    pages = max(BATCHES) * pages_for(min(bundle.model.context, longest))
+    page_tokens = paged_state(bundle.manifest).page_tokens
+    pages = max(BATCHES) * pages_for(min(bundle.model.context, longest), page_tokens)
     start = time.perf_counter()
     program = TimedDevice(gpu).load(bundle, program_id, load_symbols={"pages": pages})
     with program:
@@ -143,7 +144,7 @@ def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -
     plan = program.plan_of(work)
     values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
     cost = plan_cost(plan, values)
-    bursts = BURSTS if plan.loop is not None else (1,)
+    bursts = BURSTS if plan.max_burst > 1 else (1,)
     device = program.device_seconds(work, effort.rounds)
     encode = {k: median(program.encode_seconds(work, k, effort.rounds)) for k in bursts}
     return {

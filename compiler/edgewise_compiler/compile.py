@@ -16,16 +16,15 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.files import new_folder, sha256_file, storage_errors
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     ModelInfo,
     Program,
-    StateGroup,
     TensorEntry,
     describe_files,
     write_manifest,
@@ -187,7 +186,6 @@ def build_manifest(
 ) -> BundleManifest:
     """The manifest of a bundle whose files lie in ``folder``."""
     coded = any(program.state_dtype == "int8" for program in programs)
-    scales = tuple(f"kv_scale.{i}" for i in range(model.layers)) if coded else ()
     return BundleManifest(
         name=name,
         model=model,
@@ -197,18 +195,7 @@ def build_manifest(
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },
-        state_groups=(
-            StateGroup(
-                kind="paged",
-                layers=tuple(range(model.layers)),
-                window=None,
-                page_tokens=PAGE_TOKENS,
-                kv_heads=model.kv_heads,
-                head_dim=model.head_dim,
-                buffers=tuple(f"kv.{i}" for i in range(model.layers)),
-                scales=scales,
-            ),
-        ),
+        state_groups=(state_group(model.layers, model.kv_heads, model.head_dim, scales=coded),),
         layouts=layouts,
         programs=tuple(programs),
         files=describe_files(folder),

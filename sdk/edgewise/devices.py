@@ -7,7 +7,8 @@ from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import DEVICES, device_for_target, named_device
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
-from edgewise_runtime.kv.budget import pages_for, pool_pages
+from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.kv.budget import pool_pages
 
 
 def device_for(
@@ -63,7 +64,7 @@ def load_program(
         EdgewiseError: as `Device.load` does.
     """
     chosen = choose(bundle, program, device.features(), device.target, device.name)
-    least = pages_for(context)
+    least = pages_for(context, paged_state(bundle.manifest).page_tokens)
     pages = pool_pages(bundle, chosen, context, device.available_memory(), device.largest_buffer())
     while True:
         symbols = {"pages": pages}

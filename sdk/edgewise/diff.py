@@ -22,7 +22,7 @@ from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.budget import pages_for
+from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.text import Tokenizer
 
@@ -148,11 +148,11 @@ def run_program(
     _check_vocabulary(bundle.name, tokens, model.vocab)
     outputs: Outputs = {}
     chosen = device or device_for_target(bundle.manifest.program(program_id).target)
-    symbols = {"pages": pages_for(count)}
-    with chosen.load(bundle, program_id, load_symbols=symbols, trust=trust) as program:
+    pages = pages_for(count, paged_state(bundle.manifest).page_tokens)
+    with chosen.load(bundle, program_id, load_symbols={"pages": pages}, trust=trust) as program:
         request = Request(tuple(tokens), SamplingParams(max_tokens=1))
         sequence = Sequence(request, Tokenizer.from_folder(bundle.path), (), model.context)
-        sequence.holding = Holding(b"", list(range(pages_for(count))))
+        sequence.holding = Holding(b"", list(range(pages)))
         batch = Batch(program)
         batch.prefill([Span(sequence, 0, request.prompt)])
         for operation, live in (("embed", count), ("prefill", count), ("logits", rows)):

@@ -14,9 +14,10 @@ from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50
@@ -140,7 +141,7 @@ def open_store(settings: Settings, program: LoadedProgram, device: Device) -> Pa
         prefixes_folder() if folder is None else Path(folder),
         settings.prefix_disk,
         f"{producer_of(program.bundle, program.program)}/{device.identity}",
-        HEADER_BYTES + program.page_bytes,
+        stored_bytes(paged_state(program.bundle.manifest).page_tokens, program.page_bytes),
     )
     return Tiered(memory, disk)
 

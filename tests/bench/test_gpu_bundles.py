@@ -82,12 +82,12 @@ def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
 
 
 def test_step_buffers_give_every_sequence_rows_and_pages_of_its_own() -> None:
-    arrays = step_arrays(Work("decode", 4, 4, 30), TABLE_HEADER + 8)
+    arrays = step_arrays(Work("decode", 4, 4, 30), TABLE_HEADER + 8, 16)
     pages = arrays["table"][:, TABLE_HEADER : TABLE_HEADER + 2].ravel().tolist()
     assert sorted(pages) == list(range(8))
     assert arrays["step"][:4].tolist() == [4, 4, 4, 31]
     assert arrays["positions"].tolist() == [30] * 4
-    arrays = step_arrays(Work("prefill", 6, 2, 0), TABLE_HEADER + 8)
+    arrays = step_arrays(Work("prefill", 6, 2, 0), TABLE_HEADER + 8, 16)
     assert arrays["row_seq"].tolist() == [0, 0, 0, 1, 1, 1]
     assert arrays["positions"].tolist() == [0, 1, 2, 0, 1, 2]
     assert arrays["logit_rows"].tolist() == [2, 5]

@@ -2,7 +2,11 @@
 
 ``python tests/format/make_goldens.py``: the manifest with some of its programs, each without the
 plans for few rows, the plans of one of them as they were compiled, and in facts.json what the
-Python runtime reads out of these. Nothing has to stay as the compiler is: they are valid forever.
+Python runtime reads out of these. Nothing has to stay as the compiler is: they are valid as long as
+the format's version stays.
+
+Beside them, what lies where in step buffers: abi.json has the numbers, step-buffers.json the shapes
+for some bounds.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
 from edgewise_runtime.devices.common import buffer_sizes
+from edgewise_runtime.format import abi
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.plan import Plan
 from tests.runtime import sample
@@ -27,6 +32,7 @@ GOLDENS = FOLDER / "goldens"
 PROGRAM = "webgpu-f32"
 PROGRAMS = {"cpu-w4a8-portable", "webgpu-f16-subgroups", "webgpu-f16", PROGRAM, "webgpu-a8"}
 PAGES = (1, 40)
+BOUNDS = {"rows": 128, "batch": 8, "pages": 16, "hidden": 64, "vocab": 321}
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -79,11 +85,20 @@ def prune(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
     return manifest | {"programs": programs, "files": files, "created_by": created_by}
 
 
+def write_abi() -> None:
+    """Write abi.json and step-buffers.json."""
+    numbers = {name: value for name, value in vars(abi).items() if name.isupper()}
+    (FOLDER / "abi.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    shapes = {"bounds": BOUNDS, "buffers": abi.shared_buffers(**BOUNDS)}
+    (FOLDER / "step-buffers.json").write_text(json.dumps(shapes, indent=1) + "\n")
+
+
 def main() -> None:
     # Only who writes goldens waits for the compiler to be imported.
     from edgewise_compiler.compile import compile_model
     from tests.parity.make_checkpoints import write_checkpoint
 
+    write_abi()
     shutil.rmtree(GOLDENS, ignore_errors=True)
     with tempfile.TemporaryDirectory() as temporary:
         checkpoint = write_checkpoint("llama-mha", Path(temporary))

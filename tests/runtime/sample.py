@@ -30,8 +30,6 @@ BUFFERS: dict[str, Json] = {
         "dtype": "float32",
         "shape": ["pages", 2, 1, 32],
         "bytes": ["mul", "pages", 256],
-        "init": "zero",
-        "reset": "none",
     },
     "table": {"role": "input", "dtype": "int32", "shape": [2, 12], "bytes": 96},
     "step": {"role": "input", "dtype": "int32", "shape": [8], "bytes": 32},
@@ -94,9 +92,10 @@ def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) ->
         raw = {"role": "scratch", "dtype": "uint8", "shape": [scratch], "bytes": scratch}
         listed.append({"name": "scratch.0", **raw})
     plan: Json = {
-        "version": 1,
+        "version": 2,
         "name": name,
         "target": "cpu",
+        "max_burst": 1 if name == "prefill" else 8,
         "symbols": SYMBOLS,
         "buffers": listed,
         "kernels": {key: value for key, value in KERNELS.items() if key in used},
@@ -109,8 +108,6 @@ def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) ->
             ],
         },
     }
-    if name != "prefill":
-        plan["loop"] = {"stop_buffer": "x" if name == "spin" else "table", "max_burst": 8}
     # Nothing in it is shared with the tables above or with another plan.
     copied: Json = json.loads(json.dumps(plan))
     return copied
@@ -150,6 +147,8 @@ def program(name: str, features: list[str], *, arithmetic: str = "f32") -> Json:
             "decode": [{"when": {"b": [1, 2]}, "plan": "decode"}],
         },
         "state_dtype": "float32",
+        "page_bytes": [256],
+        "decode_agrees": False,
         "shaders": {},
     }
 
@@ -157,7 +156,7 @@ def program(name: str, features: list[str], *, arithmetic: str = "f32") -> Json:
 def manifest() -> Json:
     """``bundle.json`` without its files, fresh."""
     return {
-        "version": 1,
+        "version": 2,
         "name": "tiny",
         "model": {
             "family": "llama",

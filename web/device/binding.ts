@@ -1,15 +1,13 @@
 /** A program's plans bound to a GPU: launches ready to be encoded, all made once. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { STEP_SYMBOLS } from "../format/abi.ts";
 import { bounds, compile, type Expr, type Range } from "../format/expr.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
 import type { Counters } from "./base.ts";
 import type { Gpu } from "./gpu.ts";
 import { accessOf, layoutOf } from "./kernels.ts";
 import { type Buffers, LAST_UNIFORM_BYTES } from "./memory.ts";
-
-/** Step symbols in the order of the `step` buffer's fields. */
-export const STEP_FIELDS: readonly string[] = ["n", "b", "r", "t"];
 
 /** Symbol values whose grids a plan remembers. */
 const MAX_GRIDS = 256;
@@ -131,7 +129,7 @@ function gridsOf(
 ): (step: readonly number[]) => readonly Grid[] {
   const names = plan.symbols.map((symbol) => symbol.name);
   const fields = plan.symbols.map(({ name, kind, min, max }) => ({
-    at: kind === "load" ? -1 : STEP_FIELDS.indexOf(name),
+    at: kind === "load" ? -1 : STEP_SYMBOLS.indexOf(name),
     min: kind === "load" ? (load.get(name) ?? min) : min,
     max,
   }));

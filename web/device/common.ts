@@ -50,7 +50,7 @@ export function findPlan<T extends { readonly plan: Plan }>(
     const message = `Program ${program.id} has no plan ${shorten(name)}; it has ${known}.`;
     throw new EdgewiseError("device.plan", message);
   }
-  const most = found.plan.loop?.maxBurst ?? 1;
+  const most = found.plan.maxBurst;
   if (!Number.isInteger(k) || k < 1 || k > most) {
     const message = `Plan ${shorten(name)} runs 1..${most} times a call, not ${k}.`;
     throw new EdgewiseError("device.plan", message);

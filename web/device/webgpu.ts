@@ -1,11 +1,12 @@
 /** WebGPU programs in this browser: everything bound once, a burst one submission. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { STEP_SYMBOLS } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import type { Plan, PlanBuffer } from "../format/plan.ts";
 import { bufferSizes, checkShared } from "../format/plan-checks.ts";
 import type { Counters, Elements, LoadedProgram, TimedStep, TracedStep } from "./base.ts";
-import { type BoundPlan, bindPlans, encode, STEP_FIELDS } from "./binding.ts";
+import { type BoundPlan, bindPlans, encode } from "./binding.ts";
 import * as common from "./common.ts";
 import { type Gpu, scoped } from "./gpu.ts";
 import { checkAborted, compileKernels, type Shaders } from "./kernels.ts";
@@ -130,7 +131,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   readonly gpu: Gpu;
   readonly landings: Landings;
   /** What the host last wrote to `step`: the values of the step symbols. */
-  readonly step: number[] = STEP_FIELDS.map(() => 0);
+  readonly step: number[] = STEP_SYMBOLS.map(() => 0);
   private readonly parts: Parts;
   private closed = false;
 

@@ -8,23 +8,11 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
+import * as abi from "../format/abi.ts";
 import { planFor } from "../format/programs.ts";
-import { pagesFor } from "./pages.ts";
-import { isGreedy, isPenalized, MAX_BIASES } from "./sampling.ts";
+import { pagedState, pagesFor } from "../format/state.ts";
+import { isGreedy, isPenalized } from "./sampling.ts";
 import type { Sequence } from "./sequence.ts";
-
-/** Fields of a row of `table` before its page ids. */
-const KV_LEN = 0;
-const Q_START = 1;
-const Q_LEN = 2;
-const STOP = 3;
-const LIMIT = 4;
-const COUNT = 5;
-const SLOT = 6;
-const HEADER = 8;
-const RING = 64;
-const END_TOKENS = 16;
-const REACH = 3;
 
 /** The rows of a burst and how many of their tokens have been read. */
 export interface Rows {
@@ -65,11 +53,12 @@ export class Batch {
     this.sequences = model.maxBatch;
     this.vocab = model.vocab;
     this.context = model.context;
-    this.columns = HEADER + pagesFor(model.context);
-    if (model.eos.length > END_TOKENS) {
+    const { pageTokens } = pagedState(program.manifest);
+    this.columns = abi.TABLE_HEADER + pagesFor(model.context, pageTokens);
+    if (model.eos.length > abi.STOP_TOKENS) {
       throw new EdgewiseError("bundle.eos", `The bundle names ${model.eos.length} end tokens.`);
     }
-    const eos = new Int32Array(END_TOKENS).fill(-1);
+    const eos = new Int32Array(abi.STOP_TOKENS).fill(abi.NO_TOKEN);
     eos.set(model.eos);
     program.write("eos", eos);
   }
@@ -129,7 +118,7 @@ export class Batch {
 
   /** Let the last burst's rows go on to so many tokens in KV; all else is on the device. */
   goOn(reach: number): void {
-    this.program.write("step", Int32Array.of(Math.min(reach, this.context)), REACH);
+    this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
   }
 
   /** What penalties know of a sequence: twice the times sampled, plus 1 for a prompt's token. */
@@ -152,15 +141,17 @@ export class Batch {
     if (!table || !ring) throw wrongOutput("table or ring was not read");
     return rows.sequences.map((_, row) => {
       const seen = rows.seen[row] ?? 0;
-      const count = table[row * this.columns + COUNT] ?? Number.NaN;
+      const count = table[row * this.columns + abi.COUNT] ?? Number.NaN;
       if (!(count >= seen && count - seen <= most)) {
         throw wrongOutput(`row ${row} counts ${count} tokens after ${seen} and ${most} steps`);
       }
-      const tokens = upTo(count - seen, seen).map((at) => ring[row * RING + (at % RING)] ?? -1);
+      const tokens = upTo(count - seen, seen).map(
+        (at) => ring[row * abi.RING + (at % abi.RING)] ?? -1,
+      );
       const odd = tokens.find((token) => !(token >= 0 && token < this.vocab));
       if (odd !== undefined) throw wrongOutput(`row ${row} has the token ${odd}`);
       rows.seen[row] = count;
-      return { tokens, stopped: table[row * this.columns + STOP] !== 0 };
+      return { tokens, stopped: table[row * this.columns + abi.STOP] !== 0 };
     });
   }
 
@@ -169,18 +160,25 @@ export class Batch {
     if (sequences.every((sequence, row) => sequence === this.sampled[row])) return;
     this.sampled = [...sequences];
     const count = sequences.length;
-    const floats = new Float32Array(count * 8);
-    const ints = new Int32Array(count * 8);
-    const biasIds = new Int32Array(count * MAX_BIASES);
-    const biasValues = new Float32Array(count * MAX_BIASES);
+    const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
+    const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
+    const biasIds = new Int32Array(count * abi.MAX_BIASES);
+    const biasValues = new Float32Array(count * abi.MAX_BIASES);
     for (const [row, { params: p, seed }] of sequences.entries()) {
-      const temperature = isGreedy(p) ? 0 : p.temperature;
-      floats.set([temperature, p.topP, p.minP], row * 8);
-      floats.set([p.repetitionPenalty, p.presencePenalty, p.frequencyPenalty], row * 8 + 3);
-      const [low, high] = [BigInt.asIntN(32, seed), BigInt.asIntN(32, seed >> 32n)].map(Number);
-      ints.set([p.topK, low ?? 0, high ?? 0, p.logitBias.size, Number(p.ignoreEos)], row * 8);
-      biasIds.set([...p.logitBias.keys()], row * MAX_BIASES);
-      biasValues.set([...p.logitBias.values()], row * MAX_BIASES);
+      const at = row * abi.SAMPLING_WIDTH;
+      floats[at + abi.TEMPERATURE] = isGreedy(p) ? 0 : p.temperature;
+      floats[at + abi.TOP_P] = p.topP;
+      floats[at + abi.MIN_P] = p.minP;
+      floats[at + abi.REPETITION] = p.repetitionPenalty;
+      floats[at + abi.PRESENCE] = p.presencePenalty;
+      floats[at + abi.FREQUENCY] = p.frequencyPenalty;
+      ints[at + abi.TOP_K] = p.topK;
+      ints[at + abi.SEED_LOW] = Number(BigInt.asIntN(32, seed));
+      ints[at + abi.SEED_HIGH] = Number(BigInt.asIntN(32, seed >> 32n));
+      ints[at + abi.BIASES] = p.logitBias.size;
+      ints[at + abi.IGNORE_EOS] = Number(p.ignoreEos);
+      biasIds.set([...p.logitBias.keys()], row * abi.MAX_BIASES);
+      biasValues.set([...p.logitBias.values()], row * abi.MAX_BIASES);
     }
     this.program.write("sampling_f", floats);
     this.program.write("sampling_i", ints);
@@ -190,19 +188,24 @@ export class Batch {
 
   /** Say how many there are; `reach` is the most tokens a sequence can come to have in KV. */
   private step(rows: number, sequences: number, logits: number, reach: number): void {
-    this.write("step", [rows, sequences, logits, Math.min(reach, this.context), 0, 0, 0, 0]);
+    const step = new Int32Array(abi.STEP_WIDTH);
+    step[abi.ROWS] = rows;
+    step[abi.SEQUENCES] = sequences;
+    step[abi.LOGIT_ROWS] = logits;
+    step[abi.REACH] = Math.min(reach, this.context);
+    this.program.write("step", step);
   }
 
   private table(sequences: readonly Sequence[], kvLen: number | null, queries: number): void {
     const table = new Int32Array(sequences.length * this.columns);
     for (const [row, sequence] of sequences.entries()) {
       const at = row * this.columns;
-      table[at + KV_LEN] = kvLen ?? sequence.kvLen;
-      table[at + Q_START] = row;
-      table[at + Q_LEN] = queries;
-      table[at + LIMIT] = sequence.kvLimit;
-      table[at + SLOT] = sequence.slot;
-      table.set(sequence.pages, at + HEADER);
+      table[at + abi.KV_LEN] = kvLen ?? sequence.kvLen;
+      table[at + abi.Q_START] = row;
+      table[at + abi.Q_LEN] = queries;
+      table[at + abi.LIMIT] = sequence.kvLimit;
+      table[at + abi.SLOT] = sequence.slot;
+      table.set(sequence.pages, at + abi.TABLE_HEADER);
     }
     this.program.write("table", table);
   }

@@ -1,7 +1,7 @@
 /** Whether what is asked for can be done at all. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
-import { MAX_BURST } from "../format/plan.ts";
+import { RING } from "../format/abi.ts";
 import type { Request } from "./sequence.ts";
 
 /**
@@ -30,12 +30,12 @@ export function checkRequest({ prompt, params }: Request, vocab: number, context
   checkIds(params.stopTokenIds, "stopTokenIds", vocab);
 }
 
-/** @throws EdgewiseError `input.burst` for what no plan's loop may be asked for. */
+/** @throws EdgewiseError `input.burst` for what no plan may be asked for. */
 export function checkBurst(maxBurst: number): void {
-  if (Number.isInteger(maxBurst) && maxBurst >= 1 && maxBurst <= MAX_BURST) return;
+  if (Number.isInteger(maxBurst) && maxBurst >= 1 && maxBurst <= RING) return;
   throw new EdgewiseError(
     "input.burst",
-    `maxBurst is ${maxBurst}; it must be a whole number from 1 to ${MAX_BURST}.`,
+    `maxBurst is ${maxBurst}; it must be a whole number from 1 to ${RING}.`,
     "Leave it out for what this device does in a tenth of a second.",
   );
 }

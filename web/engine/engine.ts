@@ -11,11 +11,11 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
+import { pagedState } from "../format/state.ts";
 import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { checkBurst, checkRequest } from "./check.ts";
 import { Flights, type Work } from "./flights.ts";
 import { Pace } from "./pace.ts";
-import { PAGE_TOKENS } from "./pages.ts";
 import { Schedule } from "./schedule.ts";
 import { type Request, Sequence, type Streaming } from "./sequence.ts";
 
@@ -59,16 +59,17 @@ export class GenerationEngine {
   /** Why nothing will ever run again. */
   private closed: EdgewiseError | null = null;
 
-  /** @throws EdgewiseError `bundle.eos`, and what writing to the program throws. */
+  /** @throws EdgewiseError `bundle.eos`, `unsupported.state`, and what writing to the program throws. */
   constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
     const { pages, context, clock = () => performance.now(), maxBurst } = options;
     const { model } = program.manifest;
-    this.context = Math.min(context, model.context, pages * PAGE_TOKENS);
+    const { pageTokens } = pagedState(program.manifest);
+    this.context = Math.min(context, model.context, pages * pageTokens);
     this.tokenizer = tokenizer;
     this.clock = clock;
     if (maxBurst !== undefined) checkBurst(maxBurst);
     this.pace = new Pace(model.prefillChunk, maxBurst ?? null);
-    this.schedule = new Schedule(pages, model.maxBatch);
+    this.schedule = new Schedule(pages, model.maxBatch, pageTokens);
     this.program = program;
     this.batch = new Batch(program);
     this.watch(program);

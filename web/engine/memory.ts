@@ -1,23 +1,14 @@
 /** How many KV pages to keep: enough for every sequence at full length, if there is memory. */
 
 import { EdgewiseError } from "../errors.ts";
-import type { BundleManifest, Program, StateGroup } from "../format/manifest.ts";
-import { pagesFor } from "./pages.ts";
+import type { BundleManifest, Program } from "../format/manifest.ts";
+import { pagedState, pageRows, pagesFor, rowBytes } from "../format/state.ts";
 
 /** More than any plan allows. */
 const MAX_PAGES = 1 << 16;
 /** The part of the memory beside the weights that pages may take. */
 const SHARE = 0.5;
 const MEBIBYTE = 1 << 20;
-const BYTES: Readonly<Record<string, number>> = { float32: 4, float16: 2, int8: 1 };
-
-/** Bytes of one page over all layers. */
-export function pageBytes(manifest: BundleManifest, program: Program): number {
-  return paged(manifest).reduce(
-    (sum, group) => sum + sumOf(pageBuffers(group, program)) * group.layers.length,
-    0,
-  );
-}
 
 /** Bytes of the layout whose weights the program uses. */
 export function weightBytes(manifest: BundleManifest, program: Program): number {
@@ -32,7 +23,7 @@ export function weightBytes(manifest: BundleManifest, program: Program): number 
  * allows for one layer's pages, cannot hold them, but always enough for one sequence. Null: not
  * known, or without a limit.
  *
- * @throws EdgewiseError `device.memory` where not even one fits.
+ * @throws EdgewiseError `device.memory` where not even one fits, `unsupported.state`.
  */
 export function poolPages(
   manifest: BundleManifest,
@@ -41,11 +32,13 @@ export function poolPages(
   available: number | null,
   largestBuffer: number | null = null,
 ): number {
-  const one = pagesFor(context);
-  const size = pageBytes(manifest, program);
+  const group = pagedState(manifest);
+  const one = pagesFor(context, group.pageTokens);
+  const [size = 0] = program.pageBytes;
   let wanted = Math.max(one, Math.min(one * manifest.model.maxBatch, MAX_PAGES));
   if (largestBuffer !== null) {
-    const layer = Math.max(1, ...paged(manifest).flatMap((group) => pageBuffers(group, program)));
+    const rows = [...pageRows(group, program.stateDtype).values()];
+    const layer = Math.max(1, ...rows.map(rowBytes));
     if (one * layer > largestBuffer) {
       throw new EdgewiseError(
         "device.memory",
@@ -68,21 +61,6 @@ export function poolPages(
     );
   }
   return Math.max(one, Math.min(wanted, Math.floor((left * SHARE) / size)));
-}
-
-function paged(manifest: BundleManifest): readonly StateGroup[] {
-  return manifest.stateGroups.filter((group) => group.kind === "paged");
-}
-
-/** Bytes of one page in each buffer of a layer: keys and values, and their scales in int8. */
-function pageBuffers(group: StateGroup, program: Program): readonly number[] {
-  const tokens = group.kvHeads * group.pageTokens;
-  const numbers = 2 * tokens * group.headDim * (BYTES[program.stateDtype] ?? 4);
-  return program.stateDtype === "int8" ? [numbers, tokens * 4] : [numbers];
-}
-
-function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((a, b) => a + b, 0);
 }
 
 function mib(bytes: number): number {

@@ -8,14 +8,6 @@
 
 import { EdgewiseError } from "../errors.ts";
 
-/** Tokens a page holds. */
-export const PAGE_TOKENS = 16;
-
-/** How many pages hold this many tokens. */
-export function pagesFor(tokens: number): number {
-  return Math.ceil(tokens / PAGE_TOKENS);
-}
-
 /**
  * Pages 0..n-1, each free or owned, with the number of its owners.
  *

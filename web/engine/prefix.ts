@@ -7,7 +7,8 @@
  * for longest go first when memory is needed; a page always outlives those that follow it.
  */
 
-import { PAGE_TOKENS, PagePool, pagesFor } from "./pages.ts";
+import { pagesFor } from "../format/state.ts";
+import { PagePool } from "./pages.ts";
 
 /** Which plan wrote a page: their arithmetic may differ in the last bits. */
 export type Writer = "prefill" | "decode";
@@ -32,12 +33,15 @@ export class PrefixPages {
   queriedTokens = 0;
   hitTokens = 0;
   private readonly pool: PagePool;
+  private readonly pageTokens: number;
   /** The parent's id and the page's tokens to the page, in order of use, the oldest first. */
   private readonly entries = new Map<string, Entry>();
   private ids = ROOT;
 
-  constructor(pages: number) {
+  /** @param pageTokens tokens that a page holds. */
+  constructor(pages: number, pageTokens: number) {
     this.pool = new PagePool(pages);
+    this.pageTokens = pageTokens;
   }
 
   /** Pages in all. */
@@ -64,13 +68,13 @@ export class PrefixPages {
     const keys = this.find(tokens, adoptable);
     const adopted = keys.map((key) => this.entries.get(key)?.page ?? 0);
     this.pool.share(adopted);
-    const needed = pagesFor(total) - adopted.length;
+    const needed = pagesFor(total, this.pageTokens) - adopted.length;
     if (!this.makeRoom(needed)) {
       this.pool.release(adopted);
       return null;
     }
     this.touch(keys);
-    const cached = adopted.length * PAGE_TOKENS;
+    const cached = adopted.length * this.pageTokens;
     this.queriedTokens += tokens.length;
     this.hitTokens += cached;
     return { pages: [...adopted, ...this.pool.allocate(needed)], cached };
@@ -82,17 +86,17 @@ export class PrefixPages {
    * @param tokens what is in them, in order; the first `prefilled` were written by prefill.
    */
   retire(tokens: readonly number[], pages: readonly number[], prefilled: number): void {
-    const full = Math.min(Math.floor(tokens.length / PAGE_TOKENS), pages.length);
+    const full = Math.min(Math.floor(tokens.length / this.pageTokens), pages.length);
     const keys: string[] = [];
     let parent = ROOT;
     for (const [nth, page] of pages.slice(0, full).entries()) {
-      const key = keyOf(parent, tokens, nth);
+      const key = this.keyOf(parent, tokens, nth);
       let entry = this.entries.get(key);
       if (entry) {
         this.pool.release([page]); // the sequence's own copy, or its share of this one
       } else {
         this.ids += 1;
-        const writer = (nth + 1) * PAGE_TOKENS <= prefilled ? "prefill" : "decode";
+        const writer = (nth + 1) * this.pageTokens <= prefilled ? "prefill" : "decode";
         entry = { id: this.ids, page, writer };
         this.entries.set(key, entry);
       }
@@ -129,8 +133,8 @@ export class PrefixPages {
   private find(tokens: readonly number[], adoptable: number): string[] {
     const keys: string[] = [];
     let parent = ROOT;
-    for (let nth = 0; (nth + 1) * PAGE_TOKENS <= adoptable; nth++) {
-      const key = keyOf(parent, tokens, nth);
+    for (let nth = 0; (nth + 1) * this.pageTokens <= adoptable; nth++) {
+      const key = this.keyOf(parent, tokens, nth);
       const entry = this.entries.get(key);
       if (!entry) break;
       keys.push(key);
@@ -166,8 +170,9 @@ export class PrefixPages {
     }
     return true;
   }
-}
 
-function keyOf(parent: number, tokens: readonly number[], nth: number): string {
-  return `${parent}:${tokens.slice(nth * PAGE_TOKENS, (nth + 1) * PAGE_TOKENS).join()}`;
+  private keyOf(parent: number, tokens: readonly number[], nth: number): string {
+    const start = nth * this.pageTokens;
+    return `${parent}:${tokens.slice(start, start + this.pageTokens).join()}`;
+  }
 }

@@ -2,9 +2,9 @@
 
 import type { GenerateOptions } from "../client/types.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
+import { MAX_BIASES } from "../format/abi.ts";
 import { parseObject } from "./json.ts";
 
-export const MAX_BIASES = 320;
 export const MAX_STOPS = 64;
 export const MAX_STOP_CHARACTERS = 1000;
 /** Temperatures below this choose the likeliest token: dividing by them would overflow. */

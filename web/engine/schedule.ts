@@ -15,10 +15,15 @@ export class Schedule {
   private memory: PrefixPages;
   private slots: number[];
   private readonly most: number;
+  private readonly pageTokens: number;
 
-  /** @param slots most sequences that hold pages at once. */
-  constructor(pages: number, slots: number) {
-    this.memory = new PrefixPages(pages);
+  /**
+   * @param slots most sequences that hold pages at once.
+   * @param pageTokens tokens that a page holds.
+   */
+  constructor(pages: number, slots: number, pageTokens: number) {
+    this.pageTokens = pageTokens;
+    this.memory = new PrefixPages(pages, pageTokens);
     this.most = slots;
     this.slots = [...new Array(slots).keys()];
   }
@@ -103,7 +108,7 @@ export class Schedule {
   /** Begin with memory that holds nothing. Nobody may hold pages. */
   renew(pages: number): void {
     const { queriedTokens, hitTokens } = this.memory;
-    this.memory = new PrefixPages(pages);
+    this.memory = new PrefixPages(pages, this.pageTokens);
     this.memory.queriedTokens = queriedTokens;
     this.memory.hitTokens = hitTokens;
   }

@@ -34,3 +34,19 @@ export function readPath(fields: Fields, key: string): string {
   checkPath(fields, path);
   return path;
 }
+
+/** Whole numbers of a list, each in `low..high`. */
+export function integers(
+  fields: Fields,
+  key: string,
+  most: number,
+  low: number,
+  high: number,
+): readonly number[] {
+  return fields.items(key, most).map((item) => {
+    if (typeof item !== "number" || !Number.isInteger(item) || item < low || item > high) {
+      throw fields.fail("range", `${shorten(key)} holds ${shorten(item)}, outside ${low}..${high}`);
+    }
+    return item;
+  });
+}

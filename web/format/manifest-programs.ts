@@ -2,11 +2,12 @@
 
 import { shorten } from "../errors.ts";
 import type { BundleManifest, Entry, Needs, Program } from "./manifest.ts";
-import { mapValues, part, readPath } from "./manifest-parts.ts";
+import { integers, mapValues, part, readPath } from "./manifest-parts.ts";
 import { type Fields, HEX_SHA256, ID, LIMIT, NAME } from "./reading.ts";
 
 const MAX_PLANS = 256;
 const MAX_SHADERS = 4096;
+export const MAX_GROUPS = 64;
 
 function readNeeds(fields: Fields): Needs {
   const needs: Needs = {
@@ -41,6 +42,8 @@ export function readProgram(fields: Fields): Program {
       return items.map((item) => readEntry(part(item, `${fields.where}, entry ${shorten(key)}`)));
     }),
     stateDtype: fields.choice("state_dtype", ["float32", "float16", "int8"]),
+    pageBytes: integers(fields, "page_bytes", MAX_GROUPS, 1, LIMIT - 1),
+    decodeAgrees: fields.flag("decode_agrees"),
     signature: fields.has("signature") ? fields.text("signature", HEX_SHA256) : null,
   };
   fields.done();
@@ -79,6 +82,11 @@ export function checkPrograms(fields: Fields, manifest: BundleManifest): void {
       throw fields.fail("duplicate", `two programs are called ${shorten(program.id)}`);
     }
     ids.add(program.id);
+    const [sizes, groups] = [program.pageBytes.length, manifest.stateGroups.length];
+    if (sizes !== groups) {
+      const message = `${where}: ${sizes} sizes of pages for ${groups} state groups`;
+      throw fields.fail("state", message);
+    }
     if (!manifest.layouts.has(program.layout)) {
       const message = `${where}: no layout is called ${shorten(program.layout)}`;
       throw fields.fail("unknown_name", message);

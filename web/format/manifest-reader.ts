@@ -11,8 +11,8 @@ import {
   type TensorEntry,
   VERSION,
 } from "./manifest.ts";
-import { checkPath, mapValues, part, readPath } from "./manifest-parts.ts";
-import { checkPrograms, readProgram } from "./manifest-programs.ts";
+import { checkPath, integers, mapValues, part, readPath } from "./manifest-parts.ts";
+import { checkPrograms, MAX_GROUPS, readProgram } from "./manifest-programs.ts";
 import { DTYPES } from "./plan.ts";
 import { type Fields, HEX_SHA256, ID, LIMIT } from "./reading.ts";
 
@@ -56,7 +56,7 @@ export function readManifest(value: unknown): BundleManifest {
     weightsId: fields.text("weights_id", HEX_SHA256),
     createdBy: readCreatedBy(fields),
     stateGroups: fields
-      .items("state_groups", 64)
+      .items("state_groups", MAX_GROUPS)
       .map((item, i) => readGroup(part(item, `bundle.json, state group ${i}`), model)),
     layouts: mapValues(fields.table("layouts", 16, ID), (item, name) =>
       readLayout(part(item, `bundle.json, layout ${shorten(name)}`), files),
@@ -93,22 +93,6 @@ function readCreatedBy(fields: Fields): Map<string, string> {
   const inner = part(fields.get("created_by"), "bundle.json, created_by");
   const keys = [...fields.table("created_by", 16).keys()];
   return new Map(keys.map((key) => [key, inner.text(key)]));
-}
-
-/** Whole numbers of a list, each in `low..high`. */
-function integers(
-  fields: Fields,
-  key: string,
-  most: number,
-  low: number,
-  high: number,
-): readonly number[] {
-  return fields.items(key, most).map((item) => {
-    if (typeof item !== "number" || !Number.isInteger(item) || item < low || item > high) {
-      throw fields.fail("range", `${shorten(key)} holds ${shorten(item)}, outside ${low}..${high}`);
-    }
-    return item;
-  });
 }
 
 function readModel(fields: Fields): ModelInfo {

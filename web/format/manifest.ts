@@ -1,6 +1,6 @@
 /** `bundle.json` as readonly data: what a bundle says about itself. `manifest-reader.ts` reads it. */
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** Bytes of a piece of a larger file that has a sha256 of its own. */
 export const CHUNK_BYTES = 32 << 20;
@@ -25,7 +25,8 @@ export interface ModelInfo {
 
 /**
  * Layers that keep their state alike; `buffers` names one state buffer per layer, `scales` one more
- * that programs with int8 state have; empty where no program of the bundle does.
+ * that programs with int8 state have; empty where no program of the bundle does. Which groups can
+ * be run is said in `state.ts`.
  */
 export interface StateGroup {
   readonly kind: "paged" | "recurrent";
@@ -69,6 +70,10 @@ export interface Program {
   readonly plans: ReadonlyMap<string, string>;
   readonly entries: ReadonlyMap<string, readonly Entry[]>;
   readonly stateDtype: "float32" | "float16" | "int8";
+  /** For each state group, bytes of a page in all its buffers, scales included. */
+  readonly pageBytes: readonly number[];
+  /** Decode writes the bits into KV that prefill would. */
+  readonly decodeAgrees: boolean;
   /** Kernel name to path. */
   readonly shaders: ReadonlyMap<string, string>;
   readonly signature: string | null;

@@ -153,7 +153,7 @@ function checkTouched(plan: Plan, where: string, step: Step, kernel: Kernel): vo
   }
 }
 
-/** The host function of a CPU plan, which a browser never calls, and the loop of any. */
+/** The host function of a CPU plan, which a browser never calls. */
 export function checkHost(plan: Plan, load: Ranges): void {
   const buffers = bufferTable(plan);
   if ((plan.host !== null) !== (plan.target === "cpu")) {
@@ -170,10 +170,6 @@ export function checkHost(plan: Plan, load: Ranges): void {
     if (name !== undefined) {
       throw fail(plan, "host", "host", `the buffer ${shorten(name)} of a step is not passed`);
     }
-  }
-  if (plan.loop && !buffers.has(plan.loop.stopBuffer)) {
-    const message = `no buffer is called ${shorten(plan.loop.stopBuffer)}`;
-    throw fail(plan, "unknown_name", "loop", message);
   }
 }
 

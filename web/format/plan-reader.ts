@@ -1,6 +1,7 @@
 /** Reading a plan from JSON that nobody vouches for. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { RING } from "./abi.ts";
 import { type Expr, parse } from "./expr.ts";
 import { parseJson } from "./json.ts";
 import {
@@ -10,16 +11,12 @@ import {
   DTYPES,
   type Host,
   type HostArgument,
-  INITS,
   type Kernel,
   type KernelArg,
   KINDS,
-  type Loop,
-  MAX_BURST,
   type Plan,
   type PlanBuffer,
   type PlanSymbol,
-  RESETS,
   ROLES,
   type Step,
   TARGETS,
@@ -67,12 +64,12 @@ export function readPlan(value: unknown): Plan {
   const plan: Plan = {
     name,
     target: fields.choice("target", TARGETS),
+    maxBurst: fields.integer("max_burst", 1, RING),
     symbols: list("symbols", "symbol", MAX_SYMBOLS, readSymbol),
     buffers: list("buffers", "buffer", MAX_BUFFERS, readBuffer),
     kernels,
     steps: list("steps", "step", MAX_STEPS, readStep),
     host: fields.has("host") ? readHost(part(fields.get("host"), "host")) : null,
-    loop: fields.has("loop") ? readLoop(part(fields.get("loop"), "loop")) : null,
   };
   for (const [key, item] of fields.table("kernels", MAX_KERNELS)) {
     kernels.set(key, readKernel(part(item, `kernel ${shorten(key)}`)));
@@ -109,15 +106,12 @@ function readSymbol(fields: Fields): PlanSymbol {
 function readBuffer(fields: Fields): PlanBuffer {
   const name = fields.text("name", NAME);
   fields.where += ` ${shorten(name)}`;
-  const role = fields.choice("role", ROLES);
   const buffer: PlanBuffer = {
     name,
-    role,
+    role: fields.choice("role", ROLES),
     dtype: fields.choice("dtype", DTYPE_NAMES),
     shape: readShape(fields),
     bytes: readExpr(fields, fields.get("bytes")),
-    init: role === "state" ? fields.choice("init", INITS) : "zero",
-    reset: role === "state" ? fields.choice("reset", RESETS) : "none",
   };
   fields.done();
   return buffer;
@@ -215,13 +209,4 @@ function readHostArgument(fields: Fields): HostArgument {
   };
   fields.done();
   return argument;
-}
-
-function readLoop(fields: Fields): Loop {
-  const loop: Loop = {
-    maxBurst: fields.has("max_burst") ? fields.integer("max_burst", 1, MAX_BURST) : MAX_BURST,
-    stopBuffer: fields.text("stop_buffer", NAME),
-  };
-  fields.done();
-  return loop;
 }

@@ -2,16 +2,11 @@
 
 import type { Expr } from "./expr.ts";
 
-export const VERSION = 1;
+export const VERSION = 2;
 export const TARGETS = ["cpu", "webgpu", "vulkan", "cuda", "metal"] as const;
 export const ROLES = ["param", "state", "input", "output", "scratch"] as const;
 export const KINDS = ["load", "step"] as const;
 export const ACCESSES = ["read", "write", "readwrite"] as const;
-export const INITS = ["zero", "none"] as const;
-export const RESETS = ["none", "zero", "slot"] as const;
-
-/** Steps of one burst at most: the ring holds this many tokens per sequence. */
-export const MAX_BURST = 64;
 
 /** Bytes of an element. */
 export const DTYPES: ReadonlyMap<string, number> = new Map([
@@ -38,15 +33,16 @@ export interface PlanSymbol {
   readonly max: number;
 }
 
-/** A piece of memory. `shape` and `bytes` range over load symbols; scratch is raw uint8. */
+/**
+ * A piece of memory. `shape` and `bytes` range over load symbols; scratch is raw uint8. State is
+ * zero when a program has been loaded.
+ */
 export interface PlanBuffer {
   readonly name: string;
   readonly role: Role;
   readonly dtype: string;
   readonly shape: readonly Expr[];
   readonly bytes: Expr;
-  readonly init: (typeof INITS)[number];
-  readonly reset: (typeof RESETS)[number];
 }
 
 export interface KernelArg {
@@ -98,19 +94,14 @@ export interface Host {
   readonly arguments: readonly HostArgument[];
 }
 
-/** The plan may be repeated up to `maxBurst` times a call; `stopBuffer` ends it early. */
-export interface Loop {
-  readonly stopBuffer: string;
-  readonly maxBurst: number;
-}
-
 export interface Plan {
   readonly name: string;
   readonly target: (typeof TARGETS)[number];
+  /** How often it may be repeated in one call; repetitions with nobody running do nothing. */
+  readonly maxBurst: number;
   readonly symbols: readonly PlanSymbol[];
   readonly buffers: readonly PlanBuffer[];
   readonly kernels: ReadonlyMap<string, Kernel>;
   readonly steps: readonly Step[];
   readonly host: Host | null;
-  readonly loop: Loop | null;
 }

@@ -1,15 +1,20 @@
 /** Whether a program's plans agree with each other and with the manifest that names them. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
-import type { BundleManifest, Entry, Program, TensorEntry } from "./manifest.ts";
+import { sharedBuffers } from "./abi.ts";
+import type { Expr } from "./expr.ts";
+import type { BundleManifest, Entry, Program, StateGroup, TensorEntry } from "./manifest.ts";
 import type { Plan, PlanBuffer } from "./plan.ts";
 import { checkShared } from "./plan-checks.ts";
+import { PAGES, pageRows, pagesFor, rowBytes } from "./state.ts";
+
+type BufferTable = ReadonlyMap<string, PlanBuffer>;
 
 /**
  * Check all plans of a program, by the names that the manifest gives them.
  *
  * @throws EdgewiseError `bundle.plan`, `bundle.tensor`, `bundle.shader`, `bundle.entry`,
- *   `bundle.state` or `plan.shared`.
+ *   `bundle.state`, `bundle.buffer` or `plan.shared`.
  */
 export function checkProgram(
   manifest: BundleManifest,
@@ -18,7 +23,10 @@ export function checkProgram(
 ): void {
   for (const [name, plan] of plans) checkProgramPlan(manifest, program, name, plan);
   checkShared(plans.values());
-  checkStates(manifest, program, plans);
+  const all = [...plans.values()].flatMap((plan) => plan.buffers);
+  const buffers = new Map(all.map((buffer) => [buffer.name, buffer]));
+  checkStates(manifest, program, buffers);
+  checkBuffers(manifest, program, buffers);
 }
 
 /**
@@ -63,8 +71,7 @@ function checkTensor(where: string, buffer: PlanBuffer, tensor: TensorEntry): vo
   const alike =
     buffer.dtype === tensor.dtype &&
     buffer.bytes === tensor.bytes &&
-    buffer.shape.length === tensor.shape.length &&
-    buffer.shape.every((dim, i) => dim === tensor.shape[i]);
+    same(buffer.shape, tensor.shape);
   if (alike) return;
   const declared = `${buffer.dtype} ${shorten(buffer.shape)}`;
   const packed = `${tensor.dtype} ${shorten(tensor.shape)}`;
@@ -85,32 +92,70 @@ function checkEntry(where: string, entry: Entry, plan: Plan): void {
   }
 }
 
-/** Check that the buffers of the state groups are states of the program's dtype. */
-function checkStates(
-  manifest: BundleManifest,
-  program: Program,
-  plans: ReadonlyMap<string, Plan>,
-): void {
-  const buffers = new Map<string, PlanBuffer>();
-  for (const plan of plans.values()) {
-    for (const buffer of plan.buffers) buffers.set(buffer.name, buffer);
-  }
+/** Check that the state groups list all pages, and that the plans keep them as they say. */
+function checkStates(manifest: BundleManifest, program: Program, buffers: BufferTable): void {
   const where = `Program ${shorten(program.id)}`;
-  const coded = program.stateDtype === "int8";
-  for (const group of manifest.stateGroups) {
-    if (coded && group.scales.length !== group.buffers.length) {
-      const which = `the group of ${shorten(group.buffers)}`;
-      throw fail("state", `${where}: its state is int8, and ${which} has no scales.`);
+  const listed = new Set<string>();
+  manifest.stateGroups.forEach((group, nth) => {
+    const found = groupBytes(group, program, buffers);
+    const declared = program.pageBytes[nth];
+    if (found !== declared) {
+      const what = `a page of the group of ${shorten(group.buffers)} takes ${found} bytes`;
+      throw fail("state", `${where}: ${what}, not ${declared}.`);
     }
-    const wanted = group.buffers.map((name) => [name, program.stateDtype as string] as const);
-    if (coded) wanted.push(...group.scales.map((name) => [name, "uint32"] as const));
-    for (const [name, dtype] of wanted) {
-      const buffer = buffers.get(name);
-      if (buffer?.role === "state" && buffer.dtype === dtype) continue;
+    for (const name of [...group.buffers, ...group.scales]) listed.add(name);
+  });
+  for (const { name, role, shape } of buffers.values()) {
+    if (role !== "state" || shape[0] !== PAGES || listed.has(name)) continue;
+    throw fail("state", `${where}: no state group lists the pages in ${shorten(name)}.`);
+  }
+}
+
+/** Bytes that a page of a group takes in the program's plans. */
+function groupBytes(group: StateGroup, program: Program, buffers: BufferTable): number {
+  const where = `Program ${shorten(program.id)}`;
+  if (program.stateDtype === "int8" && group.scales.length !== group.buffers.length) {
+    const which = `the group of ${shorten(group.buffers)}`;
+    throw fail("state", `${where}: its state is int8, and ${which} has no scales.`);
+  }
+  let total = 0;
+  for (const [name, row] of pageRows(group, program.stateDtype)) {
+    const { dtype } = row;
+    const buffer = buffers.get(name);
+    if (buffer?.role !== "state" || buffer.dtype !== dtype) {
       const found = buffer ? `${buffer.role} ${buffer.dtype}` : "missing";
       throw fail("state", `${where}: ${shorten(name)} is ${found}, not ${dtype} state.`);
     }
+    const shape = buffer.shape.slice(1).filter((extent) => typeof extent === "number");
+    const wanted = [PAGES, ...row.shape];
+    const whole = shape.length + 1 === buffer.shape.length;
+    if (!whole || (group.kind === "paged" && !same(buffer.shape, wanted))) {
+      const found = `${shorten(name)} is ${shorten(buffer.shape)}`;
+      throw fail("state", `${where}: ${found}, its group says ${shorten(wanted)}.`);
+    }
+    total += rowBytes({ dtype, shape });
   }
+  return total;
+}
+
+/** Check that what the host writes and reads is as `abi.ts` has it. */
+function checkBuffers(manifest: BundleManifest, program: Program, buffers: BufferTable): void {
+  const { context, hidden, maxBatch, prefillChunk, vocab } = manifest.model;
+  const pages = manifest.stateGroups.map((group) => pagesFor(context, group.pageTokens));
+  const bounds = { rows: prefillChunk, batch: maxBatch, pages: Math.max(0, ...pages) };
+  for (const [name, [role, dtype, shape]] of sharedBuffers({ ...bounds, hidden, vocab })) {
+    const buffer = buffers.get(name);
+    if (!buffer) continue;
+    if (buffer.role === role && buffer.dtype === dtype && same(buffer.shape, shape)) continue;
+    const found = `${buffer.role} ${buffer.dtype} ${shorten(buffer.shape)}`;
+    const wanted = `${role} ${dtype} ${shorten(shape)}`;
+    const where = `Program ${shorten(program.id)}`;
+    throw fail("buffer", `${where}: ${shorten(name)} is ${found}, not ${wanted}.`);
+  }
+}
+
+function same(one: readonly Expr[], other: readonly Expr[]): boolean {
+  return one.length === other.length && one.every((extent, i) => extent === other[i]);
 }
 
 function fail(what: string, message: string): EdgewiseError {

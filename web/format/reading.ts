@@ -54,6 +54,13 @@ export class Fields {
     return value;
   }
 
+  /** True or false. */
+  flag(key: string): boolean {
+    const value = this.get(key);
+    if (typeof value === "boolean") return value;
+    throw this.fail("type", `${shorten(key)} must be true or false, found ${shorten(value)}`);
+  }
+
   /** A string of at most `most` characters that `pattern`, if given, matches entirely. */
   text(key: string, pattern: RegExp | null = null, most = 256): string {
     const value = this.get(key);

@@ -40,9 +40,9 @@ export async function checkProgram(
   onProgress: Progress,
   signal: AbortSignal,
 ): Promise<ProgramResult> {
-  const { model } = program.manifest;
-  const calls = scenario(model, program.program.entries.has("logprobs"));
-  const table = references(model);
+  const { manifest } = program;
+  const calls = scenario(manifest, program.program.entries.has("logprobs"));
+  const table = references(manifest.model);
   const tallies = new Map<string, Tally>();
   const outputs = new Map<string, Float32Array>();
   const first: Run = { program, weights: weightReader(program), mirror: new Map() };

@@ -1,7 +1,9 @@
 /** A launch as references see it: its arguments by name, with what they held before and after. */
+
 import type { Elements, LoadedProgram } from "../device/base.ts";
+import { GROUP } from "../format/abi.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { COLUMNS_PER_WORD, fromHalf, GROUP, type Scheme, unpackRow } from "./numbers.ts";
+import { COLUMNS_PER_WORD, fromHalf, type Scheme, unpackRow } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */

@@ -6,6 +6,7 @@ import { loadProgram } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import { missing } from "../format/programs.ts";
+import { pagedState } from "../format/state.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { BundleFiles } from "../worker/bundle.ts";
 import { uploadWeights, weightPieces } from "../worker/weights.ts";
@@ -46,6 +47,7 @@ async function load(
   signal: AbortSignal,
 ): Promise<LoadedProgram> {
   const { manifest } = files;
+  pagedState(manifest); // No device can run what this refuses.
   const loaded = await loadProgram(gpu, {
     manifest,
     program,

@@ -1,5 +1,7 @@
 /** Numbers as kernels store them: float16, packed weights, and inputs that are always the same. */
 
+import { GROUP } from "../format/abi.ts";
+
 /** float16 bits as a number. */
 export function fromHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
@@ -41,9 +43,6 @@ export type Scheme = "f32" | "f16" | "q8" | "q4";
 
 /** Columns of a matrix in one 32-bit word of the GPU layout. */
 export const COLUMNS_PER_WORD: Readonly<Record<Scheme, number>> = { f32: 1, f16: 2, q8: 4, q4: 8 };
-
-/** Columns that share a scale. */
-export const GROUP = 32;
 
 /**
  * One row of a matrix in the GPU layout (docs/bundle-format.md), in columns' order.

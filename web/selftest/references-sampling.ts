@@ -1,4 +1,5 @@
 /** What the kernels after the logits should have computed: tokens, their record, probabilities. */
+import { COUNT, KV_LEN, paddedVocab, RING } from "../format/abi.ts";
 import type { ModelInfo } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
 import { relativeError } from "./numbers.ts";
@@ -17,7 +18,7 @@ export async function draw(launch: Launch, { vocab }: ModelInfo): Promise<Checke
   const logits = launch.buffer("logits");
   const sampled = launch.after("sampled");
   if (logits === undefined || sampled === undefined) return null;
-  const padded = Math.ceil(vocab / 32) * 32;
+  const padded = paddedVocab(vocab);
   const equal = Array.from({ length: launch.call.live }, (_, row) => {
     const of = Array.from(logits.subarray(row * padded, row * padded + vocab));
     return (
@@ -34,7 +35,7 @@ export async function logprobs(launch: Launch, { vocab }: ModelInfo): Promise<Ch
   const sampled = launch.buffer("sampled");
   const [found, ids] = [launch.after("logprobs"), launch.after("logprob_ids")];
   if (!logits || !sampled || !found || !ids) return null;
-  const padded = Math.ceil(vocab / 32) * 32;
+  const padded = paddedVocab(vocab);
   const columns = launch.arguments.get("logprobs")?.shape[1] ?? 0;
   const tokens: number[] = [];
   const expected: number[] = [];
@@ -59,13 +60,13 @@ export async function record(launch: Launch): Promise<Checked | null> {
   const width = launch.arguments.get("table")?.shape[1] ?? 0;
   const grown = launch.call.operation === "decode" ? 1 : 0;
   const equal = Array.from({ length: launch.call.live }, (_, row) => {
-    const length = (had?.[row * width] ?? Number.NaN) + grown;
-    const count = had?.[row * width + 5] ?? Number.NaN;
+    const length = (had?.[row * width + KV_LEN] ?? Number.NaN) + grown;
+    const count = had?.[row * width + COUNT] ?? Number.NaN;
     return (
-      table?.[row * width] === length &&
-      table?.[row * width + 5] === count + 1 &&
+      table?.[row * width + KV_LEN] === length &&
+      table?.[row * width + COUNT] === count + 1 &&
       tokens?.[row] === sampled?.[row] &&
-      ring?.[row * 64 + (count & 63)] === sampled?.[row] &&
+      ring?.[row * RING + (count % RING)] === sampled?.[row] &&
       positions?.[row] === length
     );
   });

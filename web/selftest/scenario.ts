@@ -5,7 +5,9 @@
  * then both decode together. Tokens are always the host's, so programs can be compared with each
  * other whatever each of them samples.
  */
-import type { ModelInfo } from "../format/manifest.ts";
+import * as abi from "../format/abi.ts";
+import type { BundleManifest, ModelInfo } from "../format/manifest.ts";
+import { pagedState, pagesFor } from "../format/state.ts";
 import { integers } from "./numbers.ts";
 
 export type Operation = "embed" | "prefill" | "logits" | "sample" | "logprobs" | "decode";
@@ -25,10 +27,11 @@ export type Input = Int32Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Value of the load symbol `pages` that the calls need. */
 export const PAGES = 8;
 
-const PAGE_TOKENS = 16;
-const TABLE_HEADER = 8;
 const LONG = 24; // more than FEW rows, and more than one page
 const SHORT = 7;
+
+/** A model and the tokens of its pages. */
+type Model = ModelInfo & { readonly pageTokens: number };
 
 interface Conversation {
   readonly tokens: Int32Array<ArrayBuffer>;
@@ -37,7 +40,9 @@ interface Conversation {
 }
 
 /** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
-export function scenario(model: ModelInfo, logprobs: boolean): Call[] {
+export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
+  const { pageTokens } = pagedState(manifest);
+  const model = { ...manifest.model, pageTokens };
   const room = Math.min(model.prefillChunk, model.context - 4);
   const tokens = integers(LONG + SHORT + 4, model.vocab, 20_251_121);
   const long = Math.min(LONG, room);
@@ -62,7 +67,7 @@ export function rowsOf(call: Call): { readonly conversation: number; readonly po
   const written = call.inputs.get("table") ?? [];
   const width = written.length / call.step.b;
   return Array.from({ length: call.step.n }, (_, row) => ({
-    conversation: written[(sequences[row] ?? 0) * width + TABLE_HEADER] ?? -1,
+    conversation: written[(sequences[row] ?? 0) * width + abi.TABLE_HEADER] ?? -1,
     position: positions[row] ?? 0,
   }));
 }
@@ -75,7 +80,7 @@ const LOGPROBS: Call = {
   inputs: new Map(),
 };
 
-function prompt(model: ModelInfo, of: Conversation, length: number, wanted: number): Call[] {
+function prompt(model: Model, of: Conversation, length: number, wanted: number): Call[] {
   const step = { n: length, b: 1, r: 0, t: length };
   const inputs = new Map<string, Input>([
     ["tokens", of.tokens.slice(0, length)],
@@ -96,7 +101,7 @@ function prompt(model: ModelInfo, of: Conversation, length: number, wanted: numb
   ];
 }
 
-function sample(model: ModelInfo, of: Conversation, length: number): Call {
+function sample(model: Model, of: Conversation, length: number): Call {
   return {
     operation: "sample",
     step: { n: 1, b: 1, r: 1, t: length },
@@ -105,7 +110,7 @@ function sample(model: ModelInfo, of: Conversation, length: number): Call {
   };
 }
 
-function decode(model: ModelInfo, all: readonly Conversation[], lengths: readonly number[]): Call {
+function decode(model: Model, all: readonly Conversation[], lengths: readonly number[]): Call {
   const count = all.length;
   const each = Int32Array.from({ length: count }, (_, row) => row);
   return {
@@ -124,30 +129,37 @@ function decode(model: ModelInfo, all: readonly Conversation[], lengths: readonl
 }
 
 function greedy(count: number): [string, Input][] {
-  const floats = new Float32Array(count * 8);
-  const ints = new Int32Array(count * 8);
-  for (let row = 0; row < count; row++) {
-    floats.set([0, 1, 0, 1, 0, 0], row * 8); // temperature, top_p, min_p, the three penalties
-    ints[row * 8 + 4] = 1; // ignore_eos
+  const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
+  const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
+  for (let at = 0; at < floats.length; at += abi.SAMPLING_WIDTH) {
+    // The temperature is 0.
+    floats[at + abi.TOP_P] = 1;
+    floats[at + abi.REPETITION] = 1;
+    ints[at + abi.IGNORE_EOS] = 1;
   }
   return [
     ["sampling_f", floats],
     ["sampling_i", ints],
-    ["eos", new Int32Array(16).fill(-1)],
+    ["eos", new Int32Array(abi.STOP_TOKENS).fill(abi.NO_TOKEN)],
   ];
 }
 
 function table(
-  model: ModelInfo,
+  model: Model,
   all: readonly Conversation[],
   lengths: readonly number[],
   rows: number,
 ): Int32Array<ArrayBuffer> {
-  const width = TABLE_HEADER + Math.ceil(model.context / PAGE_TOKENS);
+  const width = abi.TABLE_HEADER + pagesFor(model.context, model.pageTokens);
   const written = new Int32Array(all.length * width);
   all.forEach((of, row) => {
-    const limit = model.context - 1;
-    written.set([lengths[row] ?? 0, row, rows, 0, limit, 0, of.slot, 0, ...of.pages], row * width);
+    const at = row * width;
+    written[at + abi.KV_LEN] = lengths[row] ?? 0;
+    written[at + abi.Q_START] = row;
+    written[at + abi.Q_LEN] = rows;
+    written[at + abi.LIMIT] = model.context - 1;
+    written[at + abi.SLOT] = of.slot;
+    written.set(of.pages, at + abi.TABLE_HEADER);
   });
   return written;
 }

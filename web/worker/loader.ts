@@ -8,11 +8,11 @@ import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
 import { loadProgram } from "../device/webgpu.ts";
-import { pageBytes, poolPages } from "../engine/memory.ts";
-import { PAGE_TOKENS, pagesFor } from "../engine/pages.ts";
+import { poolPages } from "../engine/memory.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import { candidates, missing } from "../format/programs.ts";
+import { pagedState, pagesFor } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
@@ -48,7 +48,7 @@ export interface Loaded {
  * A program with its weights on a device.
  *
  * @throws EdgewiseError `device.adapter`, `device.limits`, `device.no_program`, `device.memory`,
- *   `device.kernel`, `device.lost`, `bundle.*`, `store.*`, `load.aborted`.
+ *   `device.kernel`, `device.lost`, `unsupported.state`, `bundle.*`, `store.*`, `load.aborted`.
  */
 export async function load(
   request: LoadRequest,
@@ -58,6 +58,7 @@ export async function load(
 ): Promise<Loaded> {
   reporter.progress("manifest", 0, 1);
   const files = await BundleFiles.open(request.url, store, signal);
+  pagedState(files.manifest); // No device can run what this refuses.
   reporter.progress("manifest", 1, 1);
   reporter.progress("device", 0, 1);
   const gpu = await adapterGpu();
@@ -149,6 +150,7 @@ async function onDevice(
   signal: AbortSignal,
 ): Promise<Loaded> {
   const { manifest } = files;
+  const { pageTokens } = pagedState(manifest);
   const plans = await files.allPlans(chosen);
   const shaders = await files.allShaders(chosen);
   const { limits } = gpu.report;
@@ -156,9 +158,10 @@ async function onDevice(
   let context = contextOf(request, manifest.model.context);
   while (true) {
     try {
-      const enough = Math.floor(KV_BYTES / pageBytes(manifest, chosen));
+      const [size = 1] = chosen.pageBytes;
+      const enough = Math.floor(KV_BYTES / size);
       const wanted = poolPages(manifest, chosen, context, null, largest);
-      const pages = Math.min(wanted, Math.max(pagesFor(context), enough));
+      const pages = Math.min(wanted, Math.max(pagesFor(context, pageTokens), enough));
       const program = await loadProgram(gpu, {
         manifest,
         program: chosen,
@@ -174,7 +177,7 @@ async function onDevice(
         program.close();
         throw error;
       }
-      return { files, gpu, program, pages, context: Math.min(context, pages * PAGE_TOKENS) };
+      return { files, gpu, program, pages, context: Math.min(context, pages * pageTokens) };
     } catch (error) {
       const tight = error instanceof EdgewiseError && error.code === "device.memory";
       if (!tight || request.context !== undefined || context <= LEAST_CONTEXT) throw error;

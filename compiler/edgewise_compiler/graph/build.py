@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgewise_compiler.graph.nodes import Graph, GraphBuilder, Value
-from edgewise_compiler.graph.operations import Embed
+from edgewise_compiler.graph.operations import Attention, Embed, Heads
 from edgewise_compiler.graph.passes import (
     fuse_gather,
     fuse_norm,
@@ -79,17 +79,34 @@ class SharedSizes:
         hidden: width of the residual stream.
         vocab: tokens there are.
         columns: of the logits, padding included.
+        layers: how many keep keys and values.
+        heads: of every one of them.
     """
 
     hidden: int
     vocab: int
     columns: int
+    layers: int
+    heads: Heads
 
 
 def shared_sizes(graphs: Mapping[str, Graph]) -> SharedSizes:
-    """The shared sizes of a model, from its graphs ``embed`` and ``head``."""
+    """The shared sizes of a model, from its graphs.
+
+    Raises:
+        CompileError: several tables of tokens; layers that would need state groups of their own.
+    """
     tables = [node.op for node in graphs["embed"].nodes if isinstance(node.op, Embed)]
     if len(tables) != 1:
         raise CompileError(f"The graph 'embed' looks up {len(tables)} tables of tokens, not one.")
     hidden, logits = (graphs[name].nodes[-1].output for name in ("embed", "head"))
-    return SharedSizes(hidden.width, tables[0].vocab, logits.width)
+    attention = [node.op for node in graphs["layers"].nodes if isinstance(node.op, Attention)]
+    kept = {(op.heads.kv, op.heads.width) for op in attention}
+    if len(kept) != 1 or sorted(op.layer for op in attention) != list(range(len(attention))):
+        raise CompileError(
+            f"The layers keep {len(kept)} kinds of keys and values, which is not one for each "
+            "layer and the same for all.",
+            remedy="Several state groups are not implemented: describe a model with one.",
+        )
+    heads = attention[0].heads
+    return SharedSizes(hidden.width, tables[0].vocab, logits.width, len(attention), heads)

@@ -12,9 +12,11 @@ from edgewise_compiler.plan.host import HostCall, StopTable, host_function
 from edgewise_compiler.plan.storages import Lifetime, assign_storages
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format import plan as p
+from edgewise_runtime.format.abi import RING
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan_checks import check_shared, check_states_written
+from edgewise_runtime.format.state import PAGES
 from edgewise_runtime.format.targets import TARGETS
 
 MAX_PAGES = 1 << 16
@@ -88,7 +90,7 @@ def build_plan(
         kernels=kernels,
         steps=tuple(steps),
         host=host_plan,
-        loop=p.Loop("table") if calls.repeats else None,
+        max_burst=RING if calls.repeats else 1,
     )
     return BuiltPlan(plan, host, functions)
 
@@ -97,7 +99,7 @@ def plan_symbols(rows: int, batch: int, context: int | None = None) -> tuple[p.S
     """The symbols of a program's plans; ``t`` only where a grid depends on the context."""
     reach = () if context is None else (p.Symbol("t", "step", 1, context),)
     return (
-        p.Symbol("pages", "load", 1, MAX_PAGES),
+        p.Symbol(PAGES, "load", 1, MAX_PAGES),
         p.Symbol("n", "step", 1, rows),
         p.Symbol("b", "step", 1, batch),
         p.Symbol("r", "step", 1, batch),
@@ -171,4 +173,4 @@ def _buffer(tensor: Tensor) -> p.Buffer:
         else:
             size = extent if size == 1 else ("mul", size, extent)
     total: Expr = fixed if size == 1 else ("mul", size, fixed)
-    return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total, reset=tensor.reset)
+    return p.Buffer(tensor.name, tensor.role, tensor.dtype, tensor.shape, total)

@@ -17,17 +17,12 @@ Access = Literal["read", "write", "readwrite"]
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor a kernel sees; ``shape`` may name load symbols. ``scratch`` is a temporary.
-
-    ``reset`` says what makes a state's old contents harmless to a new sequence: nothing is needed
-    (``none``: KV is written before it is read), or its row is set anew (``slot``).
-    """
+    """One tensor a kernel sees; ``shape`` may name load symbols. ``scratch`` is a temporary."""
 
     name: str
     role: Role
     dtype: str
     shape: tuple[int | str, ...]
-    reset: Literal["none", "slot"] = "none"
 
     @property
     def bytes(self) -> int:

@@ -14,18 +14,11 @@ from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.format.abi import (
-    LOGPROBS,
-    MAX_BIASES,
-    PAGE_TOKENS,
-    RING,
-    SAMPLING_WIDTH,
-    STEP_WIDTH,
-    STOP_TOKENS,
-    TABLE_HEADER,
-)
+from edgewise_runtime.format.abi import PAGE_TOKENS, shared_buffers
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
+from edgewise_runtime.format.manifest import StateGroup
+from edgewise_runtime.format.state import PAGES, page_rows, pages_for, row_bytes
 
 KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
 
@@ -41,7 +34,7 @@ class Bounds:
     @property
     def pages(self) -> int:
         """Pages one sequence can hold."""
-        return -(-self.context // PAGE_TOKENS)
+        return pages_for(self.context, PAGE_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -58,51 +51,38 @@ class Lowering:
 
     def step_tensor(self, name: str) -> Tensor:
         """A buffer that the host and the device share by name."""
-        shared, bounds = self.shared, self.bounds
-        rows, batch = bounds.rows, bounds.batch
-        inputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
-            "step": ("int32", (STEP_WIDTH,)),
-            "tokens": ("int32", (rows,)),
-            # One position a token; models that rotate by several (M-RoPE) will have more columns.
-            "positions": ("int32", (rows, 1)),
-            "row_seq": ("int32", (rows,)),
-            "logit_rows": ("int32", (batch,)),
-            "table": ("int32", (batch, TABLE_HEADER + bounds.pages)),
-            "ring": ("int32", (batch, RING)),
-            "eos": ("int32", (STOP_TOKENS,)),
-            "sampling_f": ("float32", (batch, SAMPLING_WIDTH)),
-            "sampling_i": ("int32", (batch, SAMPLING_WIDTH)),
-            "bias_ids": ("int32", (batch, MAX_BIASES)),
-            "bias_values": ("float32", (batch, MAX_BIASES)),
-        }
-        if name in inputs:
-            dtype, shape = inputs[name]
-            return Tensor(name, "input", dtype, shape)
-        outputs: dict[str, tuple[str, tuple[int | str, ...]]] = {
-            "x": ("float32", (rows, shared.hidden)),
-            "logits": ("float32", (batch, shared.columns)),
-            "sampled": ("int32", (batch,)),
-            "logprobs": ("float32", (batch, LOGPROBS)),
-            "logprob_ids": ("int32", (batch, LOGPROBS)),
-        }
-        if name in outputs:
-            dtype, shape = outputs[name]
-            return Tensor(name, "output", dtype, shape)
-        if name == "counts":
-            return Tensor(name, "state", "int32", (batch, shared.vocab), reset="slot")
-        raise CompileError(f"No step buffer is called {name!r}.")
+        bounds, sizes = self.bounds, self.shared
+        shared = shared_buffers(
+            rows=bounds.rows,
+            batch=bounds.batch,
+            pages=bounds.pages,
+            hidden=sizes.hidden,
+            vocab=sizes.vocab,
+        )
+        if name not in shared:
+            raise CompileError(f"No step buffer is called {name!r}.")
+        return Tensor(name, *shared[name])
 
     def kv_buffers(self, op: RopeAppend | Attention) -> tuple[Tensor, ...]:
-        """All that a layer's keys and values lie in: its pages, and the scales of int8 pages.
+        """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
+        rows = page_rows(self.state_group, self.kv_dtype)
+        return tuple(
+            Tensor(name, "state", rows[name][0], (PAGES, *rows[name][1]))
+            for name in (f"kv.{op.layer}", f"kv_scale.{op.layer}")
+            if name in rows
+        )
 
-        Pages are [pages, K|V, kv heads, page tokens x head width].
-        """
-        shape = ("pages", 2, op.heads.kv, PAGE_TOKENS * op.heads.width)
-        pages = Tensor(f"kv.{op.layer}", "state", self.kv_dtype, shape)
-        if self.kv_dtype != "int8":
-            return (pages,)
-        scales = ("pages", op.heads.kv, PAGE_TOKENS)
-        return pages, Tensor(f"kv_scale.{op.layer}", "state", "uint32", scales)
+    @property
+    def state_group(self) -> StateGroup:
+        """The pages of all layers, as the bundle describes them."""
+        shared = self.shared
+        scales = self.kv_dtype == "int8"
+        return state_group(shared.layers, shared.heads.kv, shared.heads.width, scales=scales)
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page of all layers."""
+        return sum(map(row_bytes, page_rows(self.state_group, self.kv_dtype).values()))
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""
@@ -137,6 +117,20 @@ class Lowering:
         """Weight, scale and bias of a packed linear, as far as the layout has them."""
         parts = (f"{name}.weight", f"{name}.scale", f"{name}.bias")
         return tuple(self.params[part] for part in parts if part in self.params)
+
+
+def state_group(layers: int, kv_heads: int, head_dim: int, *, scales: bool) -> StateGroup:
+    """What a bundle says about pages; `scales`: with the buffers that only int8 pages have."""
+    return StateGroup(
+        kind="paged",
+        layers=tuple(range(layers)),
+        window=None,
+        page_tokens=PAGE_TOKENS,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        buffers=tuple(f"kv.{i}" for i in range(layers)),
+        scales=tuple(f"kv_scale.{i}" for i in range(layers)) if scales else (),
+    )
 
 
 def mul(*factors: Expr) -> Expr:

@@ -72,7 +72,7 @@ class LoadedProgram(Protocol):
         ...
 
     def run(self, plan: str, k: int = 1) -> None:
-        """Run a plan, k times where it has a loop.
+        """Run a plan, k times where it may be repeated.
 
         Step symbols have the values last written to ``step``: n, b, r and t in this order. A
         KeyboardInterrupt waits for the burst to end, so that buffers are never half written.
@@ -87,7 +87,7 @@ class LoadedProgram(Protocol):
         """Run a plan once, launch by launch, and show what each wrote but for state.
 
         For debugging. A launch happens when the iterator is drawn, and nothing else may run the
-        program in between; a plan's loop and its stop are not looked at.
+        program in between; sequences' stops are not looked at.
 
         Raises:
             DeviceError: as `run` does.
@@ -96,7 +96,7 @@ class LoadedProgram(Protocol):
 
     @property
     def page_bytes(self) -> int:
-        """Bytes of a page of state: a row of each buffer whose first extent is ``pages``."""
+        """Bytes of a page of state: a row of each buffer of the state group, as the bundle says."""
         ...
 
     def copy_page(self, source: int, target: int) -> None:
@@ -108,7 +108,8 @@ class LoadedProgram(Protocol):
         ...
 
     def read_page(self, page: int) -> bytes:
-        """A page's state, `page_bytes` of them: its rows in the order of the state groups' buffers.
+        """A page's state, `page_bytes` of them: its rows in the order of the group's buffers, then
+        of their scales.
 
         Raises:
             DeviceError: ``device.buffer`` for a page that is not there, ``device.lost``.
@@ -193,6 +194,7 @@ class Device(Protocol):
         Raises:
             DeviceError: ``device.no_program``, ``device.memory``, ``device.runtime``,
                 ``device.kernel``.
+            UnsupportedError: ``unsupported.state`` for state that this version cannot run.
             TrustError: native code that is not this user's.
             BundleError: damaged files.
             PlanError: load symbols out of range.

@@ -85,9 +85,8 @@ def find_plan(program: Program, plans: Mapping[str, Plan], name: str, k: int = 1
         known = ", ".join(plans)
         message = f"Program {program.id!r} has no plan {shorten(name)}; it has {known}."
         raise DeviceError(message, code="device.plan")
-    most = 1 if plan.loop is None else plan.loop.max_burst
-    if not 1 <= k <= most:
-        message = f"Plan {name!r} runs 1..{most} times a call, not {shorten(k)}."
+    if not 1 <= k <= plan.max_burst:
+        message = f"Plan {name!r} runs 1..{plan.max_burst} times a call, not {shorten(k)}."
         raise DeviceError(message, code="device.plan")
     return plan
 

@@ -13,10 +13,12 @@ from typing import Protocol, TypeVar
 
 from edgewise_runtime.devices import common
 from edgewise_runtime.devices.arrays import GIB
+from edgewise_runtime.devices.paging import Paging, paging
 from edgewise_runtime.errors import BundleError, DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.manifest import Program, TensorEntry
 from edgewise_runtime.format.plan import Buffer, Plan
+from edgewise_runtime.format.state import PAGES, paged_state
 from edgewise_runtime.format.targets import TARGETS
 from edgewise_runtime.trust import verify_program
 
@@ -29,6 +31,7 @@ class Checked:
         plans: its plans by name, checked at these load symbols.
         load_symbols: values of the load symbols.
         sizes: bytes of every buffer by name.
+        pages: what a page of its state is.
         code: contents of its library or of its kernels' files, by path in the bundle.
         progress: hears about parameter files being hashed, and copied where they must be.
     """
@@ -38,6 +41,7 @@ class Checked:
     plans: Mapping[str, Plan]
     load_symbols: Mapping[str, int]
     sizes: Mapping[str, int]
+    pages: Paging
     code: Mapping[str, bytes]
     progress: Progress | None
 
@@ -99,14 +103,17 @@ def load(
 ) -> Loaded:
     """See `base.Device.load`, which this is of every device."""
     chosen = common.choose(bundle, program, self.features(), self.target, self.name)
+    group = paged_state(bundle.manifest)
     plans = bundle.plans(chosen.id)
     sizes = common.buffer_sizes(plans, load_symbols)
     check_buffers(plans, sizes, self.largest_buffer(), self.name)
     check_memory(plans, sizes, self.available_memory())
     if not trust:
         verify_program(bundle.manifest, chosen)
+    pages = paging(group, chosen.state_dtype, load_symbols[PAGES])
     code = read_code(bundle, chosen, plans)
-    return self.bind(Checked(bundle, chosen, plans, dict(load_symbols), sizes, code, progress))
+    load_symbols = dict(load_symbols)
+    return self.bind(Checked(bundle, chosen, plans, load_symbols, sizes, pages, code, progress))
 
 
 def check_buffers(

@@ -1,19 +1,12 @@
-"""What a page of state is: a row of every buffer whose first extent is the symbol ``pages``."""
+"""What a page of state is on a device: a row of every buffer of the program's state group."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from edgewise_runtime.devices.common import buffer_error
-from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.manifest import StateGroup
-from edgewise_runtime.format.plan import Buffer
-
-SYMBOL = "pages"
-"""The load symbol that is the number of pages."""
+from edgewise_runtime.format.state import page_rows, row_bytes
 
 
 @dataclass(frozen=True)
@@ -59,22 +52,11 @@ class Paging:
             raise buffer_error(f"A page has {self.page_bytes} bytes, not {size}.")
 
 
-def paging(
-    groups: Iterable[StateGroup], buffers: Mapping[str, Buffer], load: Mapping[str, int]
-) -> Paging:
-    """The pages of a program's buffers.
-
-    Rows come in the order in which the state groups list their buffers, then by the names of those
-    that no group lists: the same bytes mean the same state on every load of the program.
-    """
-    paged = {b.name: b for b in buffers.values() if b.role == "state" and b.shape[:1] == (SYMBOL,)}
-    listed = dict.fromkeys(name for group in groups for name in group.buffers if name in paged)
+def paging(group: StateGroup, state_dtype: str, pages: int) -> Paging:
+    """The pages of a loaded program whose state is one group: so many, of what the group says."""
     rows: list[PageRow] = []
     offset = 0
-    for name in [*listed, *sorted(paged.keys() - listed.keys())]:
-        buffer = paged[name]
-        extents = [ex.evaluate(dim, load) for dim in buffer.shape[1:]]
-        size = math.prod(extents) * DTYPES[buffer.dtype]
-        rows.append(PageRow(name, offset, size))
-        offset += size
-    return Paging(load[SYMBOL] if rows else 0, tuple(rows))
+    for name, row in page_rows(group, state_dtype).items():
+        rows.append(PageRow(name, offset, row_bytes(row)))
+        offset += rows[-1].bytes
+    return Paging(pages, tuple(rows))

@@ -9,7 +9,6 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.records import CachedTokens, StepRecord
 from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Sequence
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.memory import PageMemory
 
 
@@ -84,8 +83,9 @@ class Account:
     def _pages(self) -> tuple[int, int]:
         """Pages that sequences hold, and the tokens in them; shared ones count once."""
         tokens: dict[int, int] = {}
+        size = self._memory.page_tokens
         for sequence in self._scheduler.running:
             for nth, page in enumerate(sequence.holding.pages if sequence.holding else ()):
-                here = min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
+                here = min(max(sequence.computed - nth * size, 0), size)
                 tokens[page] = max(here, tokens.get(page, 0))
         return len(tokens), sum(tokens.values())

@@ -20,8 +20,8 @@ from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
-from edgewise_runtime.format.abi import PAGE_TOKENS
-from edgewise_runtime.kv.keys import decode_agrees, root_key
+from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.kv.keys import root_key
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -51,16 +51,18 @@ class GenerationEngine:
             InputError: ``input.step_tokens`` for a budget smaller than the program's batch.
         """
         options = options or EngineOptions()
-        self.context = min(context, pages * PAGE_TOKENS)
+        page_tokens = paged_state(program.bundle.manifest).page_tokens
+        self.context = min(context, pages * page_tokens)
         self.metrics = options.metrics
         self._program = program
         self._tokenizer = tokenizer
         self._store = options.store
         self._runner = Runner(program)
-        self._agrees = decode_agrees(program.program)
+        self._agrees = program.program.decode_agrees
         self._memory = PageMemory(
             program,
             pages,
+            page_tokens=page_tokens,
             inexact=options.share_decoded or self._agrees,
             store=options.store,
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
@@ -252,7 +254,7 @@ class GenerationEngine:
         keys = self._memory.keys_of(root, key)
         self._memory.pin(keys)
         self._pinned[key] = keys
-        return len(keys) * PAGE_TOKENS
+        return len(keys) * self._memory.page_tokens
 
     def unpin(self, tokens: Rows[int]) -> None:
         """Let a prefix go when its room is needed."""

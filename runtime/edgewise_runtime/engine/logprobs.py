@@ -1,7 +1,7 @@
 """Log-probabilities of the tokens just drawn, and of the likeliest ones in their place.
 
 They are the model's own, before penalties, biases, temperature and filters. A program computes them
-for all rows of a step at once, where its logits are; only 21 numbers a row are read.
+for all rows of a step at once, where its logits are; only `abi.LOGPROBS` numbers a row are read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format.abi import NO_TOKEN
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def read_logprobs(
             found.append(None)
             continue
         top = zip(row_ids[1:], row_values[1:], strict=True)
-        likeliest = tuple(pair for pair in top if pair[0] >= 0)[: params.top_logprobs]
+        likeliest = tuple(pair for pair in top if pair[0] != NO_TOKEN)[: params.top_logprobs]
         found.append(TokenLogprob(row_ids[0], row_values[0], likeliest))
     return found
 

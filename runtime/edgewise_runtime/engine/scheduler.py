@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from edgewise_runtime.engine.pace import Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import EngineError
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import salted
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.kv.prefix import common_length
 
 MAX_BURST = 8
 """Tokens that are decoded without the host looking, at most."""
 
-
-WORTH_WAITING = 2 * PAGE_TOKENS
-"""Tokens of a prompt that another one is computing, for which it is better to wait."""
+WORTH_WAITING = 2
+"""Pages of a prompt that another one is computing, for which it is better to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +175,7 @@ class Scheduler:
         if slots != list(range(self.limits.sequences)):
             problems.append(f"The slots are {slots}.")
         for sequence in self.running:
-            if sequence.holding is None or sequence.holding.room < sequence.computed:
+            if sequence.holding is None or self.memory.room(sequence.holding) < sequence.computed:
                 problems.append(f"A sequence with {sequence.computed} tokens has too few pages.")
         for sequence in self.waiting:
             if sequence.holding is not None or sequence.slot != -1 or sequence.computed:
@@ -213,7 +210,7 @@ class Scheduler:
         else:
             # Room for all that those who run are still to compute, and a page more for each, so
             # that nobody has to be thrown out soon.
-            promised = sum(_promised(s) for s in self.running) + len(self.running)
+            promised = sum(self._promised(s) for s in self.running) + len(self.running)
             root = salted(self._root, sequence.request.extras)
             holding = self.memory.acquire(root, sequence.known, total, spare=promised, later=True)
         if holding is None:
@@ -242,11 +239,11 @@ class Scheduler:
             ),
             default=0,
         )
-        shared = min(shared, len(sequence.known) - 1) // PAGE_TOKENS * PAGE_TOKENS
+        shared = min(shared, len(sequence.known) - 1) // self.memory.page_tokens
         if not shared:
             return False
         root = salted(self._root, sequence.request.extras)
-        known = len(self.memory.keys_of(root, sequence.known)) * PAGE_TOKENS
+        known = len(self.memory.keys_of(root, sequence.known))
         return shared - known >= WORTH_WAITING
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
@@ -289,6 +286,11 @@ class Scheduler:
                 self._room(sequence, sequence.computed + min(burst, sequence.remaining))
         return [s for s in decodes if s.holding is not None]
 
+    def _promised(self, sequence: Sequence) -> int:
+        """Pages that a sequence needs for what it knows and does not hold yet."""
+        held = 0 if sequence.holding is None else len(sequence.holding.pages)
+        return max(self.memory.pages_for(len(sequence.known) + 1) - held, 0)
+
     def _room(self, sequence: Sequence, tokens: int) -> bool:
         """Give a sequence pages for so many tokens, those of the last to have come if need be.
 
@@ -326,12 +328,6 @@ def _same_prompt(leader: Sequence, sequence: Sequence) -> bool:
 def _missing(sequence: Sequence) -> int:
     """Tokens that are known and not computed."""
     return len(sequence.known) - sequence.computed
-
-
-def _promised(sequence: Sequence) -> int:
-    """Pages that a sequence needs for what it knows and does not hold yet."""
-    held = 0 if sequence.holding is None else len(sequence.holding.pages)
-    return max(pages_for(len(sequence.known) + 1) - held, 0)
 
 
 def _too_large(sequence: Sequence, pages: int) -> EngineError:

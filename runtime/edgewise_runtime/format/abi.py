@@ -9,8 +9,11 @@ of a step, and ``step`` says how many of each there are.
 
 from __future__ import annotations
 
+from typing import Literal
+
 PAGE_TOKENS = 16
-"""Tokens that a KV page holds."""
+"""Tokens of a KV page that kernels are compiled for. A bundle says how many its pages have; ask
+`state.paged_state`."""
 
 GROUP = 32
 """Columns of a weight, or of activations, that share one scale."""
@@ -61,4 +64,47 @@ LOGPROBS = 1 + TOP_LOGPROBS
 """Columns of ``logprobs`` and ``logprob_ids``: the token that was drawn comes first."""
 
 NO_TOKEN = -1
-"""What stands in ``logprob_ids`` where there are not so many tokens."""
+"""What stands in ``eos`` and ``logprob_ids`` where there are not so many tokens."""
+
+SharedBuffer = tuple[Literal["input", "output", "state"], str, tuple[int, ...]]
+"""Role, dtype and shape of a buffer."""
+
+
+def shared_buffers(
+    *, rows: int, batch: int, pages: int, hidden: int, vocab: int
+) -> dict[str, SharedBuffer]:
+    """Every buffer that the host and a program share, by name, but for the pages.
+
+    Args:
+        rows: token rows of a step, at most.
+        batch: sequences of a step, at most.
+        pages: pages of a sequence, at most.
+        hidden: width of the residual stream.
+        vocab: token ids.
+    """
+    return {
+        "step": ("input", "int32", (STEP_WIDTH,)),
+        "tokens": ("input", "int32", (rows,)),
+        # One position a token; models that rotate by several (M-RoPE) will have more columns.
+        "positions": ("input", "int32", (rows, 1)),
+        "row_seq": ("input", "int32", (rows,)),
+        "logit_rows": ("input", "int32", (batch,)),
+        "table": ("input", "int32", (batch, TABLE_HEADER + pages)),
+        "ring": ("input", "int32", (batch, RING)),
+        "eos": ("input", "int32", (STOP_TOKENS,)),
+        "sampling_f": ("input", "float32", (batch, SAMPLING_WIDTH)),
+        "sampling_i": ("input", "int32", (batch, SAMPLING_WIDTH)),
+        "bias_ids": ("input", "int32", (batch, MAX_BIASES)),
+        "bias_values": ("input", "float32", (batch, MAX_BIASES)),
+        "x": ("output", "float32", (rows, hidden)),
+        "logits": ("output", "float32", (batch, padded_vocab(vocab))),
+        "sampled": ("output", "int32", (batch,)),
+        "logprobs": ("output", "float32", (batch, LOGPROBS)),
+        "logprob_ids": ("output", "int32", (batch, LOGPROBS)),
+        "counts": ("state", "int32", (batch, vocab)),
+    }
+
+
+def padded_vocab(vocab: int) -> int:
+    """Columns of ``logits``: the vocabulary rounded up to whole groups."""
+    return -(-vocab // GROUP) * GROUP

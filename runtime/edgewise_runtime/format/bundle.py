@@ -43,7 +43,8 @@ from edgewise_runtime.format.manifest import (
     StateGroup,
     TensorEntry,
 )
-from edgewise_runtime.format.plan import Plan, check_shared
+from edgewise_runtime.format.plan import Plan
+from edgewise_runtime.format.program_checks import check_program
 from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import parse_json, shorten
 from edgewise_runtime.format.stamps import Stamps, make_stamp
@@ -182,8 +183,7 @@ class Bundle:
         if program_id not in self._plans:
             program = self.manifest.program(program_id)
             plans = {name: self._read_plan(program, name) for name in program.plans}
-            check_shared(plans.values())
-            self._check_states(program, plans)
+            check_program(self.manifest, program, plans)
             self._plans[program_id] = plans
         return self._plans[program_id]
 
@@ -252,66 +252,10 @@ class Bundle:
 
     def _read_plan(self, program: Program, name: str) -> Plan:
         path = program.plans[name]
-        where = f"Program {program.id!r}, plan {name!r}"
         if self._entry(path).bytes > MAX_PLAN:
+            where = f"Program {program.id!r}, plan {name!r}"
             raise _error("size", f"{where}: {path} is larger than {MAX_PLAN} bytes.")
-        plan = Plan.from_json(parse_json(self.read(path), path, BundleError))
-        if plan.name != name or plan.target != program.target:
-            found = f"{plan.name!r} for {plan.target!r}"
-            raise _error("plan", f"{where} for {program.target!r}: {path} holds plan {found}.")
-        tensors = self.manifest.layouts[program.layout]
-        for buffer in plan.buffers:
-            if buffer.role != "param":
-                continue
-            tensor = tensors.get(buffer.name)
-            if tensor is None:
-                layout = f"the layout {program.layout!r}"
-                raise _error("tensor", f"{where}: {layout} has no tensor {buffer.name!r}.")
-            if (buffer.dtype, buffer.shape, buffer.bytes) != (
-                tensor.dtype,
-                tensor.shape,
-                tensor.bytes,
-            ):
-                message = (
-                    f"{where}: the parameter {buffer.name!r} is {buffer.dtype} "
-                    f"{list(buffer.shape)}, its tensor {tensor.dtype} {list(tensor.shape)}."
-                )
-                raise _error("tensor", message)
-        missing = sorted(plan.kernels.keys() - program.shaders.keys())
-        if program.library is None and missing:
-            raise _error("shader", f"{where}: there is no shader for the kernel {missing[0]!r}.")
-        for operation, entries in program.entries.items():
-            for entry in entries:
-                if entry.plan == name:
-                    _check_entry(f"{where}, entry {operation!r}", entry, plan)
-        return plan
-
-    def _check_states(self, program: Program, plans: Mapping[str, Plan]) -> None:
-        """Check that the buffers of the state groups are states of the program's dtype."""
-        buffers = {b.name: b for plan in plans.values() for b in plan.buffers}
-        coded = program.state_dtype == "int8"
-        for group in self.manifest.state_groups:
-            if coded and len(group.scales) != len(group.buffers):
-                message = f"its state is int8, and the group of {shorten(group.buffers)} no scales"
-                raise _error("state", f"Program {program.id!r}: {message}.")
-            wanted = dict.fromkeys(group.buffers, program.state_dtype)
-            if coded:
-                wanted |= dict.fromkeys(group.scales, "uint32")
-            for name, dtype in wanted.items():
-                buffer = buffers.get(name)
-                if buffer is None or (buffer.role, buffer.dtype) != ("state", dtype):
-                    found = "missing" if buffer is None else f"{buffer.role} {buffer.dtype}"
-                    message = f"Program {program.id!r}: {name!r} is {found}, not {dtype} state."
-                    raise _error("state", message)
-
-
-def _check_entry(where: str, entry: Entry, plan: Plan) -> None:
-    for name, (low, high) in entry.when.items():
-        if name not in plan.ranges:
-            raise _error("entry", f"{where}: the plan has no symbol {name!r}.")
-        least, most = plan.ranges[name]
-        if low < least or high > most:
-            raise _error("entry", f"{where}: {low}..{high} of {name!r} exceeds {least}..{most}.")
+        return Plan.from_json(parse_json(self.read(path), path, BundleError))
 
 
 def choose_program(

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgewise_runtime.errors import BundleError
 
-VERSION = 1
+VERSION = 2
 QUANTS = ("f32", "f16", "q8", "q4")
 STATE_KINDS = ("paged", "recurrent")
 
@@ -52,7 +52,8 @@ class StateGroup:
     """Layers that keep their state alike: `buffers` names one state buffer per layer, `scales` one
     more that programs with int8 state have; empty where no program of the bundle does.
 
-    `window` is the number of tokens attention looks back, None for all of them.
+    `window` is the number of tokens attention looks back, None for all of them; `page_tokens` are
+    the tokens of a page. Which groups can be run is said in `state`.
     """
 
     kind: str
@@ -128,7 +129,9 @@ class Program:
     `library` and `plans` are paths in the bundle. `shaders` maps the kernels of a program without a
     library to their files; programs may share files. `signature` is made by `trust.sign_program`
     for programs of native targets. `state_dtype` is what the buffers of the state groups hold in
-    this program. `entries` lists, per operation, which plan serves which symbol values.
+    this program, and `page_bytes`, for each group, the bytes of a page in all of them, scales
+    included. `decode_agrees`: decode writes the bits into KV that prefill would, so that either may
+    stand for both. `entries` lists, per operation, which plan serves which symbol values.
     """
 
     id: str
@@ -140,6 +143,8 @@ class Program:
     plans: Mapping[str, str]
     entries: Mapping[str, tuple[Entry, ...]]
     state_dtype: str
+    page_bytes: tuple[int, ...]
+    decode_agrees: bool
     shaders: Mapping[str, str] = field(default_factory=dict)
     signature: str | None = None
 
@@ -170,6 +175,8 @@ class Program:
             "plans": dict(self.plans),
             "entries": {k: [entry.to_json() for entry in v] for k, v in self.entries.items()},
             "state_dtype": self.state_dtype,
+            "page_bytes": list(self.page_bytes),
+            "decode_agrees": self.decode_agrees,
             "shaders": dict(self.shaders),
         }
         return data if self.signature is None else data | {"signature": self.signature}

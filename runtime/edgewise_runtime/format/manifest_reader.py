@@ -26,7 +26,7 @@ from edgewise_runtime.format.manifest import (
 from edgewise_runtime.format.reading import HEX_SHA256, ID, LIMIT, NAME, Fields, shorten
 
 MAX_FILES, MAX_TENSORS, MAX_PROGRAMS, MAX_PLANS, MAX_LAYERS = 65536, 65536, 256, 256, 4096
-MAX_SHADERS, MAX_CHUNKS = 4096, 65536
+MAX_SHADERS, MAX_CHUNKS, MAX_GROUPS = 4096, 65536, 64
 STATE_DTYPES = ("float32", "float16", "int8")
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -62,7 +62,7 @@ def read_manifest(value: object) -> BundleManifest:
         created_by=_read_created_by(fields),
         state_groups=tuple(
             _read_group(Fields(item, f"bundle.json, state group {i}", BundleError), model)
-            for i, item in enumerate(fields.items("state_groups", most=64))
+            for i, item in enumerate(fields.items("state_groups", most=MAX_GROUPS))
         ),
         layouts={
             name: _read_layout(Fields(item, f"bundle.json, layout {name!r}", BundleError), files)
@@ -227,6 +227,8 @@ def _read_program(fields: Fields) -> Program:
             for key, items in fields.table("entries", most=64).items()
         },
         state_dtype=fields.choice("state_dtype", STATE_DTYPES),
+        page_bytes=_read_page_bytes(fields),
+        decode_agrees=fields.flag("decode_agrees"),
         shaders={
             key: _read_path(shaders, key) for key in fields.table("shaders", most=MAX_SHADERS)
         },
@@ -234,6 +236,14 @@ def _read_program(fields: Fields) -> Program:
     )
     fields.done()
     return program
+
+
+def _read_page_bytes(fields: Fields) -> tuple[int, ...]:
+    sizes = fields.items("page_bytes", most=MAX_GROUPS)
+    for item in sizes:
+        if not isinstance(item, int) or isinstance(item, bool) or not 1 <= item < LIMIT:
+            raise fields.fail("range", f"'page_bytes' holds {shorten(item)}")
+    return tuple(sizes)
 
 
 def _list(fields: Fields, key: str, value: object) -> list[Any]:
@@ -266,6 +276,10 @@ def _check_programs(fields: Fields, manifest: BundleManifest) -> None:
         if program.id in ids:
             raise fields.fail("duplicate", f"two programs are called {program.id!r}")
         ids.add(program.id)
+        if len(program.page_bytes) != len(manifest.state_groups):
+            sizes = f"{len(program.page_bytes)} sizes of pages"
+            message = f"{where}: {sizes} for {len(manifest.state_groups)} state groups"
+            raise fields.fail("state", message)
         if program.layout not in manifest.layouts:
             message = f"{where}: no layout is called {program.layout!r}"
             raise fields.fail("unknown_name", message)

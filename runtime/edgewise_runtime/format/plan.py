@@ -23,19 +23,15 @@ from edgewise_runtime.format.plan_checks import (
     check_plan,
     check_shared,
     check_states_written,
-    check_written,
 )
 from edgewise_runtime.format.reading import shorten
 
 __all__ = [
     "ACCESSES",
     "DTYPES",
-    "INITS",
     "KINDS",
     "KV_RANGE",
     "KV_SYMBOL",
-    "MAX_BURST",
-    "RESETS",
     "ROLES",
     "VERSION",
     "Binding",
@@ -44,28 +40,19 @@ __all__ = [
     "Host",
     "Kernel",
     "KernelArg",
-    "Loop",
     "Plan",
     "Step",
     "Symbol",
     "check_extents",
     "check_shared",
     "check_states_written",
-    "check_written",
 ]
 
-VERSION = 1
+VERSION = 2
 
 ROLES = ("param", "state", "input", "output", "scratch")
 KINDS = ("load", "step")
 ACCESSES = ("read", "write", "readwrite")
-INITS = ("zero", "none")
-"""What a state buffer holds at first: zeros, or anything (no one reads before writing)."""
-RESETS = ("none", "zero", "slot")
-"""What makes old contents harmless: nothing needed, zero it all, or zero a sequence's row."""
-
-MAX_BURST = 64
-"""Steps of one burst at most: the ring holds this many tokens per sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +67,16 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of memory. `shape` and `bytes` range over load symbols; scratch is raw uint8."""
+    """A piece of memory. `shape` and `bytes` range over load symbols; scratch is raw uint8.
+
+    State is zero when a program has been loaded.
+    """
 
     name: str
     role: str
     dtype: str
     shape: tuple[Expr, ...]
     bytes: Expr
-    init: str = "zero"
-    reset: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,17 +166,12 @@ class Host:
     arguments: tuple[HostArgument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """The plan may be repeated up to `max_burst` times a call; `stop_buffer` ends it early."""
-
-    stop_buffer: str
-    max_burst: int = MAX_BURST
-
-
 @dataclass(frozen=True)
 class Plan:
     """A checked plan of one target. See the module for what the parts mean.
+
+    It may be repeated up to `max_burst` times a call; repetitions in which every sequence has
+    stopped (`abi.STOP`) do nothing.
 
     Raises:
         PlanError: on construction, quoting the plan, the step, the buffer and the value.
@@ -201,7 +184,7 @@ class Plan:
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
     host: Host | None = None
-    loop: Loop | None = None
+    max_burst: int = 1
     version: int = field(default=VERSION)
 
     def __post_init__(self) -> None:
@@ -249,31 +232,14 @@ class Plan:
             "version": self.version,
             "name": self.name,
             "target": self.target,
+            "max_burst": self.max_burst,
             "symbols": [
                 {"name": s.name, "kind": s.kind, "min": s.min, "max": s.max} for s in self.symbols
             ],
             "buffers": [_buffer_to_json(buffer) for buffer in self.buffers],
             "kernels": {name: _kernel_to_json(kernel) for name, kernel in self.kernels.items()},
             "steps": [_step_to_json(step) for step in self.steps],
-        } | self._optional_to_json()
-
-    def _optional_to_json(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {}
-        if self.host is not None:
-            arguments = [
-                {
-                    "buffer": a.buffer,
-                    "offset": a.offset,
-                    "dtype": a.dtype,
-                    "shape": _exprs_to_json(a.shape),
-                }
-                for a in self.host.arguments
-            ]
-            parts["host"] = {"symbol": self.host.symbol, "arguments": arguments}
-        if self.loop is not None:
-            loop = self.loop
-            parts["loop"] = {"stop_buffer": loop.stop_buffer, "max_burst": loop.max_burst}
-        return parts
+        } | ({} if self.host is None else {"host": _host_to_json(self.host)})
 
     @staticmethod
     def from_json(value: object) -> Plan:
@@ -293,16 +259,26 @@ def _exprs_to_json(exprs: tuple[Expr, ...]) -> list[Any]:
 
 
 def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    return {
         "name": buffer.name,
         "role": buffer.role,
         "dtype": buffer.dtype,
         "shape": _exprs_to_json(buffer.shape),
         "bytes": ex.to_json(buffer.bytes),
     }
-    if buffer.role == "state":
-        data |= {"init": buffer.init, "reset": buffer.reset}
-    return data
+
+
+def _host_to_json(host: Host) -> dict[str, Any]:
+    arguments = [
+        {
+            "buffer": a.buffer,
+            "offset": a.offset,
+            "dtype": a.dtype,
+            "shape": _exprs_to_json(a.shape),
+        }
+        for a in host.arguments
+    ]
+    return {"symbol": host.symbol, "arguments": arguments}
 
 
 def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from edgewise_runtime.errors import PlanError
 from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.abi import RING
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan import (
     ACCESSES,
-    INITS,
     KINDS,
-    MAX_BURST,
-    RESETS,
     ROLES,
     VERSION,
     Binding,
@@ -21,7 +19,6 @@ from edgewise_runtime.format.plan import (
     HostArgument,
     Kernel,
     KernelArg,
-    Loop,
     Plan,
     Step,
     Symbol,
@@ -72,9 +69,7 @@ def read_plan(value: object) -> Plan:
         host=_read_host(Fields(fields.get("host"), f"{where}, host", PlanError))
         if fields.has("host")
         else None,
-        loop=_read_loop(Fields(fields.get("loop"), f"{where}, loop", PlanError))
-        if fields.has("loop")
-        else None,
+        max_burst=fields.integer("max_burst", 1, RING),
     )
     fields.done()
     return plan
@@ -105,15 +100,12 @@ def _read_symbol(fields: Fields) -> Symbol:
 def _read_buffer(fields: Fields) -> Buffer:
     name = fields.text("name", NAME)
     fields.where += f" {name!r}"
-    role = fields.choice("role", ROLES)
     buffer = Buffer(
         name=name,
-        role=role,
+        role=fields.choice("role", ROLES),
         dtype=fields.choice("dtype", tuple(DTYPES)),
         shape=_read_shape(fields),
         bytes=_read_expr(fields, fields.get("bytes")),
-        init=fields.choice("init", INITS) if role == "state" else "zero",
-        reset=fields.choice("reset", RESETS) if role == "state" else "none",
     )
     fields.done()
     return buffer
@@ -200,10 +192,3 @@ def _read_host_argument(fields: Fields) -> HostArgument:
     )
     fields.done()
     return argument
-
-
-def _read_loop(fields: Fields) -> Loop:
-    burst = fields.integer("max_burst", 1, MAX_BURST) if fields.has("max_burst") else MAX_BURST
-    loop = Loop(fields.text("stop_buffer", NAME), burst)
-    fields.done()
-    return loop

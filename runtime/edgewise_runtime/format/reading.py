@@ -133,6 +133,13 @@ class Fields:
             raise self.fail("range", f"{key!r} must be in {low}..{high}, found {shorten(value)}")
         return value
 
+    def flag(self, key: str) -> bool:
+        """True or false."""
+        value = self.get(key)
+        if not isinstance(value, bool):
+            raise self.fail("type", f"{key!r} must be true or false, found {shorten(value)}")
+        return value
+
     def text(self, key: str, pattern: re.Pattern[str] | None = None, *, most: int = 256) -> str:
         """A string of at most `most` characters which `pattern`, if given, matches entirely."""
         value = self.get(key)

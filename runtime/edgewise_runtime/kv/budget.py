@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.format.bundle import Bundle, Program, StateGroup
-from edgewise_runtime.format.dtypes import DTYPES
-from edgewise_runtime.kv.pages import pages_for
-
-__all__ = ["page_bytes", "pages_for", "pool_pages", "weight_bytes"]
+from edgewise_runtime.format.bundle import Bundle, Program
+from edgewise_runtime.format.state import page_rows, paged_state, pages_for, row_bytes
 
 MAX_PAGES = 1 << 16
 """More than any plan allows."""
 
 SHARE = 0.5
 """The part of the memory beside the weights that pages may take."""
-
-
-def page_bytes(bundle: Bundle, program: Program) -> int:
-    """Return the bytes of one page over all layers."""
-    return sum(sum(_page_buffers(g, program)) * len(g.layers) for g in _paged(bundle))
 
 
 def weight_bytes(bundle: Bundle, program: Program) -> int:
@@ -38,12 +30,14 @@ def pool_pages(
     Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the
     device allows for one layer's pages, cannot hold them, but always enough for one sequence.
 
-    Raises DeviceError ``device.memory`` where not even one fits.
+    Raises DeviceError ``device.memory`` where not even one fits, and UnsupportedError
+    ``unsupported.state`` as `paged_state` does.
     """
-    one, size = pages_for(context), page_bytes(bundle, program)
+    group, (size,) = paged_state(bundle.manifest), program.page_bytes
+    one = pages_for(context, group.page_tokens)
     wanted = max(one, min(one * bundle.model.max_batch, MAX_PAGES))
     if largest_buffer is not None:
-        layer = max((max(_page_buffers(g, program)) for g in _paged(bundle)), default=1)
+        layer = max(map(row_bytes, page_rows(group, program.state_dtype).values()))
         if one * layer > largest_buffer:
             raise DeviceError(
                 f"One layer's KV pages of a sequence of {context:,} tokens take "
@@ -64,14 +58,3 @@ def pool_pages(
             code="device.memory",
         )
     return max(one, min(wanted, int(left * SHARE) // size))
-
-
-def _paged(bundle: Bundle) -> list[StateGroup]:
-    return [group for group in bundle.manifest.state_groups if group.kind == "paged"]
-
-
-def _page_buffers(group: StateGroup, program: Program) -> list[int]:
-    """Bytes of one page in each buffer of a layer: keys and values, and their scales in int8."""
-    tokens = group.kv_heads * group.page_tokens
-    numbers = 2 * tokens * group.head_dim * DTYPES[program.state_dtype]
-    return [numbers, tokens * DTYPES["uint32"]] if program.state_dtype == "int8" else [numbers]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from edgewise_runtime.format.abi import PAGE_TOKENS
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -38,8 +36,3 @@ class Holding:
     pages: list[int] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     found: Found = Found()
-
-    @property
-    def room(self) -> int:
-        """Tokens that its pages have room for."""
-        return len(self.pages) * PAGE_TOKENS

@@ -11,16 +11,13 @@ import numpy as np
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import Program
 
-EXACT = {("cpu", "w4a8"), ("cpu", "w8a8")}
-"""Target and arithmetic of programs whose groups of 32 are exact integer dot products."""
-
 
 def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes:
     """The key of a page: SHA-256 of the key before it, what else it depends on, its token ids.
 
     Args:
         parent: 32 bytes: the key of the page before, `root_key` for a sequence's first page.
-        tokens: ids of the page's tokens, 16 for a full page.
+        tokens: ids of the page's tokens.
         extras: hashes of what a page depends on besides, such as the images in it.
     """
     ids = np.array(tokens, "<u4").tobytes()
@@ -28,9 +25,11 @@ def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes
 
 
 def root_key(bundle: Bundle, program: Program) -> bytes:
-    """The key before a sequence's first page: the model's weights and the layout of its KV."""
-    groups = [group.to_json() for group in bundle.manifest.state_groups]
-    described = [bundle.manifest.weights_id, groups, program.state_dtype]
+    """The key before a sequence's first page: the model's weights and the layout of its KV, which
+    is what its state groups mean in this version of the format."""
+    manifest = bundle.manifest
+    groups = [group.to_json() for group in manifest.state_groups]
+    described = [manifest.version, manifest.weights_id, groups, program.state_dtype]
     return sha256(dumps(described, sort_keys=True).encode()).digest()
 
 
@@ -44,13 +43,3 @@ def producer_of(bundle: Bundle, program: Program) -> str:
     files = bundle.manifest.files
     code = sha256("".join(files[path].sha256 for path in program.code).encode()).hexdigest()
     return f"{program.target}/{program.id}/{code}"
-
-
-def decode_agrees(program: Program) -> bool:
-    """Whether decode writes the bits into KV that prefill would, so that either may stand for both.
-
-    True of exact integer arithmetic on the CPU, and of the serial GPU programs, which use the same
-    order of sums for both.
-    """
-    name = program.id.removesuffix("-kv8")
-    return (program.target, program.arithmetic) in EXACT or name.endswith("-serial")

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.keys import page_key
-from edgewise_runtime.kv.pages import PagePool, pages_for
+from edgewise_runtime.kv.pages import PagePool
 from edgewise_runtime.kv.prefix import Node, PrefixIndex
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.kv.stored import pack, unpack
@@ -38,8 +38,9 @@ class PageMemory:
     Args:
         mover: whose pages they are.
         pages: how many.
+        page_tokens: how many tokens each holds.
         inexact: whether pages that decode has written may be shared, which is right to the bit
-            only where decode and prefill agree (`keys.decode_agrees`).
+            only where decode and prefill agree (`Program.decode_agrees`).
         store: where pages go that have to leave; None for nowhere.
         moved: hears how many pages were spilled and restored.
     """
@@ -49,13 +50,15 @@ class PageMemory:
         mover: PageMover,
         pages: int,
         *,
+        page_tokens: int,
         inexact: bool,
         store: PageStore | None = None,
         moved: Callable[[int, int], None] | None = None,
     ) -> None:
+        self.page_tokens = page_tokens
         self._mover = mover
         self._pool = PagePool(pages)
-        self._index = PrefixIndex()
+        self._index = PrefixIndex(page_tokens)
         self._inexact = inexact
         self._store = store
         self._moved = moved or (lambda spilled, restored: None)
@@ -74,6 +77,14 @@ class PageMemory:
     def kept(self) -> int:
         """Pages that no sequence holds, kept for the next ones."""
         return sum(self._pool.owners(node.page) == 1 for node in self._index)
+
+    def pages_for(self, tokens: int) -> int:
+        """How many pages hold this many tokens."""
+        return pages_for(tokens, self.page_tokens)
+
+    def room(self, holding: Holding) -> int:
+        """Tokens that a holding's pages have room for."""
+        return len(holding.pages) * self.page_tokens
 
     def acquire(
         self,
@@ -97,7 +108,7 @@ class PageMemory:
         adoptable = len(tokens) - 1
         try:
             found = self._adopt(holding, tokens, adoptable)
-            needed = pages_for(total) - len(holding.pages)
+            needed = self.pages_for(total) - len(holding.pages)
             taken = self._take(0, needed + spare) if later else self._take(needed, spare)
         except BaseException:
             self._pool.release(holding.pages)
@@ -112,9 +123,9 @@ class PageMemory:
 
     def grow(self, holding: Holding, tokens: int) -> bool:
         """Make room for this many tokens in all; False, changing nothing, where there is none."""
-        if tokens <= holding.room:
+        if tokens <= self.room(holding):
             return True
-        taken = self._take(pages_for(tokens) - len(holding.pages), 0)
+        taken = self._take(self.pages_for(tokens) - len(holding.pages), 0)
         if taken is None:
             return False
         holding.pages += taken
@@ -126,11 +137,11 @@ class PageMemory:
 
         Full pages are shared, and the last is copied where it is not full. None without room.
         """
-        full, rest = divmod(tokens, PAGE_TOKENS)
+        full, rest = divmod(tokens, self.page_tokens)
         pages = holding.pages[:full]
         self._pool.share(pages)
         try:
-            taken = self._take(pages_for(total) - full, 0)
+            taken = self._take(self.pages_for(total) - full, 0)
             pages += taken or ()
             if taken and rest:
                 self._mover.copy_page(holding.pages[full], taken[0])
@@ -151,16 +162,16 @@ class PageMemory:
             tokens: the sequence's tokens, of which `written` are in its pages.
             exact: how many of them, from the first, prefill has written.
         """
-        for nth in range(len(holding.keys), written // PAGE_TOKENS):
-            start = nth * PAGE_TOKENS
-            content = tuple(tokens[start : start + PAGE_TOKENS])
+        for nth in range(len(holding.keys), written // self.page_tokens):
+            start = nth * self.page_tokens
+            content = tuple(tokens[start : start + self.page_tokens])
             parent = holding.keys[-1] if holding.keys else holding.root
             key = page_key(parent, content)
-            sound = min(max(exact - start, 0), PAGE_TOKENS)
+            sound = min(max(exact - start, 0), self.page_tokens)
             node = self._index.get(key)
             if node is None:
                 self._add(Node(key, parent, holding.pages[nth], content, sound))
-            elif self._inexact or sound == node.exact == PAGE_TOKENS:
+            elif self._inexact or sound == node.exact == self.page_tokens:
                 # The same tokens twice: one page is enough.
                 if node.exact < sound:
                     exact = start + node.exact
@@ -179,7 +190,7 @@ class PageMemory:
         """Take back a sequence's pages and keep what they hold; arguments as for `publish`."""
         exact = self.publish(holding, tokens, written, exact)
         keys = list(holding.keys)
-        start = len(keys) * PAGE_TOKENS
+        start = len(keys) * self.page_tokens
         tail = tuple(tokens[start:written])
         if tail:
             parent = keys[-1] if keys else holding.root
@@ -212,8 +223,8 @@ class PageMemory:
     def keys_of(self, root: bytes, tokens: Sequence[int]) -> tuple[bytes, ...]:
         """The keys of the full pages on the device that hold the first of these tokens."""
         keys: list[bytes] = []
-        for start in range(0, len(tokens) - PAGE_TOKENS + 1, PAGE_TOKENS):
-            key = page_key(keys[-1] if keys else root, tokens[start : start + PAGE_TOKENS])
+        for start in range(0, len(tokens) - self.page_tokens + 1, self.page_tokens):
+            key = page_key(keys[-1] if keys else root, tokens[start : start + self.page_tokens])
             if self._index.get(key) is None:
                 break
             keys.append(key)
@@ -255,16 +266,16 @@ class PageMemory:
         """Begin a holding with pages that are known to hold the first tokens."""
         device = restored = exact = 0
         parent = holding.root
-        for start in range(0, adoptable - PAGE_TOKENS + 1, PAGE_TOKENS):
-            content = tuple(tokens[start : start + PAGE_TOKENS])
+        for start in range(0, adoptable - self.page_tokens + 1, self.page_tokens):
+            content = tuple(tokens[start : start + self.page_tokens])
             key = page_key(parent, content)
             node = self._index.get(key)
             if node is not None and node.tokens == content and self._sound(node):
                 self._pool.share([node.page])
-                device += PAGE_TOKENS
+                device += self.page_tokens
             elif node is None and (node := self._restore(key, parent, content)) is not None:
                 self._pool.share([node.page])
-                restored += PAGE_TOKENS
+                restored += self.page_tokens
             else:
                 break
             if exact == start:
@@ -272,8 +283,8 @@ class PageMemory:
             holding.pages.append(node.page)
             holding.keys.append(key)
             parent = key
-        first = len(holding.pages) * PAGE_TOKENS
-        rest = tokens[first : min(first + PAGE_TOKENS, adoptable)]
+        first = len(holding.pages) * self.page_tokens
+        rest = tokens[first : min(first + self.page_tokens, adoptable)]
         found = self._index.longest(parent, rest, inexact=self._inexact)
         if found is not None:
             node, same = found
@@ -328,11 +339,12 @@ class PageMemory:
         self._pool.release([node.page])
 
     def _sound(self, node: Node) -> bool:
-        return self._inexact or node.exact == PAGE_TOKENS
+        return self._inexact or node.exact == self.page_tokens
 
     def _spill(self, node: Node) -> None:
         """Store a page, if it is full, may be shared, and is not there already."""
-        if self._store is None or not node.full or not self._sound(node):
+        full = len(node.tokens) == self.page_tokens
+        if self._store is None or not full or not self._sound(node):
             return
         if self._store.touch(node.key):
             return

@@ -6,18 +6,10 @@ every layer. A page with several owners is never written to again: a full page o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
-
-
-def pages_for(tokens: int, page_tokens: int = PAGE_TOKENS) -> int:
-    """How many pages hold this many tokens."""
-    return -(-tokens // page_tokens)
+from edgewise_runtime.format.state import pages_for
 
 
 class PagePool:
@@ -118,23 +110,19 @@ class PagePool:
 
 
 class PageTable:
-    """The pages of one sequence in order, and its row of ``table``.
+    """The pages of one sequence in order.
 
     Args:
         pool: where pages come from and go back to.
         most: pages a row of ``table`` has room for.
+        page_tokens: tokens of a page.
     """
 
-    def __init__(self, pool: PagePool, most: int, page_tokens: int = PAGE_TOKENS) -> None:
+    def __init__(self, pool: PagePool, most: int, page_tokens: int) -> None:
         self._pool = pool
         self._most = most
         self._page_tokens = page_tokens
         self.pages: list[int] = []
-
-    @property
-    def capacity(self) -> int:
-        """Tokens the pages hold."""
-        return len(self.pages) * self._page_tokens
 
     def missing(self, tokens: int) -> int:
         """How many more pages this many tokens need."""
@@ -155,22 +143,6 @@ class PageTable:
             return False
         self.pages += self._pool.allocate(needed)
         return True
-
-    def adopt(self, pages: Sequence[int]) -> None:
-        """Begin with pages that others own too: a shared prefix. Only for an empty table."""
-        if self.pages or len(pages) > self._most:
-            message = f"Cannot begin with {len(pages)} pages after {len(self.pages)}."
-            raise InputError(message, code="input.pages")
-        self._pool.share(pages)
-        self.pages = list(pages)
-
-    def write_row(self, row: npt.NDArray[np.int32], start: int = 0) -> None:
-        """Write the page ids from page `start` on into a row of ``table`` (int32 [8+MP]).
-
-        Entries past the last page keep what they held: nothing reads them.
-        """
-        begin, end = TABLE_HEADER + start, TABLE_HEADER + len(self.pages)
-        row[begin:end] = self.pages[start:]
 
     def release(self) -> None:
         """Give all pages back."""

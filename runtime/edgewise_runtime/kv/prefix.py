@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from edgewise_runtime.format.abi import PAGE_TOKENS
-
 MAX_SCANNED = 64
 """Pages with the same history that are compared token by token, the latest ones."""
 
@@ -27,7 +25,7 @@ class Node:
         key: what it is called.
         parent: the key of the page before it, or a root key.
         page: where it is.
-        tokens: what it holds, at most 16; fewer are the end of a history.
+        tokens: what it holds; fewer than a page has room for are the end of a history.
         exact: how many of them, from the first, prefill has written after nothing but prefill.
         children: pages in the index that follow it.
         pins: how often it must not go.
@@ -41,15 +39,12 @@ class Node:
     children: int = 0
     pins: int = 0
 
-    @property
-    def full(self) -> bool:
-        return len(self.tokens) == PAGE_TOKENS
-
 
 class PrefixIndex:
     """Nodes by key, and by the key of the page before them."""
 
-    def __init__(self) -> None:
+    def __init__(self, page_tokens: int) -> None:
+        self._page_tokens = page_tokens
         self._nodes: OrderedDict[bytes, Node] = OrderedDict()
         self._following: dict[bytes, dict[bytes, Node]] = {}
 
@@ -119,7 +114,7 @@ class PrefixIndex:
                 problems.append(f"Page {node.page} has {len(following)} followers.")
             if node.key != key or self._following.get(node.parent, {}).get(key) is not node:
                 problems.append(f"Page {node.page} is not where its key says.")
-            if not 0 <= node.exact <= len(node.tokens) <= PAGE_TOKENS or not node.tokens:
+            if not 0 <= node.exact <= len(node.tokens) <= self._page_tokens or not node.tokens:
                 problems.append(f"Page {node.page} has {len(node.tokens)} tokens.")
             if node.pins < 0:
                 problems.append(f"Page {node.page} has {node.pins} pins.")

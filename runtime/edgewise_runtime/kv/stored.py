@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgewise_runtime.format.abi import PAGE_TOKENS
-
 _IDS = np.dtype("<u4")
-HEADER_BYTES = (1 + PAGE_TOKENS) * _IDS.itemsize
-"""Bytes before a page's own: how many of its tokens are exact, and its token ids."""
+
+
+def stored_bytes(page_tokens: int, page_bytes: int) -> int:
+    """Bytes of a full page as it is stored: how many of its tokens are exact, its token ids, and
+    its state."""
+    return (1 + page_tokens) * _IDS.itemsize + page_bytes
 
 
 def pack(tokens: Sequence[int], exact: int, state: bytes) -> bytes:
@@ -20,9 +22,9 @@ def pack(tokens: Sequence[int], exact: int, state: bytes) -> bytes:
 
 def unpack(data: bytes, tokens: Sequence[int], page_bytes: int) -> tuple[int, bytes] | None:
     """How many tokens of a page are exact, and its state; None where it is not that of `tokens`."""
-    if len(data) != HEADER_BYTES + page_bytes:
+    if len(data) != stored_bytes(len(tokens), page_bytes):
         return None
-    exact, *ids = np.frombuffer(data, _IDS, count=1 + PAGE_TOKENS).tolist()
-    if ids != list(tokens) or exact > PAGE_TOKENS:
+    exact, *ids = np.frombuffer(data, _IDS, count=1 + len(tokens)).tolist()
+    if ids != list(tokens) or exact > len(tokens):
         return None
-    return exact, data[HEADER_BYTES:]
+    return exact, data[len(data) - page_bytes :]

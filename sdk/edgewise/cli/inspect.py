@@ -17,11 +17,10 @@ from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.errors import EdgewiseError, InputError
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import ModelInfo, Program
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.kv.budget import page_bytes
+from edgewise_runtime.format.state import paged_state
 
 HISTORY = 512
 """Tokens of history that `--cost` assumes, unless asked otherwise."""
@@ -54,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
     console = stdout_console()
     bundle = Bundle.open(named(args.bundle))
     program = _program(bundle, args.program)
+    summary = args.plan is None and not args.cost
+    if summary:
+        # What the manifest says comes first: plans may be refused for disagreeing with it.
+        _print_summary(console, bundle, program)
     plans = bundle.plans(program.id)
     if args.plan is not None and args.plan not in plans:
         raise InputError(
@@ -64,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
     _check_range("--batch", args.batch, 1, bundle.model.max_batch)
     if args.history is not None:
         _check_range("--history", args.history, 0, bundle.model.context - 1)
-    if args.cost:
+    if summary:
+        _print_plans(console, plans)
+    elif args.cost:
         wanted = plans if args.plan is None else {args.plan: plans[args.plan]}
         _print_costs(console, bundle, wanted, args.history, args.batch)
-    elif args.plan is not None:
-        _print_plan(console, plans[args.plan])
     else:
-        _print_summary(console, bundle, program, plans)
+        _print_plan(console, plans[args.plan])
     return 0
 
 
@@ -108,11 +111,29 @@ def _here(program: Program, chosen: Program, features: frozenset[str] | str) -> 
     return "runs" if program is chosen else "could run"
 
 
-def _print_summary(
-    console: Console, bundle: Bundle, program: Program, plans: Mapping[str, Plan]
-) -> None:
+def _unsupported(bundle: Bundle) -> str:
+    """Why no machine runs any program of a bundle; empty for one that can be run."""
+    try:
+        paged_state(bundle.manifest)
+    except EdgewiseError as error:
+        return error.message
+    return ""
+
+
+def _state(bundle: Bundle, program: Program) -> str:
+    """What a program keeps of a sequence, group by group."""
+    groups = zip(bundle.manifest.state_groups, program.page_bytes, strict=True)
+    return "; ".join(
+        f"{program.state_dtype}, {size(page / group.page_tokens)} a token, "
+        f"{size(page)} a page of {group.page_tokens}"
+        + ("" if group.kind == "paged" else f", {group.kind}")
+        + ("" if group.window is None else f", window of {group.window} tokens")
+        for group, page in groups
+    )
+
+
+def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
     model = bundle.model
-    page = page_bytes(bundle, program)
     facts = {
         "bundle": f"{bundle.name}, {size(bundle.total_bytes)}, {len(bundle.manifest.files)} files",
         "model": f"{model.family}, {model.layers} layers, hidden {model.hidden}, "
@@ -121,8 +142,7 @@ def _print_summary(
         "weights": f"{model.quant}, id {bundle.manifest.weights_id[:16]}",
         "bounds": f"context {model.context}, batch {model.max_batch}, "
         f"prefill chunk {model.prefill_chunk}",
-        "KV": f"{program.state_dtype}, {size(page / PAGE_TOKENS)} a token, "
-        f"{size(page)} a page of {PAGE_TOKENS}",
+        "KV": _state(bundle, program) or "none",
         "end tokens": ", ".join(map(str, model.eos)) or "none",
         "made by": ", ".join(f"{k} {v}" for k, v in bundle.manifest.created_by.items()),
     }
@@ -134,11 +154,15 @@ def _print_summary(
     features = {
         target: _features(target) for target in {p.target for p in bundle.manifest.programs}
     }
+    unsupported = _unsupported(bundle)
     for item in bundle.manifest.programs:
-        here = _here(item, program, features[item.target])
+        here = unsupported or _here(item, program, features[item.target])
         needs = [item.needs.arch or ANYTHING[item.target], *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
+
+
+def _print_plans(console: Console, plans: Mapping[str, Plan]) -> None:
     table = _table("plan", "launches", "kernels", "state")
     for name, plan in plans.items():
         states = sum(buffer.role == "state" for buffer in plan.buffers)

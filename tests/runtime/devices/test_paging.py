@@ -11,9 +11,13 @@ import pytest
 
 from edgewise_runtime.devices.base import Array, LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
+from edgewise_runtime.devices.paging import PageRow, Paging
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
-from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.devices.wgpu.pages import check_rows
+from edgewise_runtime.errors import DeviceError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.kv.budget import pool_pages
+from tests.format.cases import Case, cases, edited, what
 from tests.runtime import sample
 from tests.runtime.sample import Json
 
@@ -22,50 +26,56 @@ Load = Callable[[], LoadedProgram]
 
 PAGES = 5
 
-# Beside kv.0, which has 256 bytes a page and which the state group lists.
-MORE: dict[str, Json] = {
-    "kv.9": {"dtype": "float32", "shape": ["pages", 3], "bytes": ["mul", "pages", 12]},
-    "kv.10": {"dtype": "float16", "shape": ["pages", 2, 2], "bytes": ["mul", "pages", 8]},
-    "aside": {"dtype": "uint32", "shape": ["pages", 4], "bytes": ["mul", "pages", 16]},
-    "counts": {"dtype": "int32", "shape": [PAGES, 4], "bytes": 16 * PAGES},
+PAGED: dict[str, Json] = {
+    name: {"dtype": dtype, "shape": ["pages", *shape], "bytes": ["mul", "pages", size]}
+    for name, dtype, shape, size in (
+        ("kv.0", "int8", [2, 1, 64], 128),
+        ("kv.1", "int8", [2, 1, 64], 128),
+        ("kv_scale.0", "uint32", [1, 16], 64),
+        ("kv_scale.1", "uint32", [1, 16], 64),
+    )
 }
-PAGED = ["kv.0", "kv.9", "aside", "kv.10"]
-"""In the order of a page's bytes: the group lists the first two."""
+"""Two layers of int8 pages, one head of 4: in the order of a page's bytes."""
 
-PAGE_BYTES = 256 + 12 + 16 + 8
+STATE = PAGED | {"counts": {"dtype": "int32", "shape": [2, 32], "bytes": 256}}
+PAGE_BYTES = 2 * (128 + 64)
 NOTHING = "@compute @workgroup_size(1) fn more_kernel() {}"
 
 
-def with_more_state(bundle: Bundle, at: int) -> Bundle:
-    """The bundle, opened again: one program has a plan more, over the state in `MORE`."""
+def with_codes(bundle: Bundle, at: int) -> Bundle:
+    """The bundle, opened again: one program has no plan but one over the state in `STATE`."""
     args = [
         sample.arg(name, buffer["dtype"], buffer["shape"], "readwrite")
-        for name, buffer in MORE.items()
+        for name, buffer in STATE.items()
     ]
-    state = {"role": "state", "init": "zero", "reset": "none"}
     plan = {
-        "version": 1,
+        "version": 2,
         "name": "more",
         "target": "webgpu" if at else "cpu",
+        "max_burst": 1,
         "symbols": sample.SYMBOLS[:1],
-        "buffers": [{"name": name, **state, **buffer} for name, buffer in MORE.items()],
+        "buffers": [{"name": name, "role": "state", **buffer} for name, buffer in STATE.items()],
         "kernels": {"more": {"symbol": "more_kernel", "args": args}},
         "steps": [
             {
                 "kernel": "more",
-                "bindings": [{"buffer": name, "offset": 0} for name in MORE],
+                "bindings": [{"buffer": name, "offset": 0} for name in STATE],
                 "grid": [1, 1, 1],
-                "reads": list(MORE),
-                "writes": list(MORE),
+                "reads": list(STATE),
+                "writes": list(STATE),
                 "label": "more",
             }
         ],
     }
     manifest = json.loads((bundle.path / "bundle.json").read_text())
     program = manifest["programs"][at]
-    program["plans"]["more"] = "more.json"
-    manifest["state_groups"][0] |= {"layers": [0, 1], "buffers": ["kv.0", "kv.9"]}
-    manifest["model"]["layers"] = 2
+    program |= {"plans": {"more": "more.json"}, "entries": {}}
+    program |= {"state_dtype": "int8", "page_bytes": [PAGE_BYTES]}
+    group = {"layers": [0, 1], "head_dim": 4}
+    group |= {"buffers": ["kv.0", "kv.1"], "scales": ["kv_scale.0", "kv_scale.1"]}
+    manifest["state_groups"][0] |= group
+    # For `counts`, and two layers of pages.
+    manifest["model"] |= {"layers": 2, "vocab": 32}
     manifest["programs"] = [program]
     if at:
         program["shaders"]["more"] = "more.wgsl"
@@ -85,13 +95,13 @@ def with_more_state(bundle: Bundle, at: int) -> Bundle:
 
 @pytest.fixture(params=["cpu", "webgpu"])
 def load(request: pytest.FixtureRequest) -> Load:
-    """Loads the tiny program with four paged state buffers and one that is not."""
+    """Loads a tiny program with four paged state buffers and one that is not."""
     symbols = {"pages": PAGES}
     if request.param == "cpu":
-        bundle = with_more_state(request.getfixturevalue("make")(), 0)
+        bundle = with_codes(request.getfixturevalue("make")(), 0)
         return lambda: CpuDevice(2).load(bundle, load_symbols=symbols, trust=True)
     device: WgpuDevice = request.getfixturevalue("device")
-    other = with_more_state(request.getfixturevalue("make_webgpu")(), 1)
+    other = with_codes(request.getfixturevalue("make_webgpu")(), 1)
     return lambda: device.load(other, load_symbols=symbols)
 
 
@@ -105,7 +115,7 @@ def fill(program: LoadedProgram) -> dict[str, Array]:
     """Write noise to all state; returns it by buffer."""
     rng = np.random.default_rng(7)
     noise = {}
-    for name in [*PAGED, "counts"]:
+    for name in STATE:
         blank = program.read(name)
         noise[name] = rng.integers(0, 99, blank.shape).astype(blank.dtype)
         program.write(name, noise[name])
@@ -113,7 +123,7 @@ def fill(program: LoadedProgram) -> dict[str, Array]:
 
 
 def state(program: LoadedProgram) -> dict[str, Array]:
-    return {name: program.read(name) for name in [*PAGED, "counts"]}
+    return {name: program.read(name) for name in STATE}
 
 
 def assert_equal(found: dict[str, Array], expected: dict[str, Array]) -> None:
@@ -209,7 +219,22 @@ def test_a_closed_program_has_no_pages(program: LoadedProgram) -> None:
         assert error.value.code == "device.closed"
 
 
-def test_pages_follow_the_runs_before(program: LoadedProgram) -> None:
+@pytest.fixture(params=["cpu", "webgpu"])
+def running(request: pytest.FixtureRequest) -> Iterator[LoadedProgram]:
+    """The tiny program, whose plans write pages."""
+    symbols = {"pages": PAGES}
+    if request.param == "cpu":
+        bundle: Bundle = request.getfixturevalue("make")()
+        loaded: LoadedProgram = CpuDevice(2).load(bundle, load_symbols=symbols, trust=True)
+    else:
+        device: WgpuDevice = request.getfixturevalue("device")
+        loaded = device.load(request.getfixturevalue("make_webgpu")(), load_symbols=symbols)
+    with loaded:
+        yield loaded
+
+
+def test_pages_follow_the_runs_before(running: LoadedProgram) -> None:
+    program = running
     table = np.zeros((2, 12), np.int32)
     table[:, 8] = [3, 1]
     program.write("table", table)
@@ -226,7 +251,7 @@ def test_pages_follow_the_runs_before(program: LoadedProgram) -> None:
 def test_a_gpu_moves_a_page_with_one_submission_and_makes_nothing(
     device: WgpuDevice, make_webgpu: Make
 ) -> None:
-    bundle = with_more_state(make_webgpu(), 1)
+    bundle = with_codes(make_webgpu(), 1)
     with device.load(bundle, load_symbols={"pages": PAGES}) as program:
         counters = program.counters
         before = replace(counters)
@@ -239,12 +264,36 @@ def test_a_gpu_moves_a_page_with_one_submission_and_makes_nothing(
         assert counters.buffers == before.buffers
 
 
-def test_a_gpu_needs_rows_that_4_bytes_divide(
-    device: WgpuDevice, make_webgpu: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    odd = {"dtype": "float16", "shape": ["pages", 3], "bytes": ["mul", "pages", 6]}
-    monkeypatch.setitem(MORE, "kv.10", odd)
-    bundle = with_more_state(make_webgpu(), 1)
-    with pytest.raises(DeviceError, match=r"'kv\.10' has 6 bytes") as error:
-        device.load(bundle, load_symbols={"pages": PAGES})
+def test_a_gpu_needs_rows_that_4_bytes_divide() -> None:
+    # Pages of the group that can be run have such rows, whatever its heads are.
+    odd = Paging(PAGES, (PageRow("kv.0", 0, 256), PageRow("kv.1", 256, 6)))
+    with pytest.raises(DeviceError, match=r"'kv\.1' has 6 bytes") as error:
+        check_rows(odd)
     assert error.value.code == "device.buffer"
+
+
+@pytest.mark.parametrize("kind", ["cpu", "webgpu"])
+@pytest.mark.parametrize("case", cases("unsupported-states"), ids=what)
+def test_state_that_cannot_be_run_is_refused_before_weights_are_read(
+    case: Case, kind: str, request: pytest.FixtureRequest
+) -> None:
+    gpu = kind == "webgpu"
+    bundle: Bundle = request.getfixturevalue("make_webgpu" if gpu else "make")()
+    manifest = json.loads((bundle.path / "bundle.json").read_text())
+    manifest["model"]["layers"] = 2
+    groups = edited(case)["state_groups"]
+    for program in manifest["programs"]:
+        program["page_bytes"] = [256] * len(groups)
+    sample.write_manifest(bundle.path, manifest | {"state_groups": groups})
+    # No check of the weights' hash is reached.
+    params = bundle.path / "params/cpu/00000.safetensors"
+    params.write_bytes(bytes(params.stat().st_size))
+    changed = Bundle.open(bundle.path)
+    device = request.getfixturevalue("device") if gpu else CpuDevice(1)
+    with pytest.raises(UnsupportedError) as refused:
+        device.load(changed, load_symbols={"pages": PAGES}, trust=True)
+    assert refused.value.code == "unsupported.state"
+    assert all(quoted in refused.value.message for quoted in case["quotes"])
+    with pytest.raises(UnsupportedError) as refused:
+        pool_pages(changed, changed.manifest.programs[0], 64, None)
+    assert refused.value.code == "unsupported.state"

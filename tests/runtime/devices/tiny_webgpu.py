@@ -74,16 +74,15 @@ def plan(name: str, steps: list[Json], *others: str) -> Json:
     """A plan over the buffers its steps bind, and `others`."""
     bound = dict.fromkeys(b["buffer"] for item in steps for b in item["bindings"])
     made: Json = {
-        "version": 1,
+        "version": 2,
         "name": name,
         "target": "webgpu",
+        "max_burst": BURST if name == "decode" else 1,
         "symbols": SYMBOLS,
         "buffers": [{"name": key, **BUFFERS[key]} for key in [*bound, *others]],
         "kernels": {item["kernel"]: KERNELS[item["kernel"]] for item in steps},
         "steps": steps,
     }
-    if name == "decode":
-        made["loop"] = {"stop_buffer": "table", "max_burst": BURST}
     copied: Json = json.loads(json.dumps(made))
     return copied
 
@@ -120,6 +119,8 @@ def program(features: list[str]) -> Json:
             "decode": [{"when": {"b": [1, 2]}, "plan": "decode"}],
         },
         "state_dtype": "float32",
+        "page_bytes": [256],
+        "decode_agrees": False,
         "shaders": {name: f"programs/webgpu/{name}.wgsl" for name in KERNELS},
     }
 
@@ -134,6 +135,8 @@ def write_bundle(folder: Path, shaders: Mapping[str, Json]) -> Json:
     for name in KERNELS:
         (folder / f"programs/webgpu/{name}.wgsl").write_text(shaders[name]["source"])
     manifest = sample.manifest()
+    # So that `logits` are more than a run brings along unasked.
+    manifest["model"]["vocab"] = 32768
     manifest["programs"].append(program([]))
     manifest["files"] = sample.list_files(folder)
     sample.write_manifest(folder, manifest)

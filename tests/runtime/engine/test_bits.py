@@ -16,9 +16,10 @@ import pytest
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.kv.keys import decode_agrees, producer_of
+from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     AGREEING,
@@ -48,7 +49,7 @@ def which(request: pytest.FixtureRequest) -> Which:
 @pytest.fixture(scope="module")
 def program(which: Which, bundles: BundleFactory) -> Iterator[LoadedProgram]:
     with which.load(bundles) as loaded:
-        assert decode_agrees(loaded.program) == (which in AGREEING)
+        assert loaded.program.decode_agrees == (which in AGREEING)
         yield loaded
 
 
@@ -128,7 +129,7 @@ def test_in_the_next_turn_of_a_conversation(program: LoadedProgram) -> None:
     sequence = engine.sequence(second)
     list(engine.run([sequence]))
     # Of the last token of the answer nothing was computed.
-    known = 37 + (39 if decode_agrees(program.program) else 0)
+    known = 37 + (39 if program.program.decode_agrees else 0)
     assert sequence.cached_tokens == known
     assert said([sequence]) == [alone(program, second)]
 
@@ -145,11 +146,11 @@ def test_of_prompts_that_share_their_beginning_at_once(program: LoadedProgram) -
 
 
 def in_memory(program: LoadedProgram, folder: Path) -> PageStore:
-    return MemoryStore(40 * (HEADER_BYTES + program.page_bytes))
+    return MemoryStore(40 * stored_bytes(PAGE_TOKENS, program.page_bytes))
 
 
 def on_disk(program: LoadedProgram, folder: Path) -> PageStore:
-    size = HEADER_BYTES + program.page_bytes
+    size = stored_bytes(PAGE_TOKENS, program.page_bytes)
     producer = producer_of(program.bundle, program.program)
     return Tiered(MemoryStore(2 * size), DiskStore(folder, 1 << 24, producer, size))
 

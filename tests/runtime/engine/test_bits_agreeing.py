@@ -19,9 +19,10 @@ from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.spill import MemoryStore
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     AGREEING,
@@ -99,7 +100,7 @@ def test_nor_in_the_middle_of_bursts(program: LoadedProgram, cold: dict[str, lis
 def test_nor_with_pages_that_were_away_meanwhile(
     program: LoadedProgram, cold: dict[str, list[Said]]
 ) -> None:
-    store = MemoryStore(60 * (HEADER_BYTES + program.page_bytes))
+    store = MemoryStore(60 * stored_bytes(PAGE_TOKENS, program.page_bytes))
     engine = engine_of(program, pages=8, store=store)
     assert answers(engine, LONG) == cold["long"]
     assert preemptions(engine) >= 2

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.spill import MemoryStore
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import (
     REQUESTS,
@@ -119,7 +120,7 @@ def test_answers_depend_on_nothing_else(
         program,
         pages=setting.pages,
         step_tokens=setting.step_tokens,
-        store=MemoryStore(setting.stored * (HEADER_BYTES + program.page_bytes)),
+        store=MemoryStore(setting.stored * stored_bytes(PAGE_TOKENS, program.page_bytes)),
         drafter=PromptLookup() if setting.lookup else None,
     )
     running: list[tuple[Arrival, list[Sequence], int]] = []

@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.step_buffers import Line, StepBuffers
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.format.abi import COUNT, KV_LEN, LIMIT, Q_LEN, Q_START, TABLE_HEADER
 from tests.runtime.engine.toy import Failure, FaultError, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
-from tests.runtime.engine.toy_model import VOCAB, answer, digest_of, draw_of, mix, text_of
+from tests.runtime.engine.toy_model import VOCAB, answer, digest_of, mix, text_of
 
 PROMPT = [5, 9, 2, 33, 60, 12, 7, 7, 41, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]
 GREEDY = SamplingParams(temperature=0, ignore_eos=True, max_tokens=24)
 SEEDED = SamplingParams(ignore_eos=True, seed=7, max_tokens=24)
 BOUNDS = Bounds(pages=8, rows=32, batch=2, context=96)
-
-
-def integers(values: Sequence[int]) -> np.ndarray:
-    return np.array(values, np.int32)
 
 
 class Driver:
@@ -31,42 +27,29 @@ class Driver:
     def __init__(self, program: ToyProgram, pages: Sequence[int], params: SamplingParams) -> None:
         self.program = program
         self.pages = pages
-        program.write("eos", integers([-1] * 16))
-        draw = draw_of(params, 7, 0)
-        program.write("sampling_f", np.array([*draw.floats, 0, 0], np.float32))
-        program.write("sampling_i", integers([draw.top_k, draw.seed, 0, 0, params.ignore_eos]))
+        self.buffers = StepBuffers(program, ())
+        self.buffers.sampling([(params, 7, 0)])
 
-    def table(self, kv_len: int, count: int, limit: int = 1000) -> None:
-        row = np.zeros(TABLE_HEADER + len(self.pages), np.int32)
-        row[[KV_LEN, Q_START, Q_LEN, LIMIT]] = kv_len, 0, count, limit
-        row[TABLE_HEADER:] = self.pages
-        self.program.write("table", row)
+    def line(self, start: int, rows: int) -> Line:
+        return Line(start, rows, self.pages, 1000)
 
     def prefill(self, tokens: Sequence[int], start: int, count: int) -> None:
-        self.program.write("step", integers([count, 1, 1, start + count, 0, 0, 0, 0]))
-        self.program.write("tokens", integers(tokens[start : start + count]))
-        self.program.write("positions", np.arange(start, start + count, dtype=np.int32))
-        self.program.write("row_seq", integers([0] * count))
-        self.table(start, count)
+        chunk = tokens[start : start + count]
+        self.buffers.compute([self.line(start, count)], chunk, reach=start + count)
         self.program.run("embed")
         self.program.run("prefill" if count > 4 else "prefill_few")
-        self.program.write("logit_rows", integers([count - 1]))
+        self.buffers.logit_rows([count - 1])
 
     def first(self, length: int) -> int:
         self.program.run("logits")
-        self.table(length, 1)
+        self.buffers.draw([self.line(length, 1)])
         self.program.run("sample")
         return int(self.program.read("sampled")[0])
 
     def decode(self, token: int, length: int, k: int) -> list[int]:
-        self.program.write("step", integers([1, 1, 1, length + k, 0, 0, 0, 0]))
-        self.program.write("tokens", integers([token]))
-        self.program.write("positions", integers([length]))
-        self.program.write("logit_rows", integers([0]))
-        self.table(length, 1)
+        self.buffers.compute([self.line(length, 1)], [token], reach=length + k, logits=1)
         self.program.run("decode_one", k)
-        count = self.program.read("table")[0, COUNT]
-        return [int(token) for token in self.program.read("ring")[0, :count]]
+        return self.buffers.drawn(1)[0]
 
     def generate(self, prompt: Sequence[int], count: int, chunk: int = 32) -> list[int]:
         for start in range(0, len(prompt), chunk):

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
-from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
+from edgewise_runtime.format.abi import PAGE_TOKENS, RING, TABLE_HEADER, shared_buffers
 from edgewise_runtime.format.bundle import (
     Bundle,
     BundleManifest,
@@ -23,15 +22,12 @@ from edgewise_runtime.format.bundle import (
     StateGroup,
 )
 from edgewise_runtime.format.dtypes import DTYPES
-from edgewise_runtime.format.plan import Buffer, Host, Loop, Plan, Symbol
-from edgewise_runtime.kv.pages import pages_for
+from edgewise_runtime.format.plan import Buffer, Host, Plan, Symbol
+from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.text import Tokenizer
 from tests.runtime.engine.toy_model import EOS, VOCAB, text_of
 
-RING = 64
-MAX_BIASES = 320
 MAX_PAGES = 1 << 16
-TOP = 21
 FEW = 4
 """Rows up to which another plan prefills."""
 
@@ -59,7 +55,7 @@ class Bounds:
     @property
     def columns(self) -> int:
         """Columns of ``table``."""
-        return TABLE_HEADER + pages_for(self.context)
+        return TABLE_HEADER + pages_for(self.context, PAGE_TOKENS)
 
 
 @cache
@@ -129,6 +125,8 @@ def toy_program(bounds: Bounds) -> Program:
         plans={name: f"programs/toy/plans/{name}.json" for name in sorted(names)},
         entries=entries,
         state_dtype="uint32",
+        page_bytes=(2 * PAGE_TOKENS * 4,),
+        decode_agrees=bounds.agrees,
     )
 
 
@@ -163,7 +161,7 @@ def toy_plans(bounds: Bounds) -> dict[str, Plan]:
             kernels={},
             steps=(),
             host=Host("toy", ()),
-            loop=Loop("table") if name.startswith("decode") else None,
+            max_burst=RING if name.startswith("decode") else 1,
         )
         for name, used in symbols.items()
     }
@@ -171,43 +169,25 @@ def toy_plans(bounds: Bounds) -> dict[str, Plan]:
 
 @cache
 def _buffers(bounds: Bounds) -> tuple[Buffer, ...]:
-    rows, batch = bounds.rows, bounds.batch
-    padded = -(-VOCAB // 32) * 32
-    inputs: dict[str, tuple[str, tuple[int, ...]]] = {
-        "step": ("int32", (8,)),
-        "tokens": ("int32", (rows,)),
-        "row_seq": ("int32", (rows,)),
-        "positions": ("int32", (rows, 1)),
-        "logit_rows": ("int32", (batch,)),
-        "table": ("int32", (batch, bounds.columns)),
-        "ring": ("int32", (batch, RING)),
-        "eos": ("int32", (16,)),
-        "sampling_f": ("float32", (batch, 8)),
-        "sampling_i": ("int32", (batch, 8)),
-        "bias_ids": ("int32", (batch, MAX_BIASES)),
-        "bias_values": ("float32", (batch, MAX_BIASES)),
-    }
-    outputs: dict[str, tuple[str, tuple[int, ...]]] = {
-        "x": ("uint64", (rows, 1)),
-        "logits": ("float32", (batch, padded)),
-        "sampled": ("int32", (batch,)),
-        "logprobs": ("float32", (batch, TOP)),
-        "logprob_ids": ("int32", (batch, TOP)),
-    }
-
-    def buffer(name: str, role: str, dtype: str, shape: tuple[int, ...], **more: Any) -> Buffer:
-        return Buffer(name, role, dtype, shape, math.prod(shape) * DTYPES[dtype], **more)
-
+    shared = shared_buffers(
+        rows=bounds.rows,
+        batch=bounds.batch,
+        pages=bounds.columns - TABLE_HEADER,
+        hidden=1,
+        vocab=VOCAB,
+    )
+    # The state of a token is a hash of 64 bits.
+    shared["x"] = ("output", "uint64", (bounds.rows, 1))
     return (
-        *(buffer(name, "input", *what) for name, what in inputs.items()),
-        *(buffer(name, "output", *what) for name, what in outputs.items()),
-        buffer("counts", "state", "int32", (batch, VOCAB), reset="slot"),
+        *(
+            Buffer(name, role, dtype, shape, math.prod(shape) * DTYPES[dtype])
+            for name, (role, dtype, shape) in shared.items()
+        ),
         Buffer(
             "kv.0",
             "state",
             "uint32",
             ("pages", 2, 1, PAGE_TOKENS),
             ("mul", "pages", 2 * PAGE_TOKENS * 4),
-            init="none",
         ),
     )

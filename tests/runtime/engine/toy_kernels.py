@@ -15,12 +15,14 @@ from edgewise_runtime.format.abi import (
     PAGE_TOKENS,
     Q_LEN,
     Q_START,
+    RING,
     SLOT,
     STOP,
     TABLE_HEADER,
+    TOP_LOGPROBS,
 )
 from edgewise_runtime.format.plan import Plan
-from tests.runtime.engine.toy_bundle import RING, TOP, Bounds
+from tests.runtime.engine.toy_bundle import Bounds
 from tests.runtime.engine.toy_model import VOCAB, Draw, choose, digest_of, logits_of, mix, state_of
 
 POISON = 0xFFFF_FFFF_FFFF_FFFF
@@ -227,7 +229,7 @@ class ToyKernels:
         for row in range(int(self._arrays["step"][1])):
             logits = self._arrays["logits"][row, :VOCAB].astype(np.float64)
             logprobs = logits - np.log(np.exp(logits).sum())
-            best = np.argsort(-logprobs, kind="stable")[: TOP - 1]
+            best = np.argsort(-logprobs, kind="stable")[:TOP_LOGPROBS]
             ids = np.array([self._arrays["sampled"][row], *best], np.int32)
             self._arrays["logprob_ids"][row] = ids
             self._arrays["logprobs"][row] = logprobs[ids].astype(np.float32)

@@ -22,7 +22,7 @@ from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import producer_of, root_key
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 from tests.runtime.engine.toy import Failure, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 from tests.runtime.engine.toy_model import (
@@ -337,7 +337,7 @@ class World:
 
     def _store(self) -> PageStore | None:
         setting = self.setting
-        size = HEADER_BYTES + self.program.page_bytes
+        size = stored_bytes(PAGE_TOKENS, self.program.page_bytes)
         if not setting.memory_pages:
             return None
         memory = MemoryStore(setting.memory_pages * size)

@@ -123,7 +123,8 @@ def _fields(manifest: BundleManifest) -> dict[str, Any]:
 
 TENSOR = "layouts/cpu/tensors/w"
 MUTATIONS: list[tuple[str, Change, str]] = [
-    ("another version", setter("version", 2), "bundle.version"),
+    ("another version", setter("version", 3), "bundle.version"),
+    ("the version before", setter("version", 1), "bundle.version"),
     ("an unknown field", setter("comment", ""), "bundle.unknown_field"),
     ("a name with a path in it", setter("name", "../tiny"), "bundle.name"),
     ("a weights id that is no hash", setter("weights_id", "AB" * 32), "bundle.name"),
@@ -252,8 +253,8 @@ def test_a_path_that_could_leave_the_bundle_is_refused(folder: Path, path: str) 
         (b'{"version": ' + b"9" * 10_000 + b"}", "bundle.json"),
         (b"[]", "bundle.type"),
         (b"null", "bundle.type"),
-        (b'{"version": 1.0}', "bundle.version"),
-        (b'{"version": "1"}', "bundle.version"),
+        (b'{"version": 2.0}', "bundle.version"),
+        (b'{"version": "2"}', "bundle.version"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value[:24]),
 )

@@ -6,55 +6,29 @@ side only.
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
 import pytest
 
-from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
+from edgewise_runtime.errors import (
+    BundleError,
+    DeviceError,
+    EdgewiseError,
+    PlanError,
+    UnsupportedError,
+)
+from edgewise_runtime.format import abi
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import parse_json
-from tests.format.make_goldens import FOLDER, GOLDENS, PROGRAM, facts, golden_plans
+from edgewise_runtime.format.state import page_rows, paged_state, row_bytes
+from tests.format.cases import Case, cases, edited, golden, what
+from tests.format.make_goldens import BOUNDS, GOLDENS, PROGRAM, facts, golden_plans
 from tests.runtime import sample
-
-Case = dict[str, Any]
-
-
-def cases(name: str) -> Any:
-    return json.loads((FOLDER / f"{name}.json").read_bytes())
-
-
-def golden(file: str) -> Any:
-    return json.loads((GOLDENS / file).read_bytes())
-
-
-def what(case: Case) -> str:
-    return str(case["what"])
-
-
-def edited(case: Case) -> Any:
-    """The golden a case names after its edits.
-
-    An edit is a path and a new value, or a path alone to remove what is there; "-" as the last key
-    appends to a list.
-    """
-    value = copy.deepcopy(golden(case["file"]))
-    for (*parents, last), *new in case["edits"]:
-        at = value
-        for key in parents:
-            at = at[key]
-        if not new:
-            del at[last]
-        elif last == "-":
-            at.append(new[0])
-        else:
-            at[last] = new[0]
-    return value
 
 
 def test_every_golden_reads_back_exactly() -> None:
@@ -76,7 +50,36 @@ def test_the_goldens_of_the_sample_are_the_sample() -> None:
 def test_a_golden_program_agrees_with_its_manifest() -> None:
     manifest = BundleManifest.from_json(golden("bundle.json"))
     plans = Bundle(GOLDENS, manifest).plans(PROGRAM)
-    assert sorted(plans) == ["decode", "embed", "logits", "prefill", "sample"]
+    assert sorted(plans) == ["decode", "embed", "logits", "logprobs", "prefill", "sample"]
+
+
+@pytest.mark.parametrize("case", cases("unsupported-states"), ids=what)
+def test_no_program_can_be_run_of_a_bundle_with(case: Case) -> None:
+    manifest = BundleManifest.from_json(edited(case))
+    with pytest.raises(UnsupportedError) as refused:
+        paged_state(manifest)
+    assert refused.value.code == "unsupported.state"
+    assert all(quoted in refused.value.message for quoted in case["quotes"])
+    assert "compile the model again" in refused.value.remedy
+
+
+def test_the_state_of_the_golden_can_be_run() -> None:
+    manifest = BundleManifest.from_json(golden("bundle.json"))
+    group = paged_state(manifest)
+    assert (group.page_tokens, group.buffers) == (16, ("kv.0", "kv.1"))
+    for program in manifest.programs:
+        rows = page_rows(group, program.state_dtype).values()
+        assert program.page_bytes == (sum(map(row_bytes, rows)),)
+
+
+def test_both_languages_have_the_same_numbers() -> None:
+    said = {name: value for name, value in vars(abi).items() if name.isupper()}
+    assert cases("abi") == json.loads(json.dumps(said))
+
+
+def test_both_languages_have_the_same_step_buffers() -> None:
+    said = {"bounds": BOUNDS, "buffers": abi.shared_buffers(**BOUNDS)}
+    assert cases("step-buffers") == json.loads(json.dumps(said))
 
 
 @pytest.mark.parametrize("case", cases("plan-rejections"), ids=what)

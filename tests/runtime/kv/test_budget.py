@@ -10,7 +10,7 @@ import pytest
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.budget import page_bytes, pool_pages, weight_bytes
+from edgewise_runtime.kv.budget import pool_pages, weight_bytes
 
 
 @pytest.fixture(scope="module")
@@ -19,23 +19,28 @@ def bundle(bundles: Callable[..., Path]) -> Bundle:
     return Bundle.open(bundles("llama-gqa2-tied-linear"))
 
 
+def page_bytes(bundle: Bundle) -> int:
+    (size,) = bundle.manifest.programs[0].page_bytes
+    return size
+
+
 def weights(bundle: Bundle) -> int:
     return weight_bytes(bundle, bundle.manifest.programs[0])
 
 
 def test_a_page_holds_keys_and_values_of_every_layer(bundle: Bundle) -> None:
-    assert page_bytes(bundle, bundle.manifest.programs[0]) == 2 * (2 * 2 * 16 * 32 * 2)
+    assert page_bytes(bundle) == 2 * (2 * 2 * 16 * 32 * 2)
 
 
 def test_a_page_of_codes_takes_half_of_float16_and_a_word_a_token_and_head(
     bundle: Bundle, bundles: Callable[..., Path]
 ) -> None:
     coded = Bundle.open(bundles("llama-gqa2-tied-linear", kv="int8"))
-    half = page_bytes(bundle, bundle.manifest.programs[0]) // 2
+    half = page_bytes(bundle) // 2
     program = coded.manifest.programs[0]
-    assert page_bytes(coded, program) == half + 2 * (2 * 16 * 4)
+    assert page_bytes(coded) == half + 2 * (2 * 16 * 4)
     with CpuDevice(threads=1).load(coded, program.id, load_symbols={"pages": 3}) as loaded:
-        assert loaded.page_bytes == page_bytes(coded, program)
+        assert loaded.page_bytes == page_bytes(coded)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_a_page_of_codes_takes_half_of_float16_and_a_word_a_token_and_head(
 def test_pages_are_enough_for_the_batch_or_for_one(
     bundle: Bundle, context: int, spare_pages: int | None, expected: int
 ) -> None:
-    size = page_bytes(bundle, bundle.manifest.programs[0])
+    size = page_bytes(bundle)
     available = None if spare_pages is None else weights(bundle) + spare_pages * size
     assert pool_pages(bundle, bundle.manifest.programs[0], context, available) == expected
 
@@ -62,7 +67,7 @@ def test_pages_are_enough_for_the_batch_or_for_one(
 @pytest.mark.parametrize("pages", [-1000, 0, 15])
 def test_too_little_memory_for_one_sequence_is_said(bundle: Bundle, pages: int) -> None:
     program = bundle.manifest.programs[0]
-    available = weights(bundle) + pages * page_bytes(bundle, program)
+    available = weights(bundle) + pages * page_bytes(bundle)
     with pytest.raises(DeviceError, match="256") as caught:
         pool_pages(bundle, program, 256, available)
     assert caught.value.code == "device.memory"

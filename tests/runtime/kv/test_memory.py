@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.pages import pages_for
 from edgewise_runtime.kv.spill import MemoryStore
-from edgewise_runtime.kv.stored import HEADER_BYTES
+from edgewise_runtime.kv.stored import stored_bytes
 
 WORD = 8
 PAGE_BYTES = PAGE_TOKENS * WORD
@@ -93,9 +94,14 @@ class MemoryMachine(RuleBasedStateMachine):
         self.pages = Pages(pages)
         self.inexact = inexact
         self.moves = [0, 0]
-        self.store = MemoryStore(stored * (HEADER_BYTES + PAGE_BYTES)) if stored else None
+        self.store = MemoryStore(stored * stored_bytes(PAGE_TOKENS, PAGE_BYTES)) if stored else None
         self.memory = PageMemory(
-            self.pages, pages, inexact=inexact, store=self.store, moved=self._moved
+            self.pages,
+            pages,
+            page_tokens=PAGE_TOKENS,
+            inexact=inexact,
+            store=self.store,
+            moved=self._moved,
         )
         self.readers: list[Reader] = []
         self.pinned: list[tuple[bytes, tuple[int, ...], tuple[bytes, ...]]] = []
@@ -108,10 +114,10 @@ class MemoryMachine(RuleBasedStateMachine):
         left = len(self.memory) - len(self._needed())
         holding = self._try(lambda: self.memory.acquire(root, tokens, total, spare=spare))
         if holding is None:
-            assert self.failed or pages_for(total) + spare > left
+            assert self.failed or pages_for(total, PAGE_TOKENS) + spare > left
             return
         found = holding.found.total
-        assert len(holding.pages) == pages_for(total)
+        assert len(holding.pages) == pages_for(total, PAGE_TOKENS)
         assert 0 <= found < len(tokens)
         assert self.moves[1] > 0 or not holding.found.restored
         if self.complete and self.inexact and not self.failed_ever:
@@ -126,7 +132,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def write(self, which: int, count: int, exact: bool, token: int) -> None:
         """A sequence computes, past what it knew if need be."""
         reader = self.readers[which % len(self.readers)]
-        end = min(reader.written + count, reader.holding.room)
+        end = min(reader.written + count, self.memory.room(reader.holding))
         reader.tokens += (token,) * (end - len(reader.tokens))
         for position in range(reader.written, end):
             page, slot = divmod(position, PAGE_TOKENS)
@@ -146,12 +152,12 @@ class MemoryMachine(RuleBasedStateMachine):
     def grow(self, which: int, count: int) -> None:
         reader = self.readers[which % len(self.readers)]
         left = len(self.memory) - len(self._needed())
-        wanted = reader.holding.room + count
+        wanted = self.memory.room(reader.holding) + count
         before = list(reader.holding.pages)
         if self._try(lambda: self.memory.grow(reader.holding, wanted) or None):
-            assert reader.holding.room >= wanted
+            assert self.memory.room(reader.holding) >= wanted
         else:
-            assert self.failed or pages_for(wanted) - len(before) > left
+            assert self.failed or pages_for(wanted, PAGE_TOKENS) - len(before) > left
             assert reader.holding.pages == before
 
     @precondition(lambda self: self.readers)
@@ -315,7 +321,7 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 
 def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
-    memory = PageMemory(Pages(8), 8, inexact=True)
+    memory = PageMemory(Pages(8), 8, page_tokens=PAGE_TOKENS, inexact=True)
     tokens = (1,) * PAGE_TOKENS
     decoded = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
     prefilled = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
@@ -324,3 +330,20 @@ def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
     assert memory.publish(decoded, tokens, PAGE_TOKENS, 5) == 5
     assert memory.publish(prefilled, tokens, PAGE_TOKENS, PAGE_TOKENS) == 5
     assert prefilled.pages == decoded.pages
+
+
+@pytest.mark.parametrize(("page_tokens", "pages", "full"), [(4, 5, 4), (16, 2, 1), (32, 1, 0)])
+def test_pages_hold_as_many_tokens_as_is_said(page_tokens: int, pages: int, full: int) -> None:
+    memory = PageMemory(Pages(8), 8, page_tokens=page_tokens, inexact=True)
+    tokens = tuple(range(18))
+    holding = memory.acquire(ROOTS[0], tokens, len(tokens))
+    assert holding is not None
+    assert len(holding.pages) == pages
+    assert memory.room(holding) == pages * page_tokens
+    memory.publish(holding, tokens, len(tokens), len(tokens))
+    assert len(holding.keys) == len(memory.keys_of(ROOTS[0], tokens)) == full
+    memory.discard(holding)
+    again = memory.acquire(ROOTS[0], tokens, len(tokens))
+    assert again is not None
+    assert again.found.total == full * page_tokens
+    assert memory.check([again]) == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.kv.pages import PagePool, PageTable, pages_for
+from edgewise_runtime.format.state import pages_for
+from edgewise_runtime.kv.pages import PagePool, PageTable
 
 PAGES = 12
 
@@ -98,20 +98,18 @@ def test_the_check_finds_what_is_wrong() -> None:
 
 @pytest.mark.parametrize(("tokens", "pages"), [(0, 0), (1, 1), (16, 1), (17, 2), (32, 2)])
 def test_tokens_fill_pages(tokens: int, pages: int) -> None:
-    assert pages_for(tokens) == pages
+    assert pages_for(tokens, 16) == pages
+    assert pages_for(tokens, 1) == tokens
 
 
-def test_a_table_grows_page_by_page_and_writes_its_row() -> None:
-    pool, row = PagePool(8), np.full(8 + 4, -1, np.int32)
-    table = PageTable(pool, most=4)
+def test_a_table_grows_page_by_page() -> None:
+    pool = PagePool(8)
+    table = PageTable(pool, most=4, page_tokens=16)
     assert table.reserve(17)
-    assert (table.pages, table.capacity, table.missing(32), table.missing(33)) == ([0, 1], 32, 0, 1)
-    table.write_row(row)
-    assert row.tolist() == [-1] * 8 + [0, 1, -1, -1]
+    assert (table.pages, table.missing(32), table.missing(33)) == ([0, 1], 0, 1)
     pool.allocate(1)
     assert table.reserve(33)
-    table.write_row(row, start=2)
-    assert row.tolist() == [-1] * 8 + [0, 1, 3, -1]
+    assert table.pages == [0, 1, 3]
     assert table.reserve(5)
     assert table.pages == [0, 1, 3]
     table.release()
@@ -120,25 +118,9 @@ def test_a_table_grows_page_by_page_and_writes_its_row() -> None:
 
 def test_a_table_that_cannot_grow_stays_as_it_is() -> None:
     pool = PagePool(3)
-    table = PageTable(pool, most=8)
+    table = PageTable(pool, most=8, page_tokens=16)
     assert table.reserve(32)
     assert not table.reserve(64)
     assert (table.pages, pool.free) == ([0, 1], 1)
     with pytest.raises(InputError, match="at most 128 tokens"):
         table.reserve(129)
-
-
-def test_a_shared_prefix_lives_until_its_last_owner_leaves() -> None:
-    pool = PagePool(4)
-    first, second = PageTable(pool, most=4), PageTable(pool, most=4)
-    first.reserve(32)
-    second.adopt(first.pages)
-    second.reserve(48)
-    first.release()
-    assert (second.pages, pool.free, pool.owners(0)) == ([0, 1, 2], 1, 1)
-    with pytest.raises(InputError):
-        second.adopt([3])
-    with pytest.raises(InputError):
-        first.adopt([0, 1, 2, 0, 1])
-    second.release()
-    assert pool.free == 4

@@ -38,7 +38,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = PrefixIndex()
+        self.index = PrefixIndex(PAGE_TOKENS)
         self.lines: list[Line] = []
 
     @rule(which=which, tokens=contents, exact=st.integers(0, PAGE_TOKENS))
@@ -92,7 +92,6 @@ class IndexMachine(RuleBasedStateMachine):
         assert [node.key for node in self.index] == [line.key for line in self.lines]
         for node, line in zip(self.index, self.lines, strict=True):
             assert (node.tokens, node.exact) == (line.tokens, line.exact)
-            assert node.full == (len(line.tokens) == PAGE_TOKENS)
             assert node.children == sum(other.parent == line.key for other in self.lines)
 
     def _parent(self, which: int) -> bytes:
@@ -105,7 +104,7 @@ TestIndexMachine = IndexMachine.TestCase
 
 
 def test_only_the_latest_pages_are_compared() -> None:
-    index = PrefixIndex()
+    index = PrefixIndex(PAGE_TOKENS)
     pages = [(1, 1, 2), *((1, 3 + nth) for nth in range(MAX_SCANNED))]
     for tokens in pages:
         index.add(Node(page_key(ROOT, tokens), ROOT, 0, tokens, len(tokens)))

@@ -15,6 +15,7 @@ from edgewise.cache import cached_bundle
 from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
 from edgewise.cli.output import size
+from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
@@ -151,6 +152,29 @@ def test_inspect_shows_the_model_its_programs_and_plans(edgewise: Run, bundle: P
         "float16, 512 bytes",
     ):
         assert expected in out
+
+
+@pytest.mark.parametrize(
+    ("change", "shown", "why"),
+    [
+        ({"window": 4}, "a page of 16, window of 4 tokens", "'window' is 4"),
+        ({"kind": "recurrent"}, "a page of 16, recurrent", "'kind' is 'recurrent'"),
+    ],
+)
+def test_inspect_shows_state_that_cannot_be_run(
+    edgewise: Run, bundle: Path, change: dict[str, object], shown: str, why: str
+) -> None:
+    shutil.copytree(bundle, "dist/other")
+    manifest = json.loads(Path("dist/other/bundle.json").read_text())
+    manifest["state_groups"][0] |= change
+    Path("dist/other/bundle.json").write_text(json.dumps(manifest))
+    out = " ".join(edgewise("inspect", "dist/other").split())
+    assert shown in out
+    assert why in out
+    assert "decode" in out
+    with pytest.raises(UnsupportedError, match=why) as refused:
+        Engine("dist/other")
+    assert refused.value.code == "unsupported.state"
 
 
 def test_inspect_lists_the_steps_of_a_plan(edgewise: Run, bundle: Path) -> None:

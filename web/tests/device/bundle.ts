@@ -28,8 +28,6 @@ const BUFFERS = {
     dtype: "float32",
     shape: ["pages", 16],
     bytes: ["mul", "pages", 64],
-    init: "zero",
-    reset: "none",
   },
   sum: { name: "sum", role: "scratch", dtype: "uint8", shape: [4], bytes: 4 },
   total: { name: "total", role: "output", dtype: "float32", shape: [1], bytes: 4 },
@@ -148,13 +146,14 @@ interface StepOf {
   readonly grid?: readonly unknown[];
 }
 
-function planOf(name: string, steps: readonly StepOf[], loop: unknown): Plan {
+function planOf(name: string, steps: readonly StepOf[], maxBurst = 1): Plan {
   const used = new Set<BufferName>(["step", "odd", "halves", "count", "state"]);
   for (const { buffers } of steps) for (const buffer of buffers) used.add(buffer);
   const json = {
-    version: 1,
+    version: 2,
     name,
     target: "webgpu",
+    max_burst: maxBurst,
     symbols: SYMBOLS,
     buffers: [...used].map((buffer) => BUFFERS[buffer]),
     kernels: Object.fromEntries(steps.map(({ kernel }) => [kernel, KERNELS[kernel]])),
@@ -169,7 +168,6 @@ function planOf(name: string, steps: readonly StepOf[], loop: unknown): Plan {
         label: `all.${kernel}`,
       };
     }),
-    ...(loop ? { loop } : {}),
   };
   return parsePlan(new TextEncoder().encode(JSON.stringify(json)));
 }
@@ -179,16 +177,15 @@ const SCALE: StepOf = { kernel: "scale", buffers: ["weight", "x", "step"], grid:
 
 /** `scale`; `tick`, up to 8 times a call; `both`, which shares their kernels. */
 export function plans(): Map<string, Plan> {
-  const loop = { stop_buffer: "count", max_burst: 8 };
   const scale: readonly StepOf[] = [
     SCALE,
     { kernel: "sum", buffers: ["x", "sum"] },
     { kernel: "keep", buffers: ["sum", "total"] },
   ];
   return new Map([
-    ["scale", planOf("scale", scale, null)],
-    ["tick", planOf("tick", [TICK, TICK], loop)],
-    ["both", planOf("both", [SCALE, TICK], null)],
+    ["scale", planOf("scale", scale)],
+    ["tick", planOf("tick", [TICK, TICK], 8)],
+    ["both", planOf("both", [SCALE, TICK])],
   ]);
 }
 
@@ -202,6 +199,8 @@ export const PROGRAM: Program = {
   plans: new Map(),
   entries: new Map(),
   stateDtype: "float32",
+  pageBytes: [],
+  decodeAgrees: false,
   shaders: new Map(Object.keys(KERNELS).map((name) => [name, `${name}.wgsl`])),
   signature: null,
 };

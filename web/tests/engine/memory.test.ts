@@ -1,32 +1,33 @@
 /** How many pages there are: enough for every sequence where memory allows it, always for one. */
 
 import { expect, test } from "vitest";
-import { pageBytes, poolPages, weightBytes } from "../../engine/memory.ts";
+import { poolPages, weightBytes } from "../../engine/memory.ts";
 import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
 import { model, program } from "./reference-bundle.ts";
 
 const tensor: TensorEntry = { file: "f", dtype: "uint32", shape: [250], offset: 0, bytes: 1000 };
-const group = { window: null, pageTokens: 16, kvHeads: 2, headDim: 64, scales: [] } as const;
+/** Keys and values of 16 tokens and 2 heads of 64, in one layer. */
+const LAYER = 2 * 2 * 16 * 64 * 2;
 const manifest: BundleManifest = {
   ...model({ pages: 1, context: 1024, maxBatch: 8 }),
   stateGroups: [
-    { kind: "paged", layers: [0, 1, 2], buffers: ["kv.0", "kv.1", "kv.2"], ...group },
-    { kind: "recurrent", layers: [3], buffers: ["state.3"], ...group },
+    {
+      kind: "paged",
+      layers: [0, 1, 2],
+      buffers: ["kv.0", "kv.1", "kv.2"],
+      window: null,
+      pageTokens: 16,
+      kvHeads: 2,
+      headDim: 64,
+      scales: [],
+    },
   ],
   layouts: new Map([["gpu", new Map([["a", tensor]])]]),
 };
-const f32 = program(64, 8);
-const f16 = { ...f32, stateDtype: "float16" as const };
-const int8 = { ...f32, stateDtype: "int8" as const };
-/** Keys and values of 16 tokens and 2 heads of 64, in one layer. */
-const LAYER = 2 * 2 * 16 * 64 * 2;
+const f16 = { ...program(64, 8), stateDtype: "float16" as const, pageBytes: [3 * LAYER] };
 
-test("a page takes its bytes in every paged layer", () => {
-  expect(pageBytes(manifest, f16)).toBe(3 * LAYER);
-  expect(pageBytes(manifest, f32)).toBe(6 * LAYER);
-  // Codes, and a word of scales for each token and head.
-  expect(pageBytes(manifest, int8)).toBe(3 * (LAYER / 2 + 2 * 16 * 4));
-  expect(weightBytes(manifest, f32)).toBe(1000);
+test("weights take the bytes of their layout", () => {
+  expect(weightBytes(manifest, f16)).toBe(1000);
 });
 
 test("there are pages for every sequence at full length", () => {

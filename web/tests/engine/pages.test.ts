@@ -1,7 +1,8 @@
 /** The page pool: no page is lost, doubled or freed while owned, whatever happens to it. */
 
 import { describe, expect, test } from "vitest";
-import { PagePool, pagesFor } from "../../engine/pages.ts";
+import { PagePool } from "../../engine/pages.ts";
+import { pagesFor } from "../../format/state.ts";
 import { Random } from "./random.ts";
 
 const PAGES = 12;
@@ -75,5 +76,6 @@ test.each([
   [17, 2],
   [32, 2],
 ])("%i tokens fill %i pages", (tokens, pages) => {
-  expect(pagesFor(tokens)).toBe(pages);
+  expect(pagesFor(tokens, 16)).toBe(pages);
+  expect(pagesFor(tokens, 1)).toBe(tokens);
 });

@@ -20,7 +20,7 @@ function cachedOf(memory: PrefixPages, tokens: readonly number[]): number {
 }
 
 test("full pages are found by all that came before them", () => {
-  const memory = new PrefixPages(16);
+  const memory = new PrefixPages(16, 16);
   const tokens = history(1, 56);
   keep(memory, tokens);
   expect([memory.cached, memory.free]).toEqual([3, 13]);
@@ -32,7 +32,7 @@ test("full pages are found by all that came before them", () => {
 });
 
 test("an adopted page is shared, and never more tokens than may be", () => {
-  const memory = new PrefixPages(16);
+  const memory = new PrefixPages(16, 16);
   const tokens = history(1, 48);
   keep(memory, tokens);
   const lease = memory.acquire(tokens, 47, 60);
@@ -45,7 +45,7 @@ test("an adopted page is shared, and never more tokens than may be", () => {
 });
 
 test("the same pages twice are kept once", () => {
-  const memory = new PrefixPages(16);
+  const memory = new PrefixPages(16, 16);
   const tokens = history(1, 32);
   const first = memory.acquire(tokens, 31, 32);
   const second = memory.acquire(tokens, 31, 32);
@@ -56,7 +56,7 @@ test("the same pages twice are kept once", () => {
 });
 
 test("what nobody asked for longest goes first, the end of a history before its beginning", () => {
-  const memory = new PrefixPages(8);
+  const memory = new PrefixPages(8, 16);
   keep(memory, history(1, 64));
   keep(memory, history(2, 64));
   keep(memory, history(1, 64));
@@ -67,7 +67,7 @@ test("what nobody asked for longest goes first, the end of a history before its 
 });
 
 test("pages that somebody holds are not given up, and nothing is where there are too few", () => {
-  const memory = new PrefixPages(4);
+  const memory = new PrefixPages(4, 16);
   const tokens = history(1, 48);
   keep(memory, tokens);
   const holder = memory.acquire(tokens, 32, 48);
@@ -79,14 +79,24 @@ test("pages that somebody holds are not given up, and nothing is where there are
 });
 
 test("pages whose contents are in doubt are not kept", () => {
-  const memory = new PrefixPages(4);
+  const memory = new PrefixPages(4, 16);
   const lease = memory.acquire(history(1, 48), 47, 48);
   memory.discard(lease?.pages ?? []);
   expect([memory.cached, memory.free]).toEqual([0, 4]);
 });
 
 test("a page says who wrote it", () => {
-  const memory = new PrefixPages(8);
+  const memory = new PrefixPages(8, 16);
   keep(memory, history(1, 64), 40);
   expect(memory.writers(history(1, 64))).toEqual(["prefill", "prefill", "decode", "decode"]);
+});
+
+test("pages hold as many tokens as is said", () => {
+  const memory = new PrefixPages(8, 4);
+  const tokens = history(1, 10);
+  const lease = memory.acquire(tokens, 9, 18);
+  expect(lease?.pages).toHaveLength(5);
+  memory.retire(tokens, lease?.pages ?? [], 10);
+  expect(cachedOf(memory, tokens)).toBe(2);
+  expect(memory.acquire(tokens, 9, 10)).toEqual({ pages: [0, 1, 2], cached: 8 });
 });

@@ -1,7 +1,19 @@
 /** What the reference program says of itself, and what a test may want of it. */
 
-import type { BundleManifest, Entry, Program } from "../../format/manifest.ts";
+import { PAGE_TOKENS } from "../../format/abi.ts";
+import type { BundleManifest, Entry, Program, StateGroup } from "../../format/manifest.ts";
 import { EOS, VOCAB } from "./expected.ts";
+
+const GROUP: StateGroup = {
+  kind: "paged",
+  layers: [0],
+  window: null,
+  pageTokens: PAGE_TOKENS,
+  kvHeads: 1,
+  headDim: 1,
+  buffers: ["kv.0"],
+  scales: [],
+};
 
 export interface ReferenceOptions {
   readonly pages: number;
@@ -41,7 +53,7 @@ export function model(options: ReferenceOptions): BundleManifest {
     },
     weightsId: "",
     createdBy: new Map(),
-    stateGroups: [],
+    stateGroups: [GROUP],
     layouts: new Map(),
     programs: [],
     files: new Map(),
@@ -70,6 +82,8 @@ export function program(prefillChunk: number, maxBatch: number): Program {
     plans: new Map(),
     entries,
     stateDtype: "float32",
+    pageBytes: [2 * PAGE_TOKENS * 4],
+    decodeAgrees: false,
     shaders: new Map(),
     signature: null,
   };

@@ -10,13 +10,22 @@
 import type { Elements, LoadedProgram } from "../../device/base.ts";
 import { isPenalized } from "../../engine/sampling.ts";
 import { EdgewiseError } from "../../errors.ts";
+import {
+  COUNT,
+  IGNORE_EOS,
+  LIMIT,
+  MAX_BIASES,
+  PAGE_TOKENS,
+  RING,
+  SAMPLING_WIDTH,
+  STEP_WIDTH,
+  STOP,
+  STOP_TOKENS,
+  TABLE_HEADER,
+} from "../../format/abi.ts";
 import type { BundleManifest, Program } from "../../format/manifest.ts";
 import { nextToken, VOCAB } from "./expected.ts";
 import { model, program, type ReferenceOptions, type RunRecord } from "./reference-bundle.ts";
-
-const PAGE = 16;
-const RING = 64;
-const HEADER = 8;
 
 export class ReferenceProgram implements LoadedProgram {
   readonly manifest: BundleManifest;
@@ -38,7 +47,7 @@ export class ReferenceProgram implements LoadedProgram {
   private readonly x: Int32Array;
   private readonly histories: number[][] = [];
   private readonly logits: number[][] = [];
-  private readonly mirror = new Int32Array(8);
+  private readonly mirror = new Int32Array(STEP_WIDTH);
   private readonly columns: number;
   private readonly arrive: (run: RunRecord) => Promise<void>;
   private order: Promise<void> = Promise.resolve();
@@ -52,26 +61,26 @@ export class ReferenceProgram implements LoadedProgram {
   constructor(options: ReferenceOptions) {
     this.manifest = model(options);
     const { context, maxBatch, prefillChunk } = this.manifest.model;
-    this.columns = HEADER + Math.ceil(context / PAGE);
+    this.columns = TABLE_HEADER + Math.ceil(context / PAGE_TOKENS);
     this.arrive = options.arrive ?? (() => Promise.resolve());
-    this.kv = new Int32Array(options.pages * PAGE);
+    this.kv = new Int32Array(options.pages * PAGE_TOKENS);
     this.x = new Int32Array(prefillChunk);
     const sizes = {
-      step: 8,
+      step: STEP_WIDTH,
       tokens: prefillChunk,
       row_seq: prefillChunk,
       positions: prefillChunk,
       logit_rows: maxBatch,
       table: maxBatch * this.columns,
       ring: maxBatch * RING,
-      eos: 16,
-      sampling_i: maxBatch * 8,
-      bias_ids: maxBatch * 320,
+      eos: STOP_TOKENS,
+      sampling_i: maxBatch * SAMPLING_WIDTH,
+      bias_ids: maxBatch * MAX_BIASES,
       counts: maxBatch * VOCAB,
     };
     for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
-    this.floats.set("sampling_f", new Float32Array(maxBatch * 8));
-    this.floats.set("bias_values", new Float32Array(maxBatch * 320));
+    this.floats.set("sampling_f", new Float32Array(maxBatch * SAMPLING_WIDTH));
+    this.floats.set("bias_values", new Float32Array(maxBatch * MAX_BIASES));
     this.program = program(prefillChunk, maxBatch);
     this.lost = new Promise((resolve) => {
       this.tell = resolve;
@@ -238,7 +247,9 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   private slot(s: number, position: number): number {
-    const slot = this.table(s, HEADER + Math.floor(position / PAGE)) * PAGE + (position % PAGE);
+    const slot =
+      this.table(s, TABLE_HEADER + Math.floor(position / PAGE_TOKENS)) * PAGE_TOKENS +
+      (position % PAGE_TOKENS);
     if (slot < 0 || slot >= this.kv.length) throw new Error("a page out of bounds");
     return slot;
   }
@@ -262,22 +273,24 @@ export class ReferenceProgram implements LoadedProgram {
       const table = this.ints("table");
       table[base] = length;
       this.ints("ring")[row * RING + (count % RING)] = token;
-      table[base + 5] = count + 1;
+      table[base + COUNT] = count + 1;
       this.ints("tokens")[row] = token;
       this.ints("positions")[row] = length;
-      const ends = this.at("sampling_i", row * 8 + 4) === 0 && this.ints("eos").includes(token);
-      table[base + 3] = ends ? 1 : length >= this.table(row, 4) ? 2 : 0;
-      if (table[base + 3] === 0) running = true;
+      const ends =
+        this.at("sampling_i", row * SAMPLING_WIDTH + IGNORE_EOS) === 0 &&
+        this.ints("eos").includes(token);
+      table[base + STOP] = ends ? 1 : length >= this.table(row, LIMIT) ? 2 : 0;
+      if (table[base + STOP] === 0) running = true;
     }
     if (advance === 1 && !running) this.ints("step").fill(0, 0, 3);
   }
 
   private draw(row: number, slot: number, position: number): number {
-    const f = (i: number) => this.at("sampling_f", row * 8 + i);
-    const n = (i: number) => this.at("sampling_i", row * 8 + i);
+    const f = (i: number) => this.at("sampling_f", row * SAMPLING_WIDTH + i);
+    const n = (i: number) => this.at("sampling_i", row * SAMPLING_WIDTH + i);
     const biases = Array.from({ length: n(3) }, (_, i): [number, number] => [
-      this.at("bias_ids", row * 320 + i),
-      this.at("bias_values", row * 320 + i),
+      this.at("bias_ids", row * MAX_BIASES + i),
+      this.at("bias_values", row * MAX_BIASES + i),
     ]);
     const params = {
       maxTokens: 1,

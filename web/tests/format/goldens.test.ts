@@ -59,6 +59,8 @@ test("a manifest keeps every number and name of its JSON, in camel case", () => 
       plans: written.get("plans"),
       shaders: written.get("shaders"),
       stateDtype: written.get("state_dtype"),
+      pageBytes: written.get("page_bytes"),
+      decodeAgrees: written.get("decode_agrees"),
       signature: null,
       needs: camel(written.get("needs")),
     });
@@ -87,7 +89,9 @@ test("a program agrees with its manifest", () => {
 
 test("a program of int8 state has codes in the buffers of its groups, and words of scales", () => {
   const manifest = goldenManifest();
-  const program = { ...goldenProgram(manifest), stateDtype: "int8" as const };
+  // Two layers, four heads of 16: a byte a number, and a word of scales a token and head.
+  const pageBytes = [2 * (2 * 4 * 16 * 16 + 4 * 16 * 4)];
+  const program = { ...goldenProgram(manifest), stateDtype: "int8" as const, pageBytes };
   const stateGroups = manifest.stateGroups.map((group) => ({
     ...group,
     scales: group.layers.map((layer) => `kv_scale.${layer}`),
@@ -99,7 +103,12 @@ test("a program of int8 state has codes in the buffers of its groups, and words 
           /^kv\.\d+$/.test(buffer.name)
             ? [
                 { ...buffer, dtype: codes },
-                { ...buffer, dtype: scales, name: buffer.name.replace("kv", "kv_scale") },
+                {
+                  ...buffer,
+                  dtype: scales,
+                  name: buffer.name.replace("kv", "kv_scale"),
+                  shape: ["pages", 4, 16],
+                },
               ]
             : [buffer],
         );

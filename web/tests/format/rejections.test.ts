@@ -1,10 +1,12 @@
 /** What is no plan and no manifest, refused with the code that Python refuses it with. */
 
 import { describe, expect, test } from "vitest";
+import { poolPages } from "../../engine/memory.ts";
 import { parseManifest, readManifest } from "../../format/manifest-reader.ts";
 import { parsePlan, readPlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
-import { codeOf, edited, load, named, type Table, written } from "./cases.ts";
+import { pagedState } from "../../format/state.ts";
+import { codeOf, edited, list, load, named, type Table, text, written } from "./cases.ts";
 import { goldenPlans } from "./goldens.ts";
 
 describe("a plan is refused for", () => {
@@ -16,6 +18,21 @@ describe("a plan is refused for", () => {
 describe("a manifest is refused for", () => {
   test.each(named(load("manifest-rejections.json")))("%s", (_, item) => {
     expect(codeOf(() => readWithProgram(item))).toBe(item.get("code"));
+  });
+});
+
+describe("no program can be run of a bundle with", () => {
+  test.each(named(load("unsupported-states.json")))("%s", (_, item) => {
+    const manifest = readManifest(edited(item));
+    const quoted = list(item.get("quotes")).map((part) => expect.stringContaining(text(part)));
+    for (const message of quoted) {
+      const refused = expect.objectContaining({ code: "unsupported.state", message });
+      expect(() => pagedState(manifest)).toThrow(refused);
+      const [program] = manifest.programs;
+      if (!program) throw new RangeError("a program");
+      expect(() => poolPages(manifest, program, 256, null)).toThrow(refused);
+    }
+    expect(quoted).not.toHaveLength(0);
   });
 });
 

@@ -67,6 +67,11 @@ class Arithmetic:
         """The zero point of the weights that an int8 activation meets, None for floats."""
         return None if self.codes is None else ZERO_POINT[self.codes]
 
+    @property
+    def exact(self) -> bool:
+        """Whether dot products are sums of integers, so that decode gives the bits of prefill."""
+        return self.codes is not None
+
 
 ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),

@@ -21,7 +21,6 @@ from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, p
 from edgewise_compiler.plan.calls import Call
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
-from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_compiler.targets.webgpu.codegen import Shader, shader
@@ -67,8 +66,7 @@ def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
         made = plans(low, many, few)
         built = build_program(low, made, shaders)
         write_dump(job, variant.name, _texts(built, shaders))
-        arithmetic = variant.arithmetic(options.scheme.name)
-        programs.append(write_program(job.folder, variant, arithmetic, made, built, shaders))
+        programs.append(write_program(job.folder, low, made, built, shaders))
     job.tell("Compiling for WebGPU", len(variants), len(variants))
     return tuple(programs)
 
@@ -119,13 +117,13 @@ def _check_call(call: Call, shaders: dict[str, Shader]) -> None:
 
 def write_program(
     folder: Path,
-    variant: Variant,
-    arithmetic: str,
+    low: GpuLowering,
     made: PlanSet,
     built: tuple[BuiltPlan, ...],
     shaders: Mapping[str, Shader],
 ) -> Program:
     """Write the plans and shaders of a program; shaders that are there already are shared."""
+    variant = low.variant
     home = f"programs/{variant.name}"
     (folder / home / "plans").mkdir(parents=True)
     (folder / SHADERS).mkdir(parents=True, exist_ok=True)
@@ -140,7 +138,7 @@ def write_program(
     return Program(
         id=variant.name,
         target=TARGET,
-        arithmetic=arithmetic,
+        arithmetic=variant.arithmetic(low.scheme),
         layout=LAYOUT,
         needs=Needs(None, features_of(variant)),
         library=None,
@@ -150,6 +148,8 @@ def write_program(
             for operation, choices in made.entries.items()
         },
         state_dtype=variant.kv_dtype,
+        page_bytes=(low.page_bytes,),
+        decode_agrees=variant.serial,
         shaders=sources,
     )
 

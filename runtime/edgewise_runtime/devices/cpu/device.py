@@ -13,7 +13,6 @@ from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
-from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Plan
@@ -91,7 +90,7 @@ class CpuProgram:
             for name, buffer in self._buffers.items()
             if buffer.role != "scratch"
         }
-        self._paging = paging(self.bundle.manifest.state_groups, self._buffers, load)
+        self._paging = checked.pages
         self._calls = {
             name: binding.bind_host(plan, library, self._raw, load)
             for name, plan in self.plans.items()

@@ -12,7 +12,6 @@ import numpy as np
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
-from edgewise_runtime.devices.paging import paging
 from edgewise_runtime.devices.wgpu.adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.wgpu.binding import BoundPlan, Grid, Launch, bind_plans, read_shaders
 from edgewise_runtime.devices.wgpu.buffers import Buffers, Counters, submit
@@ -102,14 +101,15 @@ class WgpuProgram:
         }
         # What can be refused comes first: kernels and memory before gigabytes of weights.
         shaders = read_shaders(checked)
-        pages = paging(self.bundle.manifest.state_groups, self._buffers, load)
         self._memory = Buffers(gpu, self.counters, sizes)
         self._mail = {name: mail(plan, sizes) for name, plan in self.plans.items()}
         try:
             with gpu.errors(f"Loading {self.program.id!r}"):
                 self._mailbox = Mailbox(gpu, self.counters, self._memory, self._mail.values())
                 self._reader = Reader(gpu, self.counters)
-                self._pages = GpuPages(gpu, self.counters, self._memory, self._reader, pages)
+                self._pages = GpuPages(
+                    gpu, self.counters, self._memory, self._reader, checked.pages
+                )
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load)
             upload(gpu, self.bundle, checked.params(), self._memory, self._reader, checked.progress)
         except BaseException:

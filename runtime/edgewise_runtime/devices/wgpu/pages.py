@@ -11,6 +11,20 @@ from edgewise_runtime.devices.wgpu.gpu import Gpu
 from edgewise_runtime.devices.wgpu.transfer import Reader
 
 
+def check_rows(paging: Paging) -> None:
+    """Refuse rows that WebGPU, which copies 4 bytes at a time, cannot copy.
+
+    Raises:
+        DeviceError: ``device.buffer``.
+    """
+    for row in paging.rows:
+        if row.bytes % 4:
+            raise buffer_error(
+                f"A page of {row.buffer!r} has {row.bytes} bytes: a GPU's memory is copied 4 "
+                "bytes at a time."
+            )
+
+
 class GpuPages:
     """Moves pages of a program's state.
 
@@ -18,19 +32,13 @@ class GpuPages:
     queue keeps all of it in order with the runs before and after.
 
     Raises:
-        DeviceError: ``device.buffer`` for rows that WebGPU, which copies 4 bytes at a time, cannot
-            copy.
+        DeviceError: ``device.buffer`` as `check_rows` does.
     """
 
     def __init__(
         self, gpu: Gpu, counters: Counters, buffers: Buffers, reader: Reader, paging: Paging
     ) -> None:
-        for row in paging.rows:
-            if row.bytes % 4:
-                raise buffer_error(
-                    f"A page of {row.buffer!r} has {row.bytes} bytes: a GPU's memory is copied 4 "
-                    "bytes at a time."
-                )
+        check_rows(paging)
         self.paging = paging
         self._gpu = gpu
         self._counters = counters

@@ -9,8 +9,8 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.speculate.base import VERIFYING, DraftView
 from edgewise_runtime.engine.speculate.steps import DraftRow, DraftSteps
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.budget import weight_bytes
 from edgewise_runtime.kv.pages import PagePool, PageTable
 from edgewise_runtime.text import Tokenizer
@@ -78,7 +78,8 @@ class DraftModel:
         self._program = program
         self._steps = DraftSteps(program, target.model.eos)
         self._pool = PagePool(pages)
-        self._context = min(program.bundle.model.context, pages * PAGE_TOKENS)
+        self._page_tokens = paged_state(program.bundle.manifest).page_tokens
+        self._context = min(program.bundle.model.context, pages * self._page_tokens)
         self._kept: dict[int, _Kept] = {}
         self._calls = 0
         drafting = weight_bytes(program.bundle, program.program)
@@ -126,7 +127,8 @@ class DraftModel:
             return None
         kept = self._kept.get(view.key)
         if kept is None:
-            kept = self._kept[view.key] = _Kept(PageTable(self._pool, self._steps.pages))
+            table = PageTable(self._pool, self._steps.pages, self._page_tokens)
+            kept = self._kept[view.key] = _Kept(table)
         if not self._reserve(kept, known + k):
             return None
         kept.used = self._calls

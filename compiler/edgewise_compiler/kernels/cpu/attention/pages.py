@@ -20,8 +20,6 @@ from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_runtime.format.abi import PAGE_TOKENS
 
-_PACKED = 4  # numbers of an int8 key that lie beside each other
-
 
 def kv_arguments(HK: int, D: int, kv_dtype: str) -> tuple[Arg, ...]:
     """The buffers of a layer: its pages, and with int8 their scales."""

@@ -1,0 +1,219 @@
+"""Writes what a program reads of a step, and reads what it drew: `abi` in arrays.
+
+Nothing else fills these buffers, whatever drives a program: the engine, a draft model, a benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format import abi
+
+Integers = npt.NDArray[np.int32]
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""What to write, by buffer."""
+
+SamplingOf = tuple[SamplingParams, int, int]
+"""Parameters, the seed (64 bits), and which choice of its request a sequence is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sequence's part of a step: its row of ``table``.
+
+    Attributes:
+        start: its tokens in KV before the step: the position of the first of its token rows.
+        rows: how many of the step's token rows are its own; they follow those of the line before.
+        pages: its pages in order.
+        limit: the most tokens it may come to have in KV.
+        slot: its row of ``counts``.
+    """
+
+    start: int
+    rows: int
+    pages: Sequence[int]
+    limit: int
+    slot: int = 0
+
+
+def step_array(rows: int, sequences: int, logits: int, reach: int) -> Integers:
+    """``step``: how many token rows, sequences and logit rows there are, and the most tokens that a
+    sequence can come to have in KV."""
+    step = np.zeros(abi.STEP_WIDTH, np.int32)
+    step[[abi.ROWS, abi.SEQUENCES, abi.LOGIT_ROWS, abi.REACH]] = rows, sequences, logits, reach
+    return step
+
+
+def table_array(lines: Sequence[Line], columns: int) -> Integers:
+    """The first rows of ``table``, which has so many columns."""
+    table = np.zeros((len(lines), columns), np.int32)
+    first = 0
+    for row, line in zip(table, lines, strict=True):
+        row[[abi.KV_LEN, abi.Q_START, abi.Q_LEN]] = line.start, first, line.rows
+        row[[abi.LIMIT, abi.SLOT]] = line.limit, line.slot
+        row[abi.TABLE_HEADER : abi.TABLE_HEADER + len(line.pages)] = line.pages
+        first += line.rows
+    return table
+
+
+def row_arrays(lines: Sequence[Line], tokens: Sequence[int]) -> Arrays:
+    """``tokens``, ``positions`` and ``row_seq`` of all lines' rows, one line after the other."""
+    positions = [np.arange(line.start, line.start + line.rows, dtype=np.int32) for line in lines]
+    counts = [line.rows for line in lines]
+    return {
+        "tokens": np.array(tokens, np.int32),
+        "positions": np.concatenate(positions),
+        "row_seq": np.repeat(np.arange(len(lines), dtype=np.int32), counts),
+    }
+
+
+def eos_array(tokens: Sequence[int]) -> Integers:
+    """``eos``: the tokens that end a sequence.
+
+    Raises:
+        BundleError: ``bundle.eos`` for more than a program looks for.
+    """
+    if len(tokens) > abi.STOP_TOKENS:
+        raise BundleError(f"The bundle names {len(tokens)} end tokens.", code="bundle.eos")
+    eos = np.full(abi.STOP_TOKENS, abi.NO_TOKEN, np.int32)
+    eos[: len(tokens)] = tokens
+    return eos
+
+
+def sampling_arrays(rows: Sequence[SamplingOf]) -> Arrays:
+    """``sampling_f``, ``sampling_i`` and the biases of the first sequences of a step."""
+    floats = np.zeros((len(rows), abi.SAMPLING_WIDTH), np.float32)
+    ints = np.zeros((len(rows), abi.SAMPLING_WIDTH), np.uint32)
+    bias_ids = np.zeros((len(rows), abi.MAX_BIASES), np.int32)
+    bias_values = np.zeros((len(rows), abi.MAX_BIASES), np.float32)
+    for row, (p, seed, index) in enumerate(rows):
+        floats[row, abi.TEMPERATURE] = 0.0 if p.greedy else p.temperature
+        floats[row, [abi.TOP_P, abi.MIN_P]] = p.top_p, p.min_p
+        floats[row, abi.REPETITION] = p.repetition_penalty
+        floats[row, abi.PRESENCE] = p.presence_penalty
+        floats[row, abi.FREQUENCY] = p.frequency_penalty
+        biases = len(p.logit_bias)
+        ints[row, [abi.SEED_LOW, abi.SEED_HIGH]] = seed & 0xFFFFFFFF, seed >> 32
+        ints[row, [abi.TOP_K, abi.BIASES]] = p.top_k, biases
+        ints[row, [abi.IGNORE_EOS, abi.SEQUENCE]] = p.ignore_eos, index
+        bias_ids[row, :biases] = list(p.logit_bias)
+        bias_values[row, :biases] = list(p.logit_bias.values())
+    return {
+        "sampling_f": floats,
+        "sampling_i": ints.view(np.int32),
+        "bias_ids": bias_ids,
+        "bias_values": bias_values,
+    }
+
+
+def counts_row(tokens: Sequence[int], prompt_len: int, vocab: int) -> Integers:
+    """A row of ``counts``: int32 [vocab], twice the times drawn, plus 1 for a prompt's token.
+
+    Args:
+        tokens: ids of the prompt and of what has been drawn.
+        prompt_len: how many of them are the prompt.
+        vocab: how many ids there are.
+    """
+    ids = np.array(tokens, np.int64)
+    counts = 2 * np.bincount(ids[prompt_len:], minlength=vocab).astype(np.int32)
+    counts[ids[:prompt_len]] += 1
+    return counts
+
+
+class StepBuffers:
+    """The step buffers of a loaded program. What a plan reads is written before it runs, so nothing
+    depends on what ran before.
+
+    Attributes:
+        rows, sequences: the most token rows and sequences of a step.
+        pages: the most pages of a sequence.
+    """
+
+    def __init__(self, program: LoadedProgram, end_tokens: Sequence[int]) -> None:
+        """Raises BundleError ``bundle.eos`` or ``bundle.buffer``."""
+        model = program.bundle.model
+        self.rows = model.prefill_chunk
+        self.sequences = model.max_batch
+        self._program = program
+        self._vocab = model.vocab
+        self._context = model.context
+        self._columns = _columns(program, "table")
+        self.pages = self._columns - abi.TABLE_HEADER
+        self._sampling: list[SamplingOf] = []
+        program.write("eos", eos_array(end_tokens))
+
+    def compute(
+        self, lines: Sequence[Line], tokens: Sequence[int], *, reach: int, logits: int = 0
+    ) -> None:
+        """Make tokens of sequences the step's rows.
+
+        Args:
+            tokens: of all lines, one after the other.
+            reach: the most tokens that a sequence can come to have in KV.
+            logits: of how many of the first rows logits are wanted in the same plan.
+        """
+        self._step(sum(line.rows for line in lines), len(lines), logits, reach)
+        for name, array in row_arrays(lines, tokens).items():
+            self._program.write(name, array)
+        if logits:
+            self._program.write("logit_rows", np.arange(logits, dtype=np.int32))
+        self._program.write("table", table_array(lines, self._columns))
+
+    def logit_rows(self, rows: Sequence[int]) -> None:
+        """Ask for the logits of these rows of the step just run."""
+        self._program.write("step", np.array([len(rows)], np.int32), abi.LOGIT_ROWS)
+        self._program.write("logit_rows", np.array(rows, np.int32))
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        """Make the rows of ``logits`` ready to be drawn from: a line each, of one row, whose
+        `start` is the place of the token that is drawn."""
+        count = len(lines)
+        self._step(count, count, count, max(line.start for line in lines))
+        self._program.write("table", table_array(lines, self._columns))
+
+    def recount(self, rows: int) -> None:
+        """Say again how many rows there are, which a burst that has ended may have taken back."""
+        self._step(rows, rows, rows, 1)
+
+    def sampling(self, rows: Sequence[SamplingOf]) -> None:
+        """Say how each sequence is sampled, unless that was the last that was said."""
+        if self._sampling == list(rows):
+            return
+        self._sampling = list(rows)
+        for name, array in sampling_arrays(rows).items():
+            self._program.write(name, array)
+
+    def counts(self, slot: int, tokens: Sequence[int], prompt_len: int) -> None:
+        """Say which tokens a sequence has had, on which penalties depend; see `counts_row`."""
+        counts = counts_row(tokens, prompt_len, self._vocab)
+        self._program.write("counts", counts, slot * self._vocab)
+
+    def drawn(self, count: int) -> list[list[int]]:
+        """Return the tokens that the last burst drew for each of the first `count` sequences."""
+        counts = self._program.read("table", slice(0, count))[:, abi.COUNT]
+        ring = self._program.read("ring", slice(0, count))
+        return [ring[row, : counts[row]].tolist() for row in range(count)]
+
+    def _step(self, rows: int, sequences: int, logits: int, reach: int) -> None:
+        step = step_array(rows, sequences, logits, min(reach, self._context))
+        self._program.write("step", step)
+
+
+def _columns(program: LoadedProgram, buffer: str) -> int:
+    for plan in program.plans.values():
+        found = plan.buffer_table.get(buffer)
+        if found is not None and isinstance(found.shape[-1], int):
+            return found.shape[-1]
+    raise BundleError(
+        f"No plan of program {program.program.id!r} has a buffer {buffer!r}.",
+        remedy="Compile the model again with this version of edgewise.",
+        code="bundle.buffer",
+    )

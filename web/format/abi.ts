@@ -1,0 +1,105 @@
+/**
+ * What lies where in the buffers that the host and compiled programs share: part of the bundle
+ * format, and the same numbers as Python's `format/abi.py`, where each is explained.
+ *
+ * Rows of `table` describe sequences, rows of `tokens`, `positions` and `row_seq` the tokens of a
+ * step, and `step` says how many of each there are.
+ */
+
+import type { Role } from "./plan.ts";
+
+/** Tokens of a page that kernels are compiled for; ask `pagedState` what a bundle's have. */
+export const PAGE_TOKENS = 16;
+
+/** Columns of a weight, or of activations, that share one scale. */
+export const GROUP = 32;
+
+/** Fields of `step`, and their places: rows, sequences, logit rows, the most tokens in KV. */
+export const STEP_WIDTH = 8;
+export const ROWS = 0;
+export const SEQUENCES = 1;
+export const LOGIT_ROWS = 2;
+export const REACH = 3;
+
+/** The plans' symbols for those fields, in their order. */
+export const STEP_SYMBOLS: readonly string[] = ["n", "b", "r", "t"];
+
+/** Fields of a row of `table` before its page ids, and their places. */
+export const TABLE_HEADER = 8;
+export const KV_LEN = 0;
+export const Q_START = 1;
+export const Q_LEN = 2;
+export const STOP = 3;
+export const LIMIT = 4;
+export const COUNT = 5;
+export const SLOT = 6;
+
+/** Columns of `ring`: tokens that a burst can draw, at most. */
+export const RING = 64;
+
+/** Entries of `eos`; what is no token stands in the rest. */
+export const STOP_TOKENS = 16;
+export const NO_TOKEN = -1;
+
+/** Columns of `bias_ids` and `bias_values`. */
+export const MAX_BIASES = 320;
+
+/** Columns of `sampling_f` and `sampling_i`, and their places. */
+export const SAMPLING_WIDTH = 8;
+export const TEMPERATURE = 0;
+export const TOP_P = 1;
+export const MIN_P = 2;
+export const REPETITION = 3;
+export const PRESENCE = 4;
+export const FREQUENCY = 5;
+export const TOP_K = 0;
+export const SEED_LOW = 1;
+export const SEED_HIGH = 2;
+export const BIASES = 3;
+export const IGNORE_EOS = 4;
+export const SEQUENCE = 5;
+
+/** The likeliest tokens whose log-probability is told, and with the one drawn before them. */
+export const TOP_LOGPROBS = 20;
+export const LOGPROBS = 1 + TOP_LOGPROBS;
+
+/** Most token rows and sequences of a step, pages of a sequence, and the model's sizes. */
+export interface StepBounds {
+  readonly rows: number;
+  readonly batch: number;
+  readonly pages: number;
+  readonly hidden: number;
+  readonly vocab: number;
+}
+
+export type SharedBuffer = readonly [role: Role, dtype: string, shape: readonly number[]];
+
+/** Every buffer that the host and a program share, by name, but for the pages. */
+export function sharedBuffers(bounds: StepBounds): ReadonlyMap<string, SharedBuffer> {
+  const { rows, batch, pages, hidden, vocab } = bounds;
+  return new Map<string, SharedBuffer>([
+    ["step", ["input", "int32", [STEP_WIDTH]]],
+    ["tokens", ["input", "int32", [rows]]],
+    ["positions", ["input", "int32", [rows, 1]]],
+    ["row_seq", ["input", "int32", [rows]]],
+    ["logit_rows", ["input", "int32", [batch]]],
+    ["table", ["input", "int32", [batch, TABLE_HEADER + pages]]],
+    ["ring", ["input", "int32", [batch, RING]]],
+    ["eos", ["input", "int32", [STOP_TOKENS]]],
+    ["sampling_f", ["input", "float32", [batch, SAMPLING_WIDTH]]],
+    ["sampling_i", ["input", "int32", [batch, SAMPLING_WIDTH]]],
+    ["bias_ids", ["input", "int32", [batch, MAX_BIASES]]],
+    ["bias_values", ["input", "float32", [batch, MAX_BIASES]]],
+    ["x", ["output", "float32", [rows, hidden]]],
+    ["logits", ["output", "float32", [batch, paddedVocab(vocab)]]],
+    ["sampled", ["output", "int32", [batch]]],
+    ["logprobs", ["output", "float32", [batch, LOGPROBS]]],
+    ["logprob_ids", ["output", "int32", [batch, LOGPROBS]]],
+    ["counts", ["state", "int32", [batch, vocab]]],
+  ]);
+}
+
+/** Columns of `logits`: the vocabulary rounded up to whole groups. */
+export function paddedVocab(vocab: number): number {
+  return Math.ceil(vocab / GROUP) * GROUP;
+}
