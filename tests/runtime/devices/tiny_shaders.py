@@ -17,15 +17,8 @@ sys.modules["torch"] = blocked
 from tvm.tirx import Buffer  # noqa: E402
 
 from edgewise_compiler.kernels.function import STEP, Arg  # noqa: E402
-from edgewise_compiler.kernels.gpu.thread import (  # noqa: E402
-    Launch,
-    Thread,
-    cast,
-    kernel,
-    number,
-    store,
-    when,
-)
+from edgewise_compiler.kernels.gpu.operations import cast, number  # noqa: E402
+from edgewise_compiler.kernels.gpu.thread import Launch, Thread, kernel, store, when  # noqa: E402
 from edgewise_compiler.targets.webgpu.codegen import shader  # noqa: E402
 
 BOUNDS = {"n": 4, "b": 2, "r": 2, "t": 64}
