@@ -19,9 +19,10 @@ from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.variants import VARIANTS
 from edgewise_runtime.errors import CompileError, UnsupportedError
 
-SHARED, BOUNDS = SharedSizes(hidden=64, vocab=320, columns=320), Bounds(16, 2, 64)
+HEADS, BOUNDS = Heads(4, 2, 16), Bounds(16, 2, 64)
+SHARED = SharedSizes(hidden=64, vocab=320, columns=320, layers=1, heads=HEADS)
 VALUE, RESULT = Value("v", "n", 64), Value("w", "n", 64)
-PLAIN = Attention(Heads(4, 2, 16), 0.25, layer=0)
+PLAIN = Attention(HEADS, 0.25, layer=0)
 
 Lower = Callable[[Graph, bool], tuple[Call, ...]]
 
