@@ -6,5 +6,6 @@ export default defineConfig({
     exclude: ["tests/browser/**", "node_modules/**"],
     pool: "forks",
     testTimeout: 60_000,
+    hookTimeout: 60_000,
   },
 });

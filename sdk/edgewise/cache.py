@@ -11,6 +11,7 @@ from pathlib import Path
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import cache_folder
+from edgewise_runtime.format.manifest import VERSION
 
 DEFAULT_QUANT = "q4"
 _FILES = ("*.json", "*.safetensors", "*.jinja")
@@ -42,8 +43,8 @@ def is_checkpoint(path: Path) -> bool:
 def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
-    The name changes with the checkpoint's files, the quantization, the machine's CPU and the
-    version of edgewise, so a bundle found there is one that `compile` would make now.
+    The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
+    of edgewise and that of its format, so a bundle found there is one that `compile` would make now.
     """
     folder = checkpoint.resolve()
     files = sorted(
@@ -52,7 +53,8 @@ def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
         for path in folder.glob(pattern)
         if (status := path.stat())
     )
-    what = [str(folder), files, quant, version("edgewise"), cpu_arch(), sorted(cpu_features())]
+    made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
+    what = [str(folder), files, quant, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     return bundles_folder() / f"{folder.name}-{quant}-{key}"
 
