@@ -16,4 +16,6 @@ LEVELS = 7
 def penalized(sampling_f: Buffer, row: Expr) -> Expr:
     """Whether a penalty of the row is on."""
     off = ((REPETITION, 1.0), (PRESENCE, 0.0), (FREQUENCY, 0.0))
-    return tirx.any(*(T.NE(sampling_f[row, field], tirx.const(value, "float32")) for field, value in off))
+    return tirx.any(
+        *(T.NE(sampling_f[row, field], tirx.const(value, "float32")) for field, value in off)
+    )

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import gpu_matmul_int8, gpu_quantize
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -39,7 +40,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(st
 
 
 def step(live: int) -> NDArray[np.int32]:
-    return np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    return step_array(live, 1, 0, 0)
 
 
 @pytest.mark.parametrize("K", [32, 96, 2080])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.gpu.elementwise.norm import gpu_rms_norm
+from edgewise_runtime.engine.step_buffers import step_array
 from tests import subgroups as emulated
 from tests.gpu import run
 
@@ -22,7 +23,7 @@ def test_live_rows_are_normalized_and_others_stay(H: int, subgroups: bool) -> No
     wide = x.astype(np.float64)
     expected = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + EPS) * weight
     for live in (1, 3, N):
-        step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+        step = step_array(live, 1, 0, 0)
         y = run(gpu_rms_norm(N, H, EPS, subgroups=subgroups), [x, weight, before, step], n=live)[2]
         # The sum of squares is good to a few units in the last place; nothing cancels.
         np.testing.assert_allclose(y[:live], expected[:live], rtol=2e-6)
@@ -32,7 +33,7 @@ def test_live_rows_are_normalized_and_others_stay(H: int, subgroups: bool) -> No
 @pytest.mark.parametrize("subgroups", [False, True])
 def test_a_row_has_the_same_bits_anywhere(subgroups: bool) -> None:
     x = np.random.default_rng(0).standard_normal((N, 160), np.float32)
-    weight, step = np.ones(160, np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    weight, step = np.ones(160, np.float32), step_array(N, 1, 0, 0)
     kernel = gpu_rms_norm(N, 160, EPS, subgroups=subgroups)
     y = run(kernel, [x, weight, np.zeros_like(x), step], n=N)[2]
     moved = run(kernel, [np.roll(x, 2, axis=0), weight, np.zeros_like(x), step], n=N)[2]
@@ -43,7 +44,7 @@ def test_a_row_has_the_same_bits_anywhere(subgroups: bool) -> None:
 def test_a_row_has_the_same_bits_at_every_subgroup_width_and_without(H: int) -> None:
     rng = np.random.default_rng(H)
     x, weight = rng.standard_normal((N, H), np.float32), rng.standard_normal(H, dtype=np.float32)
-    step = np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    step = step_array(N, 1, 0, 0)
     arrays = [x, weight, np.zeros_like(x), step]
     expected = run(gpu_rms_norm(N, H, EPS, subgroups=False), arrays, n=N)[2]
     kernel = gpu_rms_norm(N, H, EPS, subgroups=True)
@@ -56,7 +57,7 @@ def test_a_row_has_the_same_bits_at_every_subgroup_width_and_without(H: int) -> 
 def test_gathered_rows_have_the_bits_of_rows_in_place() -> None:
     x = np.random.default_rng(1).standard_normal((N, 96), np.float32)
     weight, rows = np.ones(96, np.float32), np.array([5, 0, 3, 3], np.int32)
-    step = np.array([N, 1, 3, 0, 0, 0, 0, 0], np.int32)
+    step = step_array(N, 1, 3, 0)
     whole = run(gpu_rms_norm(N, 96, EPS, subgroups=False), [x, weight, np.zeros_like(x), step], n=N)
     kernel = gpu_rms_norm(N, 96, EPS, subgroups=False, gather=4)
     y = run(kernel, [x, weight, rows, np.zeros((4, 96), np.float32), step], r=3)[3]

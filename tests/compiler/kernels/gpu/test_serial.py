@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.matmul.serial import gpu_serial
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
@@ -53,7 +54,7 @@ class Inputs:
 
     def run(self, live: int, *, single: bool) -> NDArray[Any]:
         """What the kernel leaves in out."""
-        case, step = self.case, np.zeros(8, np.int32)
+        case, step = self.case, step_array(0, 0, 0, 0)
         step[2 if case.logits else 0] = live
         kernel = gpu_serial(
             BOUND,
@@ -96,7 +97,7 @@ def test_a_row_has_the_same_bits_alone_and_with_others(case: Case) -> None:
 def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
     inputs = Inputs(Case(64, 96, "q4", "add"))
     inputs.x[:] = np.nan
-    step = np.zeros(8, np.int32)
+    step = step_array(0, 0, 0, 0)
     kernel = gpu_serial(BOUND, 64, 96, "q4", single=single, bound=BOUND, out_width=64)
     out = run(kernel, [inputs.x, *inputs.packed, inputs.out, step], n=BOUND)[-2]
     np.testing.assert_array_equal(out, inputs.out)
@@ -105,7 +106,7 @@ def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
 def test_parts_of_a_linear_fill_their_columns() -> None:
     inputs = Inputs(Case(128, 64, "q4", "swiglu", bias=True))
     whole = inputs.run(BOUND, single=False)
-    step = np.array([BOUND, 0, 0, 0, 0, 0, 0, 0], np.int32)
+    step = step_array(BOUND, 0, 0, 0)
     out = inputs.out
     for rows in (slice(0, 32), slice(32, 128)):
         part = gpu_serial(
