@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 from tests.compiler.kernels.conftest import aligned, aligned_copy
 
@@ -64,10 +65,8 @@ def batch_of(sequences: Sequence[Rows], bounds: Bounds, page_ids: Sequence[Seque
         positions[row : row + sequence.rows] = np.arange(sequence.rows) + sequence.history
         row_seq[row : row + sequence.rows] = i
         row += sequence.rows
-    step = [row, len(sequences), len(sequences), 0, 0, 0, 0, 0]
-    return Batch(
-        *(aligned_copy(x) for x in (table, positions, row_seq, np.array(step, dtype="int32")))
-    )
+    step = step_array(row, len(sequences), len(sequences), 0)
+    return Batch(*(aligned_copy(x) for x in (table, positions, row_seq, step)))
 
 
 def shuffled_pages(

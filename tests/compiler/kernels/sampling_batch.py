@@ -13,6 +13,7 @@ import numpy.typing as npt
 from edgewise_compiler.kernels.cpu.sampling.sample import sample
 from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
 from edgewise_compiler.kernels.sampling import SamplingSpec
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import MAX_BIASES
 from tests.compiler.kernels.conftest import aligned, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
@@ -77,7 +78,7 @@ def run(B: int, rows: Sequence[Row], isa: str, *, advance: bool = False) -> list
     scratch = [aligned(a.shape, a.dtype) for a in sample_scratch(spec(B, V))]
     for array in scratch:
         array.view("uint8")[...] = 255
-    step = aligned_copy(np.array([len(rows), len(rows), len(rows), 0, 0, 0, 0, 0], "int32"))
+    step = aligned_copy(step_array(len(rows), len(rows), len(rows), 0))
     inputs = (logits, table, floats, integers, bias_ids, bias_values, counts)
     before = [array.copy() for array in inputs]
     kernel_for(B, V, isa, advance=advance)(*inputs, sampled, *scratch, step)

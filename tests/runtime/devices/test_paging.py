@@ -14,6 +14,7 @@ from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.paging import PageRow, Paging
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.devices.wgpu.pages import check_rows
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import DeviceError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.budget import pool_pages
@@ -238,7 +239,7 @@ def test_pages_follow_the_runs_before(running: LoadedProgram) -> None:
     table = np.zeros((2, 12), np.int32)
     table[:, 8] = [3, 1]
     program.write("table", table)
-    program.write("step", np.array([4, 2, 2, 64, 0, 0, 0, 0], np.int32))
+    program.write("step", step_array(4, 2, 2, 64))
     program.run("prefill")
     program.copy_page(3, 0)
     program.run("prefill")

@@ -22,6 +22,7 @@ from edgewise_runtime.engine.logprobs import (
     run_logprobs,
 )
 from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
@@ -76,7 +77,7 @@ def test_each_row_gets_what_its_request_asks_for(program: LoadedProgram) -> None
     tokens = np.array([3, int(logits[1].argmin()), 3, 319], np.int32)
     program.write("logits", np.stack([np.pad(row, (0, -len(row) % 32)) for row in logits]))
     program.write("sampled", tokens)
-    program.write("step", np.array([4, 4, 4, 8, 0, 0, 0, 0], np.int32))
+    program.write("step", step_array(4, 4, 4, 8))
     wanted = [ALONE, SamplingParams(logprobs=True, top_logprobs=20), PLAIN]
     wanted.append(SamplingParams(logprobs=True, top_logprobs=3))
     run_logprobs(program, 4)

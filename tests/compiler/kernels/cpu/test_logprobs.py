@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.sampling.logprobs import logprobs, logprobs_scratch
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.cpu.test_sample import LARGE, SHAPES, SMALL, peaked
@@ -38,7 +39,7 @@ def run(rows: Array, sampled: Array, isa: str = BEST) -> tuple[Array, Array]:
     scratch = [aligned(a.shape, a.dtype) for a in logprobs_scratch(spec(B, V))]
     for array in scratch:
         array.view("uint8")[...] = 255
-    step = aligned_copy(np.array([0, count, 0, 0, 0, 0, 0, 0], "int32"))
+    step = aligned_copy(step_array(0, count, 0, 0))
     before = logits.copy()
     kernel_for(V, isa)(logits, tokens, values, ids, *scratch, step)
     np.testing.assert_array_equal(logits, before)

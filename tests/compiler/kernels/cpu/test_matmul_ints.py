@@ -12,6 +12,7 @@ import tvm
 from edgewise_compiler.kernels.cpu.isa import ISAS
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
 from edgewise_compiler.kernels.matmul import MatmulSpec
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
@@ -105,7 +106,7 @@ def run(isa: str, case: Case, n: int, first: int = 0) -> tuple[Array, ...]:
             aligned(groups, "float32"),
             aligned(groups, "int32"),
         )
-    step = aligned_copy(np.array([n, 0, 0, 0, 0, 0, 0, 0], "int32"))
+    step = aligned_copy(step_array(n, 0, 0, 0))
     biases = () if data.bias is None else (data.bias,)
     weights = (reference.pack(data.weight, case.bits), reference.panels(data.scale))
     kernels(isa)[case](*activations, *weights, *biases, *outputs, step)

@@ -13,6 +13,7 @@ import pytest
 
 from edgewise_compiler.kernels.cpu.sampling.record import record
 from edgewise_compiler.kernels.sampling import SamplingSpec
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.conftest import RUNNABLE, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
 
@@ -57,7 +58,7 @@ class State:
             "counts": rng.integers(0, 5, (B, V)),
             "sampling_f": np.array([request.floats() for request in self.requests], "float32"),
             "sampling_i": [request.integers() for request in self.requests],
-            "step": [self.live] * 3 + [0] * 5,
+            "step": step_array(self.live, self.live, self.live, 0),
         }
         self.arrays = {
             name: aligned_copy(np.asarray(a, None if name == "sampling_f" else "int32"))

@@ -7,6 +7,7 @@ import pytest
 
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import pack
 from tests.gpu import run
 
@@ -22,7 +23,7 @@ def test_rows_are_the_exact_values_of_their_tokens(scheme: str, H: int) -> None:
     tokens[:2] = 0, V - 1
     before = rng.standard_normal((N, H), np.float32)
     for live in (1, 4, N):
-        step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+        step = step_array(live, 1, 0, 0)
         arrays = [tokens, *packed, before, step]
         x = run(embed(scheme, N, H, V, 0), arrays, n=live)[-2]
         np.testing.assert_array_equal(x[:live], exact[tokens[:live]])
@@ -33,7 +34,7 @@ def test_parts_write_their_own_tokens_only() -> None:
     rng = np.random.default_rng(0)
     packed, exact = pack("q4", rng.standard_normal((V, 64), np.float32))
     tokens = np.array([0, 63, 64, 128, 191, 100, 1, 2, 3], np.int32)
-    x, step = np.zeros((N, 64), np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    x, step = np.zeros((N, 64), np.float32), step_array(N, 1, 0, 0)
     for first in (0, 64, 128):
         words = packed[0].reshape(V, -1)[first : first + 64]
         scales = packed[1].reshape(V, -1)[first : first + 64]

@@ -7,6 +7,7 @@ import pytest
 
 from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
 from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGPROBS, TOP_LOGPROBS
 from tests import gpu
 from tests.compiler.kernels.conftest import Array
@@ -26,7 +27,7 @@ def run(rows: Array, sampled: Array) -> tuple[Array, Array]:
     logits[:count, :V] = rows
     tokens = np.full(B, UNTOUCHED, np.int32)
     tokens[:count] = sampled
-    step = np.array([0, count, 0, 0, 0, 0, 0, 0], np.int32)
+    step = step_array(0, count, 0, 0)
     found = np.full(tops_shape(B, padded(V)), 0x7F7F7F7F, np.int32)
     values = np.full((B, LOGPROBS), UNTOUCHED, np.float32)
     ids = np.full((B, LOGPROBS), UNTOUCHED, np.int32)

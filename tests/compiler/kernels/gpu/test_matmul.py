@@ -12,6 +12,7 @@ from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
@@ -63,7 +64,7 @@ class Inputs:
         self.out = rng.standard_normal((N, width), dtype=np.float32)
 
     def run(self, few: bool, live: int, x: NDArray[np.float32] | None = None) -> NDArray[Any]:
-        step = np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+        step = step_array(live, 1, 0, 0)
         bias = [self.bias] if self.case.bias else []
         arrays = [self.x if x is None else x, *self.packed, *bias, self.out, step]
         return run(kernel(self.case, few), arrays, n=max(live, 1))[-2]
@@ -129,7 +130,7 @@ def test_parts_of_a_linear_fill_their_columns() -> None:
     rng = np.random.default_rng(2)
     x = rng.standard_normal((N, 64), dtype=np.float32)
     packed, w = pack("q4", rng.standard_normal((128, 64), np.float32))
-    out, step = np.zeros((N, 128), np.float32), np.array([N, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    out, step = np.zeros((N, 128), np.float32), step_array(N, 1, 0, 0)
     for first in (0, 64):
         part = matmul(
             PartSpec(N, 64, 64, "q4", live=N, width=128, first=first), few=False, half=False

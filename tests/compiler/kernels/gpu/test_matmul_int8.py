@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
+from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels import reference
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -40,7 +41,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(st
 
 
 def step(live: int) -> NDArray[np.int32]:
-    return np.array([live, 1, 0, 0, 0, 0, 0, 0], np.int32)
+    return step_array(live, 1, 0, 0)
 
 
 @pytest.mark.parametrize("K", [32, 96, 2080])

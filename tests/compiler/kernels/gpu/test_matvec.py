@@ -13,6 +13,7 @@ from edgewise_compiler.kernels.gpu.matmul.matvec import matvec, shape_for
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests import subgroups
 from tests.compiler.kernels.gpu.packing import linear, pack
@@ -99,7 +100,7 @@ class Inputs:
 
     def arrays(self, live: int) -> list[NDArray[Any]]:
         """The kernel's arguments; out is the last but one."""
-        case, step = self.case, np.zeros(8, np.int32)
+        case, step = self.case, step_array(0, 0, 0, 0)
         step[2 if case.gather else 0] = live
         extra = [
             array

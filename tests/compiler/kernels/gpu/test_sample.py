@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import MAX_BIASES
 from tests import gpu
 from tests import subgroups as emulated
@@ -44,7 +45,7 @@ def run(
         "bias_ids": np.zeros((B, MAX_BIASES), np.int32),
         "bias_values": np.full((B, MAX_BIASES), np.nan, np.float32),
         "sampled": np.full(B, UNTOUCHED, np.int32),
-        "step": np.array([len(rows)] * 3 + [0] * 5, np.int32),
+        "step": step_array(len(rows), len(rows), len(rows), 0),
     }
     for arg in sample_scratch(spec(B, V)):
         arrays[arg.name] = np.full(arg.shape, 0x7F7F7F7F, np.int32)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
@@ -55,7 +56,7 @@ class Inputs:
 
     def run(self, live: int, *, single: bool) -> NDArray[Any]:
         """What the kernel leaves in out."""
-        case, step = self.case, np.zeros(8, np.int32)
+        case, step = self.case, step_array(0, 0, 0, 0)
         step[2 if case.logits else 0] = live
         count = LOGIT_ROWS if case.logits else ROWS
         sizes = (BOUND, case.NP, case.K, case.scheme, case.epilogue, case.bias, count)
@@ -98,7 +99,7 @@ def test_nothing_happens_once_all_have_stopped(single: bool) -> None:
 def test_parts_of_a_linear_fill_their_columns() -> None:
     inputs = Inputs(Case(128, 64, "q4", "swiglu", bias=True))
     whole = inputs.run(BOUND, single=False)
-    step = np.array([BOUND, 0, 0, 0, 0, 0, 0, 0], np.int32)
+    step = step_array(BOUND, 0, 0, 0)
     out = inputs.out
     for rows in (slice(0, 32), slice(32, 128)):
         sizes = (BOUND, rows.stop - rows.start, 64, "q4", "swiglu", True)

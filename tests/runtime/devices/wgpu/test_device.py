@@ -13,6 +13,7 @@ import pytest
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.wgpu.adapter import LANGUAGE_FEATURES
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.targets import TARGETS
@@ -43,7 +44,7 @@ def refused(action: Callable[[], object], kind: type[EdgewiseError] = DeviceErro
 
 
 def write_step(program: LoadedProgram, n: int = 4, b: int = 2, r: int = 2, t: int = 64) -> None:
-    program.write("step", np.array([n, b, r, t, 0, 0, 0, 0], np.int32))
+    program.write("step", step_array(n, b, r, t))
 
 
 def write_table(program: LoadedProgram, limit: int = 1000) -> None:

@@ -17,6 +17,7 @@ import wgpu
 
 from edgewise_runtime.devices.wgpu import device as device_module
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
+from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.cli.commands import environment
@@ -33,7 +34,7 @@ def code_of(action: Callable[[], object]) -> str:
 
 
 def steps(program: WgpuProgram) -> None:
-    program.write("step", np.array([4, 2, 2, 64, 0, 0, 0, 0], np.int32))
+    program.write("step", step_array(4, 2, 2, 64))
     table = np.zeros((2, 12), np.int32)
     table[:, 4] = 1 << 30
     program.write("table", table)
