@@ -195,7 +195,9 @@ def build_manifest(
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },
-        state_groups=(state_group(model.layers, model.kv_heads, model.head_dim, scales=coded),),
+        state_groups=(
+            state_group(range(model.layers), model.kv_heads, model.head_dim, scales=coded),
+        ),
         layouts=layouts,
         programs=tuple(programs),
         files=describe_files(folder),

@@ -65,24 +65,19 @@ class Lowering:
 
     def kv_buffers(self, op: RopeAppend | Attention) -> tuple[Tensor, ...]:
         """All that a layer's keys and values lie in: its pages, and the scales of int8 pages."""
-        rows = page_rows(self.state_group, self.kv_dtype)
+        rows = page_rows(self._group([op.layer], op.heads), self.kv_dtype)
         return tuple(
-            Tensor(name, "state", rows[name][0], (PAGES, *rows[name][1]))
-            for name in (f"kv.{op.layer}", f"kv_scale.{op.layer}")
-            if name in rows
+            Tensor(name, "state", dtype, (PAGES, *shape)) for name, (dtype, shape) in rows.items()
         )
 
-    @property
-    def state_group(self) -> StateGroup:
-        """The pages of all layers, as the bundle describes them."""
-        shared = self.shared
-        scales = self.kv_dtype == "int8"
-        return state_group(shared.layers, shared.heads.kv, shared.heads.width, scales=scales)
+    def _group(self, layers: Iterable[int], heads: Heads) -> StateGroup:
+        return state_group(layers, heads.kv, heads.width, scales=self.kv_dtype == "int8")
 
     @property
     def page_bytes(self) -> int:
         """Bytes of a page of all layers."""
-        return sum(map(row_bytes, page_rows(self.state_group, self.kv_dtype).values()))
+        group = self._group(range(self.shared.layers), self.shared.heads)
+        return sum(map(row_bytes, page_rows(group, self.kv_dtype).values()))
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""
@@ -119,17 +114,18 @@ class Lowering:
         return tuple(self.params[part] for part in parts if part in self.params)
 
 
-def state_group(layers: int, kv_heads: int, head_dim: int, *, scales: bool) -> StateGroup:
+def state_group(layers: Iterable[int], kv_heads: int, head_dim: int, *, scales: bool) -> StateGroup:
     """What a bundle says about pages; `scales`: with the buffers that only int8 pages have."""
+    numbers = tuple(layers)
     return StateGroup(
         kind="paged",
-        layers=tuple(range(layers)),
+        layers=numbers,
         window=None,
         page_tokens=PAGE_TOKENS,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        buffers=tuple(f"kv.{i}" for i in range(layers)),
-        scales=tuple(f"kv_scale.{i}" for i in range(layers)) if scales else (),
+        buffers=tuple(f"kv.{i}" for i in numbers),
+        scales=tuple(f"kv_scale.{i}" for i in numbers) if scales else (),
     )
 
 

@@ -101,7 +101,7 @@ def without_logprobs(bundle: Bundle, folder: Path) -> Bundle:
 
 def test_older_bundles_are_refused(bundle: Bundle, tmp_path: Path) -> None:
     older = without_logprobs(bundle, tmp_path / "older")
-    with CpuDevice().load(older, load_symbols={"pages": 4}) as loaded:
+    with CpuDevice().load(older, load_symbols={"pages": 4}, trust=True) as loaded:
         for ask in (check_logprobs, lambda program: run_logprobs(program, 2)):
             with pytest.raises(BundleError, match="log-probabilities") as caught:
                 ask(loaded)
@@ -111,7 +111,7 @@ def test_older_bundles_are_refused(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_older_bundles_still_serve_who_does_not_ask(bundle: Bundle, tmp_path: Path) -> None:
     older = without_logprobs(bundle, tmp_path / "older")
-    with CpuDevice().load(older, load_symbols={"pages": 4}) as loaded:
+    with CpuDevice().load(older, load_symbols={"pages": 4}, trust=True) as loaded:
         assert read_logprobs(loaded, [PLAIN, PLAIN]) == [None, None]
 
 
