@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
-from tvm.tirx import PrimFunc
+from tvm.tirx import AttrStmt, Buffer, BufferStore, PrimFunc
 
 from edgewise_compiler.kernels.gpu.limits import Limits, check_limits
+from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.gpu.spelling import Spelling, spelled
 from edgewise_compiler.targets.kept import kept
 from edgewise_runtime.errors import CompileError
@@ -35,8 +37,11 @@ class Printer:
     spellings: Mapping[str, Spelling]
     limits: Limits
 
-    def source(self, function: PrimFunc, **attributes: object) -> str:
-        """The text of one kernel, without comments and blank lines.
+    def shader(self, function: PrimFunc, **attributes: object) -> Shader:
+        """Generate the code of one kernel, without comments and blank lines.
+
+        That the text keeps the kernel's arguments, all of them and in order, is for the language
+        to see: each writes them in its own way.
 
         Args:
             attributes: of the TVM target, besides those that every kind has.
@@ -47,11 +52,12 @@ class Printer:
         """
         name = str(function.attrs["global_symbol"])
         check_limits(function, self.limits)
-        function = spelled(function, self.spellings, self.language)
+        words = spelled(function, self.spellings, self.language)
         target = self._target(attributes)
-        module = tvm.IRModule({name: function})
+        module = tvm.IRModule({name: words})
         made = kept(lambda: self._generate(name, module, target), module, target, Path(__file__))
-        return made.decode()
+        # TVM names what runs on the device after the function that it is split from.
+        return Shader(made.decode(), f"{name}_kernel", _threads(function), _access(function))
 
     def _target(self, attributes: Mapping[str, object]) -> Target:
         # A warp of one thread keeps TVM from writing warp-synchronous code of its own.
@@ -97,3 +103,26 @@ class Printer:
         # TVM repeats its comments and writes blank lines.
         lines = [line.rstrip() for line in str(built.inspect_source()).splitlines()]
         return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+
+
+def _threads(function: PrimFunc) -> tuple[int, int, int]:
+    """Threads of a workgroup in x, y and z."""
+    extents: dict[str, int] = {}
+
+    def note(statement: AttrStmt) -> None:
+        if statement.attr_key == "thread_extent":
+            extents[str(statement.node.thread_tag)] = int(statement.value)
+
+    tvm_ffi.structural_walk(function.body, (AttrStmt, note))
+    x, y, z = (extents.get(f"threadIdx.{axis}", 1) for axis in "xyz")
+    return x, y, z
+
+
+def _access(function: PrimFunc) -> tuple[str, ...]:
+    """``read_write`` for every argument that the kernel stores to, ``read`` for the others."""
+    stored: list[Buffer] = []
+    tvm_ffi.structural_walk(function.body, (BufferStore, lambda store: stored.append(store.buffer)))
+    return tuple(
+        "read_write" if any(buffer.same_as(argument) for buffer in stored) else "read"
+        for argument in function.params
+    )

@@ -15,7 +15,6 @@ from edgewise_runtime.errors import CompileError
 
 PRINTER = Printer("WGSL", "webgpu", WGSL, LIMITS)
 
-_ENTRY = re.compile(r"@workgroup_size\((\d+), (\d+), (\d+)\)\s*fn (\w+)\(")
 _BINDING = re.compile(r"@binding\((\d+)\) var<storage, (read|read_write)> b(\d+)_\w+ :")
 
 
@@ -33,12 +32,13 @@ def shader(function: PrimFunc) -> Shader:
     """
     name = str(function.attrs["global_symbol"])
     subgroups = bool(function.attrs["edgewise.subgroups"])
-    source = PRINTER.source(function, supports_subgroups=subgroups)
-    entry = _ENTRY.search(source)
-    bindings = _BINDING.findall(source)
-    if entry is None or any(place != argument for place, _, argument in bindings):
+    made = PRINTER.shader(function, supports_subgroups=subgroups)
+    bindings = _BINDING.findall(made.source)
+    if any(place != argument for place, _, argument in bindings):
         raise CompileError(f"The WGSL of kernel {name!r} does not keep its arguments in order.")
     if len(bindings) != len(function.params):
         raise CompileError(f"Kernel {name!r} does not use all of its arguments.")
-    x, y, z = (int(size) for size in entry.groups()[:3])
-    return Shader(source, entry[4], (x, y, z), tuple(access for _, access, _ in bindings))
+    entry = "@compute @workgroup_size({}, {}, {})\nfn {}(".format(*made.workgroup, made.entry)
+    if entry not in made.source or made.access != tuple(access for _, access, _ in bindings):
+        raise CompileError(f"The WGSL of kernel {name!r} declares another kernel.")
+    return made
