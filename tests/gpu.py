@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.targets.webgpu.codegen import Shader, shader
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.webgpu.codegen import shader
 
 # More threads than one make lavapipe's times bimodal, and the suite no faster.
 os.environ.setdefault("LP_NUM_THREADS", "1")

@@ -21,7 +21,8 @@ from typing import Any
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.targets.webgpu.codegen import Shader, shader
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.webgpu.codegen import shader
 from tests.gpu import run_shader
 
 WIDTHS = (4, 8, 16, 32, 64, 128)

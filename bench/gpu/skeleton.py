@@ -23,12 +23,13 @@ from edgewise_compiler.layouts.rows import GPU, linear_parts
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.targets.gpu.language import build_program, write_program
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
+from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.lowering import param_tensors
-from edgewise_compiler.targets.webgpu.codegen import Shader
 from edgewise_compiler.targets.webgpu.limits import LIMITS
-from edgewise_compiler.targets.webgpu.program import build_program, write_program
+from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.files import write_json
@@ -104,8 +105,8 @@ def _programs(
             LIMITS,
         )
         made = plans(low, many, few)
-        built = build_program(low, made, shaders)
-        programs.append(write_program(folder, low, made, built, shaders))
+        built = build_program(LANGUAGE, low, made, shaders)
+        programs.append(write_program(LANGUAGE, folder, low, made, built, shaders))
     return tuple(programs)
 
 

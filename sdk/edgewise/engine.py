@@ -52,9 +52,9 @@ class Engine(Loaded):
         Args:
             bundle: a bundle folder, or a checkpoint folder in Hugging Face layout, which is
                 compiled once (q4) into ``$XDG_CACHE_HOME/edgewise/bundles``.
-            device: what to run on: ``"cpu"``, ``"wgpu"`` (the best GPU), ``"wgpu:1"``, or a
-                device. None for what `program` is for, and else the CPU, unless the bundle is only
-                for GPUs.
+            device: what to run on: a device, or the name of one as `edgewise doctor` lists them,
+                such as ``"wgpu:1"``. None for what `program` is for, and else the first kind in
+                that list that the bundle has a program for, which begins with the CPU.
             program: id of the program to run; None for the best that fits the device.
             threads: threads for kernels on the CPU; None for one per physical core.
             trust: load native code that this user did not compile.

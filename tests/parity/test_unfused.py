@@ -18,7 +18,7 @@ from edgewise_compiler.graph.build import (
     Pass,
 )
 from edgewise_compiler.targets.cpu import program as cpu_program
-from edgewise_compiler.targets.webgpu import program as webgpu_program
+from edgewise_compiler.targets.gpu import language as gpu_language
 from edgewise_compiler.targets.webgpu import variants as webgpu_variants
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
@@ -88,8 +88,8 @@ def test_any_pass_can_be_left_out(
 
     monkeypatch.setattr(cpu_program, "CPU_FLOAT", without(CPU_FLOAT))
     monkeypatch.setattr(cpu_program, "CPU_INTEGER", without(CPU_INTEGER))
-    monkeypatch.setattr(webgpu_program, "GPU_FEW_ROWS", without(GPU_FEW_ROWS))
-    monkeypatch.setattr(webgpu_program, "GPU_MANY_ROWS", without(GPU_MANY_ROWS))
+    monkeypatch.setattr(gpu_language, "GPU_FEW_ROWS", without(GPU_FEW_ROWS))
+    monkeypatch.setattr(gpu_language, "GPU_MANY_ROWS", without(GPU_MANY_ROWS))
     only = tuple(variant for variant in webgpu_variants.VARIANTS if variant.name == left.program)
     monkeypatch.setattr(webgpu_variants, "VARIANTS", only)
     unfused = compile_model(

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise.cli.diff import Side
 from edgewise.cli.main import main
 from edgewise.diff import DECADES, compare, default_tolerance, report, run_program, run_transformers
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.manifest import Needs, Program
 from tests.conftest import BundleFactory
 from tests.parity.make_checkpoints import CASES, make_weights, write_checkpoint, write_weights
 
@@ -136,3 +138,27 @@ def test_errors_fall_into_the_right_decades() -> None:
 def test_a_difference_from_nothing_but_zeros_is_infinite() -> None:
     difference = compare("k", np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32))
     assert difference.relative == float("inf")
+
+
+def side(target: str, name: str, arithmetic: str = "w4a8", kv: str = "float16") -> Side:
+    needs = Needs(None, ())
+    program = Program(name, target, arithmetic, target, needs, None, {}, {}, kv, (64,), True, {})
+    return Side(name, Path(), program, "q4")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (side("cpu", "avx2"), side("cpu", "avx512vnni"), True),
+        (side("cpu", "avx2"), side("cpu", "float", "f32"), False),
+        (side("cpu", "avx2"), side("cpu", "avx2", kv="int8"), False),
+        (side("webgpu", "one"), side("webgpu", "one"), True),
+        (side("webgpu", "one"), side("webgpu", "other"), False),
+        (side("abacus", "one"), side("abacus", "other"), False),
+        (side("cpu", "one"), side("webgpu", "other"), False),
+    ],
+)
+def test_programs_promise_the_same_bits_where_their_target_does(
+    a: Side, b: Side, same: bool
+) -> None:
+    assert a.same_bits(b) == b.same_bits(a) == same

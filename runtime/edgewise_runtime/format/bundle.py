@@ -263,7 +263,7 @@ def choose_program(
     features: frozenset[str],
     arithmetic: str | None = None,
     *,
-    target: str = "cpu",
+    target: str,
 ) -> Program:
     """`programs.best_program` of an opened bundle."""
     return best_program(bundle.manifest, features, arithmetic, target=target)

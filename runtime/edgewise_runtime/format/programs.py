@@ -11,7 +11,7 @@ def best_program(
     features: frozenset[str],
     arithmetic: str | None = None,
     *,
-    target: str = "cpu",
+    target: str,
 ) -> Program:
     """The best program of a target for a machine with these features (its arch among them).
 

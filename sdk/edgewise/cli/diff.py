@@ -26,6 +26,7 @@ from edgewise.diff import (
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle, Program
+from edgewise_runtime.format.targets import TARGETS
 from edgewise_runtime.text import Tokenizer
 
 TEXT = "The quick brown fox jumps over the lazy dog. 1 + 2 = 3, and so on: naïve, 東京, 🙂."
@@ -51,12 +52,13 @@ class Side:
         return {self.program.arithmetic, *pages}
 
     def same_bits(self, other: Side) -> bool:
-        """Whether both promise the same bits: one program, or CPU programs of one arithmetic."""
+        """Whether both promise the same bits: one program, or two of a target that says so."""
         a, b = self.program, other.program
         if a is None or b is None or self.quant != other.quant or a.state_dtype != b.state_dtype:
             return False
-        alike = a.target == b.target == "cpu" and a.arithmetic == b.arithmetic
-        return alike or a.id == b.id
+        if a.target != b.target or a.arithmetic != b.arithmetic:
+            return False
+        return a.id == b.id or (a.target in TARGETS and TARGETS[a.target].same_bits)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -21,12 +20,10 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import ModelInfo, Program
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.format.targets import processor_of
 
 HISTORY = 512
 """Tokens of history that `--cost` assumes, unless asked otherwise."""
-
-ANYTHING = defaultdict(lambda: "any GPU", cpu="any CPU")
-"""What a program needs that needs nothing in particular, by target."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +154,7 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
     unsupported = _unsupported(bundle)
     for item in bundle.manifest.programs:
         here = unsupported or _here(item, program, features[item.target])
-        needs = [item.needs.arch or ANYTHING[item.target], *item.needs.features]
+        needs = [item.needs.arch or f"any {processor_of(item.target)}", *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
 

@@ -20,7 +20,8 @@ from edgewise_compiler.kernels.gpu import thread as gpu
 from edgewise_compiler.kernels.gpu.thread import Thread, store
 from edgewise_compiler.targets import kept
 from edgewise_compiler.targets.cpu.codegen import build_library
-from edgewise_compiler.targets.webgpu import codegen as webgpu_codegen
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.webgpu.codegen import shader
 from edgewise_runtime.errors import StorageError
 
 FIRST = ISAS["portable"]
@@ -102,19 +103,19 @@ def test_code_is_generated_anew_for_another(
 
 
 def test_a_shader_is_kept_as_it_was_generated(folder: Path) -> None:
-    def shader() -> webgpu_codegen.Shader:
+    def made() -> Shader:
         def body(thread: Thread, y: Buffer) -> None:
             store(y, 1.5, 0)
 
         arguments = [Arg("y", "float32", (4,))]
-        made = gpu.kernel("one", arguments, body, threads=1, grid=(1, 1), bounds={})
-        return webgpu_codegen.shader(made.function)
+        launch = gpu.kernel("one", arguments, body, threads=1, grid=(1, 1), bounds={})
+        return shader(launch.function)
 
-    first = shader()
+    first = made()
     (entry,) = folder.iterdir()
     assert first.source.encode() == entry.read_bytes()[32:]
     written = entry.stat().st_ino
-    assert shader() == first
+    assert made() == first
     assert entry.stat().st_ino == written
 
 

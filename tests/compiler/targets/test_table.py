@@ -21,7 +21,7 @@ FOLDER = Path(str(edgewise_compiler.targets.__file__)).parent
 def test_a_target_is_known_to_the_format_and_has_a_folder_that_makes_it(name: str) -> None:
     assert name in formats.TARGETS
     module = import_module(f"edgewise_compiler.targets.{name}.program")
-    assert [*inspect.signature(module.make).parameters] == ["job"]
+    assert [*inspect.signature(module.make).parameters] == ["job", "tensors"]
     assert name == module.TARGET
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -18,6 +19,8 @@ from edgewise_runtime.errors import DeviceError, InputError
 from edgewise_runtime.format.targets import TARGETS
 
 ROOT = Path(__file__).parents[3]
+EVERYWHERE = ("cpu", "wgpu")
+"""Kinds that every machine has which runs the tests; of others it may have none."""
 
 
 @pytest.mark.parametrize(
@@ -52,16 +55,20 @@ def test_a_kind_runs_a_target_of_the_format_and_loads_as_all_do(name: str) -> No
         parameters = inspect.signature(getattr(kind.entry, function)).parameters
         expected = inspect.signature(getattr(Entry, function)).parameters
         assert [*parameters] == [*expected][1:]
-    device = kind.entry.make(None, None)
+    # By its type, since this machine may not have one.
+    device = get_type_hints(kind.entry.make)["return"]
     assert device.target == kind.target
     # So none can leave out that native code must be trusted.
-    assert type(device).load is loading.load
+    assert device.load is loading.load
 
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_devices_that_are_found_can_be_named(name: str) -> None:
-    found = DEVICES[name].entry.find()
-    assert found
+    try:
+        found = DEVICES[name].entry.find()
+    except DeviceError:
+        found = []
+    assert found or name not in EVERYWHERE
     for device in found:
         assert not device.trouble
         assert device.features <= named_device(device.name).features()

@@ -45,18 +45,18 @@ def test_the_best_program_that_fits_is_chosen(
     names: list[str], features: set[str], arithmetic: str | None, best: str
 ) -> None:
     bundle = Bundle(Path(), with_programs(names))
-    assert choose_program(bundle, frozenset(features), arithmetic).id == best
+    assert choose_program(bundle, frozenset(features), arithmetic, target="cpu").id == best
 
 
 def test_an_error_says_what_each_program_lacks() -> None:
     bundle = Bundle(Path(), with_programs(["vnni", "float"]))
     with pytest.raises(DeviceError, match="vnni needs avx512vnni; float needs fma, f16c") as error:
-        choose_program(bundle, frozenset({"avx2"}))
+        choose_program(bundle, frozenset({"avx2"}), target="cpu")
     assert error.value.code == "device.no_program"
     with pytest.raises(DeviceError, match="on webgpu here: the bundle has none"):
         choose_program(bundle, frozenset({"avx2"}), target="webgpu")
     with pytest.raises(DeviceError, match="in bf16") as error:
-        choose_program(bundle, frozenset({"avx2"}), "bf16")
+        choose_program(bundle, frozenset({"avx2"}), "bf16", target="cpu")
     assert "vnni, float" in error.value.remedy
 
 
@@ -68,6 +68,6 @@ def test_the_architecture_is_a_need_like_any_other() -> None:
     manifest["files"] = {key: {"bytes": 0, "sha256": "0" * 64} for key in files}
     manifest["files"][PARAMS] = {"bytes": 128, "sha256": "0" * 64}
     bundle = Bundle(Path(), BundleManifest.from_json(manifest))
-    assert choose_program(bundle, frozenset({"x86_64", "avx2"})).id == "avx2"
+    assert choose_program(bundle, frozenset({"x86_64", "avx2"}), target="cpu").id == "avx2"
     with pytest.raises(DeviceError, match="needs x86_64"):
-        choose_program(bundle, frozenset({"aarch64", "avx2"}))
+        choose_program(bundle, frozenset({"aarch64", "avx2"}), target="cpu")

@@ -9,7 +9,7 @@ import pytest
 from edgewise_runtime.errors import PlanError
 from edgewise_runtime.format.bundle import Bundle, choose_program
 from edgewise_runtime.format.plan import Plan
-from edgewise_runtime.format.targets import TARGETS, is_native
+from edgewise_runtime.format.targets import TARGETS, is_native, processor_of
 from tests.runtime import sample
 
 
@@ -17,6 +17,10 @@ def test_only_wgsl_is_data() -> None:
     assert [name for name in TARGETS if not is_native(name)] == ["webgpu"]
     # Whatever else there may be once, it is not loaded without trust.
     assert is_native("abacus")
+
+
+def test_what_an_unknown_target_runs_on_is_called_by_its_name() -> None:
+    assert [processor_of(name) for name in ("cpu", "webgpu", "abacus")] == ["CPU", "GPU", "abacus"]
 
 
 def test_a_program_for_an_unknown_target_is_read_and_never_chosen(tmp_path: Path) -> None:
@@ -27,7 +31,7 @@ def test_a_program_for_an_unknown_target_is_read_and_never_chosen(tmp_path: Path
     bundle = Bundle.open(tmp_path / "tiny")
     assert [program.target for program in bundle.manifest.programs] == ["abacus", "cpu"]
     assert bundle.manifest.to_json()["programs"][0] == strange
-    assert choose_program(bundle, frozenset()).target == "cpu"
+    assert choose_program(bundle, frozenset(), target="cpu").target == "cpu"
 
 
 @pytest.mark.parametrize("target", ["abacus", "", "CPU"])

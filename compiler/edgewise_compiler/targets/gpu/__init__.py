@@ -1,1 +1,1 @@
-"""What programs of every GPU language share: lowering."""
+"""What programs of every GPU language share: lowering, code generation, files."""

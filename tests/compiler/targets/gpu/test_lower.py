@@ -10,8 +10,9 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
-from edgewise_compiler.targets.webgpu.codegen import Shader
-from edgewise_compiler.targets.webgpu.program import build_program
+from edgewise_compiler.targets.gpu.language import build_program
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
@@ -35,7 +36,7 @@ def made() -> Callable[[str, str], Plans]:
         everything = (*variants_for(quant), *variants_for(quant, "int8"))
         variant = next(v for v in everything if v.name == name)
         low, made = program_plans(DEMO, quant, variant)
-        built = build_program(low, made, shaders)
+        built = build_program(LANGUAGE, low, made, shaders)
         return {item.plan.name: item.plan for item in built}
 
     return build

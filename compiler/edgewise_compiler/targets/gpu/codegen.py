@@ -1,0 +1,128 @@
+"""What generating a kernel's code shares in every GPU language: passes, and TVM's printer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.target import Target
+from tvm.tirx import AttrStmt, Buffer, BufferStore, PrimFunc
+
+from edgewise_compiler.kernels.gpu.limits import Limits, check_limits
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.gpu.spelling import Spelling, spelled
+from edgewise_compiler.targets.kept import kept
+from edgewise_runtime.errors import CompileError
+
+_DEVICE_FUNCTION = 2  # TVM's calling convention of what a GPU launches
+
+
+@dataclass(frozen=True)
+class Printer:
+    """One of TVM's code generators.
+
+    Attributes:
+        language: what it writes, as errors name it.
+        kind: of a TVM target, whose ``target.build.KIND`` it is.
+        spellings: of all neutral operations.
+        limits: what kernels are held to.
+    """
+
+    language: str
+    kind: str
+    spellings: Mapping[str, Spelling]
+    limits: Limits
+
+    def shader(self, function: PrimFunc, **attributes: object) -> Shader:
+        """Generate the code of one kernel, without comments and blank lines.
+
+        That the text keeps the kernel's arguments, all of them and in order, is for the language
+        to see: each writes them in its own way.
+
+        Args:
+            attributes: of the TVM target, besides those that every kind has.
+
+        Raises:
+            CompileError: the kernel is beyond the limits, asks for an operation that has no
+                spelling, or TVM cannot express it.
+        """
+        name = str(function.attrs["global_symbol"])
+        check_limits(function, self.limits)
+        words = spelled(function, self.spellings, self.language)
+        target = self._target(attributes)
+        module = tvm.IRModule({name: words})
+        made = kept(lambda: self._generate(name, module, target), module, target, Path(__file__))
+        # TVM names what runs on the device after the function that it is split from.
+        return Shader(made.decode(), f"{name}_kernel", _threads(function), _access(function))
+
+    def _target(self, attributes: Mapping[str, object]) -> Target:
+        # A warp of one thread keeps TVM from writing warp-synchronous code of its own.
+        common = {
+            "kind": self.kind,
+            "max_num_threads": self.limits.threads,
+            "max_shared_memory_per_block": self.limits.shared,
+            "thread_warp_size": 1,
+        }
+        return Target({**common, **attributes}, host="llvm")
+
+    def _generate(self, name: str, module: tvm.IRModule, target: Target) -> bytes:
+        try:
+            return self._printed(module, target).encode()
+        except Exception as cause:
+            # The first line of TVM's errors says nothing; the last one does.
+            why = str(cause).strip().splitlines()[-1:] or [type(cause).__name__]
+            raise CompileError(f"Kernel {name!r} has no {self.language}: {why[0]}") from cause
+
+    def _printed(self, module: tvm.IRModule, target: Target) -> str:
+        passes = (
+            tirx.transform.BindTarget(target),
+            s_tir.transform.ConvertBlocksToOpaque(),
+            s_tir.transform.LowerOpaqueBlock(),
+            tirx.transform.FlattenBuffer(),
+            tirx.transform.NarrowDataType(32),
+            tirx.transform.VectorizeLoop(),
+            tirx.transform.UnrollLoop(),
+            # No simplifier: it inlines bound values and takes floats for real numbers. No
+            # ThreadSync: kernels place their barriers.
+            tirx.transform.AnnotateEntryFunc(),
+            tirx.transform.SplitHostDevice(),
+        )
+        for step in passes:
+            module = step(module)
+        device = {
+            symbol: lowered
+            for symbol, lowered in module.functions.items()
+            if int(lowered.attrs.get("calling_conv", 0)) == _DEVICE_FUNCTION
+        }
+        lowered = tirx.transform.LowerIntrin()(tvm.IRModule(device))
+        built = tvm.get_global_func(f"target.build.{self.kind}")(lowered, target)
+        # TVM repeats its comments and writes blank lines.
+        lines = [line.rstrip() for line in str(built.inspect_source()).splitlines()]
+        return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+
+
+def _threads(function: PrimFunc) -> tuple[int, int, int]:
+    """Threads of a workgroup in x, y and z."""
+    extents: dict[str, int] = {}
+
+    def note(statement: AttrStmt) -> None:
+        if statement.attr_key == "thread_extent":
+            extents[str(statement.node.thread_tag)] = int(statement.value)
+
+    tvm_ffi.structural_walk(function.body, (AttrStmt, note))
+    x, y, z = (extents.get(f"threadIdx.{axis}", 1) for axis in "xyz")
+    return x, y, z
+
+
+def _access(function: PrimFunc) -> tuple[str, ...]:
+    """``read_write`` for every argument that the kernel stores to, ``read`` for the others."""
+    stored: list[Buffer] = []
+    tvm_ffi.structural_walk(function.body, (BufferStore, lambda store: stored.append(store.buffer)))
+    return tuple(
+        "read_write" if any(buffer.same_as(argument) for buffer in stored) else "read"
+        for argument in function.params
+    )

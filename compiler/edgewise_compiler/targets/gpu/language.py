@@ -1,0 +1,194 @@
+"""A GPU target's part of a bundle: kernels and plans of every variant, in any language."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvm.tirx import PrimFunc
+
+from edgewise_compiler.graph.build import (
+    GPU_FEW_ROWS,
+    GPU_MANY_ROWS,
+    build_graphs,
+    shared_sizes,
+)
+from edgewise_compiler.job import Job, write_dump
+from edgewise_compiler.kernels.gpu.limits import Limits
+from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.rows import linear_parts
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
+from edgewise_compiler.plan.calls import Call
+from edgewise_compiler.targets.gpu.lower import GpuLowering
+from edgewise_compiler.targets.gpu.plans import PlanSet, plans
+from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.gpu.variant import Variant
+from edgewise_compiler.targets.lowering import param_tensors
+from edgewise_compiler.targets.table import TARGETS
+from edgewise_runtime.errors import CompileError, UnsupportedError
+from edgewise_runtime.files import write_bytes, write_json
+from edgewise_runtime.format.bundle import Entry, Needs, Program
+
+
+@dataclass(frozen=True)
+class Language:
+    """What is a GPU target's own.
+
+    Attributes:
+        target: its name in the table.
+        limits: what its kernels may have, and what people call it.
+        suffix: of its kernels' files.
+        shader: generates the code of one kernel.
+        variants: the programs made for a weight scheme, by its name, and for pages as the option
+            ``kv`` has them.
+        features: what a program needs of a device, by its names in bundles.
+    """
+
+    target: str
+    limits: Limits
+    suffix: str
+    shader: Callable[[PrimFunc], Shader]
+    variants: Callable[[str, str], tuple[Variant, ...]]
+    features: Callable[[Variant], tuple[str, ...]]
+
+    @property
+    def shaders(self) -> str:
+        """Where its kernels lie in a bundle: one that several variants use is one file."""
+        return f"programs/{self.target}"
+
+
+def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Program, ...]:
+    """Compile every variant over the tensors of their layout."""
+    options, family = job.options, job.checkpoint.family
+    widths = linear_widths(job.params)
+    many = build_graphs(family, job.cfg, widths, GPU_MANY_ROWS)
+    few = build_graphs(family, job.cfg, widths, GPU_FEW_ROWS)
+    shared = shared_sizes(many)
+    parts = {
+        param.name: linear_parts(options.scheme, param)
+        for param in job.params
+        if isinstance(param, LinearSpec)
+    }
+    shaders: dict[str, Shader] = {}
+    programs = []
+    phase = f"Compiling for {language.limits.target}"
+    variants = language.variants(options.scheme.name, options.kv)
+    for done, variant in enumerate(variants):
+        job.tell(phase, done, len(variants))
+        low = GpuLowering(
+            shared,
+            options.bounds,
+            param_tensors(tensors),
+            variant.kv_dtype,
+            variant,
+            options.scheme.name,
+            parts,
+            language.limits,
+        )
+        made = plans(low, many, few)
+        built = build_program(language, low, made, shaders)
+        write_dump(job, variant.name, _texts(language, built, shaders))
+        programs.append(write_program(language, job.folder, low, made, built, shaders))
+    job.tell(phase, len(variants), len(variants))
+    return tuple(programs)
+
+
+def build_program(
+    language: Language, low: GpuLowering, made: PlanSet, shaders: dict[str, Shader]
+) -> tuple[BuiltPlan, ...]:
+    """All plans of one program, checked against each other and against their shaders.
+
+    Args:
+        shaders: by kernel name; what is missing is generated.
+
+    Raises:
+        UnsupportedError: a buffer that is larger than one binding.
+    """
+    for plan in made.plans:
+        for call in plan.calls:
+            _check_call(language, call, shaders)
+    symbols = plan_symbols(low.bounds.rows, low.bounds.batch, low.bounds.context)
+    built = tuple(
+        build_plan(calls, symbols, language.target, lambda name: shaders[name].entry)
+        for calls in made.plans
+    )
+    check_program(item.plan for item in built)
+    limits = language.limits
+    for item in built:
+        for buffer in item.plan.buffers:
+            if isinstance(buffer.bytes, int) and buffer.bytes > limits.binding:
+                raise UnsupportedError(
+                    f"The buffer {buffer.name!r} takes {buffer.bytes >> 20:,} MiB; "
+                    f"{limits.target} binds {limits.binding >> 20} at a time.",
+                    remedy="Choose a smaller --prefill-chunk, --context or --max-batch.",
+                    code="unsupported.binding",
+                )
+    return built
+
+
+def _check_call(language: Language, call: Call, shaders: dict[str, Shader]) -> None:
+    """Generate a call's shader, and hold it to what the plan says the kernel touches."""
+    name = str(call.kernel.attrs["global_symbol"])
+    if name not in shaders:
+        shaders[name] = language.shader(call.kernel)
+    for argument, access in zip(call.arguments, shaders[name].access, strict=True):
+        if (argument.access == "read") != (access == "read"):
+            raise CompileError(
+                f"{call.label}: the kernel {name!r} has {argument.tensor.name!r} as {access}, "
+                f"the plan as {argument.access}."
+            )
+
+
+def write_program(
+    language: Language,
+    folder: Path,
+    low: GpuLowering,
+    made: PlanSet,
+    built: tuple[BuiltPlan, ...],
+    shaders: Mapping[str, Shader],
+) -> Program:
+    """Write the plans and shaders of a program; shaders that are there already are shared."""
+    variant = low.variant
+    home = f"programs/{variant.name}"
+    (folder / home / "plans").mkdir(parents=True)
+    (folder / language.shaders).mkdir(parents=True, exist_ok=True)
+    files, sources = {}, {}
+    for item in built:
+        files[item.plan.name] = f"{home}/plans/{item.plan.name}.json"
+        write_json(folder / files[item.plan.name], item.plan.to_json())
+        for name in item.kernels:
+            sources[name] = f"{language.shaders}/{name}.{language.suffix}"
+            if not (folder / sources[name]).exists():
+                write_bytes(folder / sources[name], shaders[name].source.encode())
+    return Program(
+        id=variant.name,
+        target=language.target,
+        arithmetic=variant.arithmetic(low.scheme),
+        layout=TARGETS[language.target].layout,
+        needs=Needs(None, language.features(variant)),
+        library=None,
+        plans=files,
+        entries={
+            operation: tuple(Entry({symbol: between}, plan) for symbol, between, plan in choices)
+            for operation, choices in made.entries.items()
+        },
+        state_dtype=variant.kv_dtype,
+        page_bytes=(low.page_bytes,),
+        decode_agrees=variant.serial,
+        shaders=sources,
+    )
+
+
+def _texts(
+    language: Language, built: tuple[BuiltPlan, ...], shaders: Mapping[str, Shader]
+) -> Iterator[tuple[str, str]]:
+    """Plans, kernels and shaders, for whoever debugs the compiler."""
+    for item in built:
+        yield f"plan.{item.plan.name}.json", json.dumps(item.plan.to_json(), indent=1)
+        for name, function in item.kernels.items():
+            yield f"kernel.{name}.py", function.script()
+            yield f"kernel.{name}.{language.suffix}", shaders[name].source
