@@ -44,7 +44,7 @@ def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
     The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
-    of edgewise and that of its format, so a bundle found there is one that `compile` would make now.
+    of edgewise and that of its format, so a bundle found there is what `compile` would make now.
     """
     folder = checkpoint.resolve()
     files = sorted(
