@@ -11,7 +11,7 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.graph.build import SharedSizes
 from edgewise_compiler.graph.nodes import Graph, Node, Value
-from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsNorm
+from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsNorm, RopeAppend
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu import lower as gpu
@@ -24,7 +24,10 @@ HEADS, BOUNDS = Heads(4, 2, 16), Bounds(16, 2, 64)
 SHARED = SharedSizes(hidden=64, vocab=320, columns=320, layers=1, heads=HEADS)
 VALUE, RESULT = Value("v", "n", 64), Value("w", "n", 64)
 PLAIN = Attention(HEADS, 0.25, layer=0)
-PARAMS = {"norm.weight": Tensor("norm.weight", "param", "float32", (64,))}
+PARAMS = {
+    "norm.weight": Tensor("norm.weight", "param", "float32", (64,)),
+    "rope": Tensor("rope", "param", "float32", (64, 2, 8)),
+}
 
 Lower = Callable[[Graph, bool], tuple[Call, ...]]
 
@@ -68,6 +71,24 @@ def test_an_operation_without_a_kernel_is_refused(lower: Lower) -> None:
 
     with pytest.raises(CompileError, match=r"no kernel for 'telepathy' \(here\)"):
         lower(graph_of(Telepathy()), True)
+
+
+@each_target
+@pytest.mark.parametrize(
+    ("op", "params", "words"),
+    [
+        (RmsNorm(1e-6), ("nrom",), "'nrom.weight', which the family does not declare"),
+        (RopeAppend(HEADS, "rope_local", 0), (), "'rope_local', which the family does not"),
+        (RopeAppend(HEADS, "rope", 0, 1e-6), ("layers.0.q_norm", "layers.0.k_norm"), "_norm.wei"),
+        (RopeAppend(Heads(4, 2, 32), "rope", 3), (), "16 wide, the heads of layer 3 32"),
+    ],
+)
+def test_parameters_that_do_not_fit_the_forward_pass_are_refused_by_name(
+    op: Operation, params: tuple[str, ...], words: str, lower: Lower
+) -> None:
+    assert lower(Graph("layers", (Node(RopeAppend(HEADS, "rope", 0), (VALUE,), RESULT),)), True)
+    with pytest.raises(CompileError, match=words):
+        lower(Graph("layers", (Node(op, (VALUE,), RESULT, params),)), True)
 
 
 @each_target
