@@ -37,11 +37,16 @@ CORPUS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One checkpoint: what config.json says, how tensors are stored, the seed of the weights."""
+    """One checkpoint: what config.json says, how tensors are stored, the seed of the weights.
+
+    Attributes:
+        qk_norm: it has norms of queries and keys, of which config.json says nothing.
+    """
 
     architecture: str
     seed: int
     config: Mapping[str, Any]
+    qk_norm: bool = False
     dtype: str = "F32"
     shards: int = 1
 
@@ -84,7 +89,7 @@ def _llama(seed: int, shapes: Shapes, **storage: Any) -> Case:
 
 
 def _qwen3(seed: int, shapes: Shapes, **storage: Any) -> Case:
-    return Case("Qwen3ForCausalLM", seed, shapes.config(), **storage)
+    return Case("Qwen3ForCausalLM", seed, shapes.config(), qk_norm=True, **storage)
 
 
 CASES: dict[str, Case] = {
@@ -248,7 +253,7 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
         for part, rows, gain in (("q", q, 1.3), ("k", kv, 1.3), ("v", kv, 1.0)):
             linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, attention_bias)
         linear(f"{layer}.self_attn.o_proj", hidden, q, out, attention_bias)
-        if case.architecture.startswith("Qwen3"):
+        if case.qk_norm:
             add(f"{layer}.self_attn.q_norm.weight", (dim,), 0.2, mean=1.3)
             add(f"{layer}.self_attn.k_norm.weight", (dim,), 0.2, mean=1.3)
         for part in ("gate", "up"):

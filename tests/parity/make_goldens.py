@@ -1,6 +1,7 @@
 """Runs transformers over the tiny checkpoints and keeps the answers: float32, CPU, eager.
 
-``python tests/parity/make_goldens.py`` writes goldens/<case>.npz, each with:
+``python tests/parity/make_goldens.py [CASE...]`` writes goldens/<case>.npz, without names of all
+cases, each with:
 
     weights_sha256   of the checkpoint's weight files in order of name, hex
     tokens           int32 [n]: a teacher-forced text
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import sys
 import tempfile
@@ -81,7 +83,9 @@ def make_golden(name: str, folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for case in CASES:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of them")
+    for case in parser.parse_args().cases or CASES:
         with tempfile.TemporaryDirectory() as temporary:
             golden = make_golden(case, write_checkpoint(case, Path(temporary)))
         np.savez_compressed(GOLDENS / f"{case}.npz", **golden)

@@ -108,6 +108,35 @@ class Lowering:
         """The most rows ``value`` can have."""
         return self.bounds.rows if value.rows == "n" else self.bounds.batch
 
+    def param(self, name: str) -> Tensor:
+        """A tensor of the weight layout: a norm's weight, a rotation's table.
+
+        Raises:
+            CompileError: no parameter of the family made one of that name.
+        """
+        if name not in self.params:
+            raise CompileError(
+                f"The forward pass uses {name!r}, which the family does not declare.",
+                remedy="Every norm and every rotation needs a spec among the family's params.",
+            )
+        return self.params[name]
+
+    def rotation(self, op: RopeAppend) -> Tensor:
+        """The table of the rotation that ``op`` names.
+
+        Raises:
+            CompileError: the family does not declare it, or for heads of another width.
+        """
+        table = self.param(op.rotation)
+        width = 2 * int(table.shape[-1])
+        if width != op.heads.width:
+            raise CompileError(
+                f"The rotation {op.rotation!r} is {width} wide, the heads of layer {op.layer} "
+                f"{op.heads.width}.",
+                remedy="Kernels rotate whole heads: declare a rotation of their width.",
+            )
+        return table
+
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
         """Weight, scale and bias of a packed linear, as far as the layout has them."""
         parts = (f"{name}.weight", f"{name}.scale", f"{name}.bias")

@@ -8,6 +8,7 @@ import pytest
 
 from edgewise_compiler.graph.build import SharedSizes, build_graphs, shared_sizes
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
+from edgewise_compiler.graph.operations import Heads
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_runtime.errors import CompileError
@@ -19,7 +20,9 @@ WIDTHS = {s.name: sum(s.rows) for s in LLAMA.params(CONFIG) if isinstance(s, Lin
 def test_shared_sizes_come_from_the_graphs() -> None:
     cfg = replace(CONFIG, vocab=300)
     graphs = build_graphs(LLAMA, cfg, {**WIDTHS, "lm_head": 320}, ())
-    assert shared_sizes(graphs) == SharedSizes(hidden=64, vocab=300, columns=320)
+    heads = Heads(query=4, kv=2, width=32)
+    expected = SharedSizes(hidden=64, vocab=300, columns=320, layers=2, heads=heads)
+    assert shared_sizes(graphs) == expected
 
 
 def test_a_graph_without_an_embedding_has_no_vocabulary() -> None:

@@ -54,7 +54,8 @@ def test_declared_and_used_parameters_are_the_same(family: Family, tied: bool) -
     rotations = [node.op.rotation for node in nodes if isinstance(node.op, RopeAppend)]
     declared = [spec.name for spec in specs]
     assert list(dict.fromkeys((*used, *rotations))) == declared
-    assert [spec.name for spec in specs if isinstance(spec, RotationSpec)] == ["rope"]
+    tables = [spec.name for spec in specs if isinstance(spec, RotationSpec)]
+    assert tables == list(dict.fromkeys(rotations)) != []
     assert used[-1] == ("embed" if tied else "lm_head")
 
 

@@ -139,7 +139,7 @@ def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
     kernel = rms_norm(spec, low.arithmetic.offset if out.kind == "a8" else None, low.isa)
     rows = (low.step_tensor("logit_rows"),) if gathers else ()
     arguments = (
-        *read(*low.value(source), low.params[f"{node.params[0]}.weight"], *rows),
+        *read(*low.value(source), low.param(f"{node.params[0]}.weight"), *rows),
         *to("write", *low.value(out)),
         *read(low.step_tensor("step")),
     )
@@ -225,10 +225,10 @@ def _gather(low: CpuLowering, node: Node[Gather]) -> Iterator[Call]:
 
 
 def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
-    norms = tuple(low.params[f"{name}.weight"] for name in node.params)
+    norms = tuple(low.param(f"{name}.weight") for name in node.params)
     names = ("positions", "row_seq", "table")
     arguments = (
-        *read(*low.value(node.inputs[0]), low.params[node.op.rotation]),
+        *read(*low.value(node.inputs[0]), low.rotation(node.op)),
         *read(*(low.step_tensor(name) for name in names), *norms),
         *to("write", *low.value(node.output)),
         *to("readwrite", *low.kv_buffers(node.op)),

@@ -113,7 +113,7 @@ def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
     spec = NormSpec(low.row_bound(source), source.width, node.op.eps, gathered, _count(source))
     launch = rms_norm(spec, subgroups=low.variant.subgroups)
     arguments = (
-        *read(low.value(source), low.params[f"{node.params[0]}.weight"]),
+        *read(low.value(source), low.param(f"{node.params[0]}.weight")),
         *(read(low.step_tensor("logit_rows")) if gather else ()),
         *to("write", low.value(node.output)),
         *read(low.step_tensor("step")),
@@ -171,7 +171,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
                 gather=gather,
                 subgroups=low.variant.subgroups,
             )
-            norms = (low.params[f"{node.params[1]}.weight"],) if norm is not None else ()
+            norms = (low.param(f"{node.params[1]}.weight"),) if norm is not None else ()
             extra = (*norms, *((low.step_tensor("logit_rows"),) if gather else ()))
         arguments = (
             *read(*inputs, *weights, *extra, *params[len(weights) :]),
@@ -201,10 +201,10 @@ def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
     # The layout keeps both norms in one tensor.
     both = (f"{name.removesuffix('q_norm')}qk_norm.weight" for name in node.params[:1])
-    norms = tuple(low.params[name] for name in both)
+    norms = tuple(low.param(name) for name in both)
     arguments = (
         *to("readwrite", qkv),
-        *read(low.params[op.rotation], *(low.step_tensor(name) for name in names), *norms),
+        *read(low.rotation(op), *(low.step_tensor(name) for name in names), *norms),
         # Written only, but for the launches of other rows it is state.
         *to("readwrite", *low.kv_buffers(op)),
         *read(low.step_tensor("step")),

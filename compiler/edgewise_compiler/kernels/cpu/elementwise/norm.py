@@ -18,6 +18,7 @@ from edgewise_compiler.kernels.function import (
     for_rows,
     kernel,
     live_rows,
+    symbol,
 )
 from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS
@@ -85,5 +86,5 @@ def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
     )
     kind = "f32" if offset is None else f"a8_z{offset}"
     live = f"_gather{out_rows}" if gather else count_suffix(count)
-    name = f"rms_norm_{kind}_{H}_n{N}{live}"
+    name = symbol(f"rms_norm_{kind}", H, f"n{N}", f"e{spec.eps}") + live
     return kernel(name, arguments, body)

@@ -14,6 +14,7 @@ Every sum has an order that follows from the head dimension and the number of ke
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -288,7 +289,6 @@ def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
     )
 
 
-@cache
 def attention_merge(spec: AttentionSpec) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
@@ -301,6 +301,12 @@ def attention_merge(spec: AttentionSpec) -> Launch:
         UnsupportedError: a trait that it does not have.
     """
     check_attention(spec)
+    # Scores are scaled already: layers that differ in that share one kernel, which has one name.
+    return _merge(replace(spec, scale=1.0))
+
+
+@cache
+def _merge(spec: AttentionSpec) -> Launch:
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, D = spec.heads, spec.head_dim
     vectors = D // 4
