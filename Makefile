@@ -14,10 +14,11 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# As many processes as there are processors, at most four: each loads TVM and compiles on its own.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+# Processes of pytest: one more than two processors, since some wait for a compiler, a GPU or a timer.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo web test test-python test-web test-full packages lint format bench clean
+.PHONY: help demo web test test-python test-web test-full test-python-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -100,8 +101,11 @@ test-web: $(VENV)/ready.stamp $(WEB) packages
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
 test-full: export EDGEWISE_FULL := 1
-test-full: $(VENV)/full.stamp $(SHADERS) packages test-web
-	$(PYTEST) -m "full or not full" --hypothesis-profile=full
+test-full: $(VENV)/full.stamp $(SHADERS) $(WEB) packages
+	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
+
+test-python-full: $(VENV)/full.stamp $(SHADERS) packages
+	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff check $(NAMES)
