@@ -2,6 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
 import type { Answer } from "./pages/library.ts";
+import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { loseDevice } from "./worker-patch.ts";
 
@@ -18,7 +19,7 @@ const EVERY = [
   { adapter: "lavapipe", program: "webgpu-f16-subgroups" },
   { adapter: "swiftshader", program: "webgpu-f32-serial" },
 ] as const;
-const CASES = process.env.EDGEWISE_FULL ? EVERY : EVERY.slice(0, 1);
+const CASES = FULL ? EVERY : EVERY.slice(0, 1);
 
 describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
   let browser: RunningBrowser;

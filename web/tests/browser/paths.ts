@@ -7,3 +7,6 @@ export const BUILD = join(REPOSITORY, "build", "browser");
 
 /** The tests' own pages, built by global-setup.ts. */
 export const PAGES = join(BUILD, "pages");
+
+/** The full counts, which `make test-full` asks for; else a sample of them. */
+export const FULL = Boolean(process.env.EDGEWISE_FULL);
