@@ -77,7 +77,8 @@ class Trace:
     ) -> None:
         """Record that a request enters a phase, or with None that it ends, which `ended` shows.
 
-        It is recorded from when it is first heard of.
+        It is recorded from when it is first heard of. Its number is no other's, also once it has
+        ended.
         """
         with self._lock:
             if (left := self._phases.pop(request, None)) is not None:
