@@ -14,8 +14,8 @@ NAMES  := runtime compiler sdk tools tests bench
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Processes of pytest: one more than two processors, since some wait for a compiler, a GPU or a timer.
-WORKERS ?= 3
+# Processes of pytest. A third on two processors was slower: each makes shaders and engines of its own.
+WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: help demo web test test-python test-web test-full test-python-full packages lint format bench clean
