@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.sampling import mark_cases
+
 # Derandomized, so that a suite that passed passes again; deadlines would measure the machine.
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("full", derandomize=True, deadline=None, max_examples=2000)
@@ -38,6 +40,11 @@ os.environ.setdefault("EDGEWISE_KEPT_KERNELS", str(BUILD / "kernels"))
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked `full`
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_cases(items)
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> Non
     assert logits.std() > 0
 
 
+@pytest.mark.full
 def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) -> None:
     rates = {"copy_buffer": 10.0, "copy_shader": 20.0}
     found = measure_program(gpu, bundle, PROGRAM, QUICK, rates)

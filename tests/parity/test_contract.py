@@ -23,6 +23,8 @@ from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 from tests.parity.sampled import sampled
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 CASE = "qwen3-gqa2-tied"
 QUANTS = ("f32", "q8", "q4")
 INTEGER = ("q8", "q4")

@@ -45,6 +45,8 @@ QUANTIZED = sampled(
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 NAMES = [variant.name for variant in VARIANTS]
 
 

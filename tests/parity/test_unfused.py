@@ -27,6 +27,8 @@ from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 from tests.parity.test_parity import F32_TOLERANCE
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 CASE = "qwen3-gqa4-d96-bias"
 PROMPT = [int(token) for token in np.random.default_rng(5).integers(0, 320, 40)]
 PAGES = 32

@@ -99,6 +99,7 @@ def test_f32_departs_nowhere_from_transformers(
     assert result.top1 == 1.0
 
 
+@pytest.mark.full
 def test_pages_of_codes_may_differ_from_floats_but_not_from_each_other(
     bundles: BundleFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

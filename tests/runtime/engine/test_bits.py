@@ -39,6 +39,8 @@ from tests.runtime.engine.bits import (
     text,
 )
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 
 @pytest.fixture(scope="module", params=params([*AGREEING, *DIFFERING]))
 def which(request: pytest.FixtureRequest) -> Which:

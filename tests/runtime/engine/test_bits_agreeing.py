@@ -40,6 +40,8 @@ from tests.runtime.engine.bits import (
     text,
 )
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 OTHER = "llama-gqa2-tied-linear"
 """Another model of the same tokenizer."""
 

@@ -1,10 +1,11 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
+import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const WAIT = { timeout: 120_000 };
-const ADAPTERS = ["swiftshader", "lavapipe"] as const;
+const ADAPTERS = FULL ? (["lavapipe", "swiftshader"] as const) : (["lavapipe"] as const);
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
 
 const by = (page: Page, name: string): Locator => page.getByTestId(name);

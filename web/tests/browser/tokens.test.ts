@@ -11,13 +11,10 @@ import {
 } from "./expected.ts";
 import type { AdapterName } from "./launch.ts";
 import type {} from "./pages/library.ts";
-import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 const BUNDLE = "/bundles/demo-q4/";
 const AT_ONCE = 8;
-/** Of the 20: one round of them is a sample of every program. */
-const PROMPTS = FULL ? 20 : AT_ONCE;
 
 interface Case {
   readonly adapter: AdapterName;
@@ -76,7 +73,7 @@ describe.each(CASES)("$program on $adapter", ({ adapter, program, chosen, agains
     async (name, bound) => {
       const python = expected.programs[name];
       if (!python) throw new Error(`nothing expected of ${name}`);
-      const compared = await compare(page, expected.prompts.slice(0, PROMPTS), python, bound);
+      const compared = await compare(page, expected.prompts, python, bound);
       expect(compared.wrong).toEqual([]);
       expect(compared.equal).toBeGreaterThan(0.98 * compared.tokens);
     },

@@ -17,6 +17,8 @@ from tests.compiler.kernels.logprobs_cases import assert_close
 from tests.compiler.kernels.reference import same_bits
 from tests.compiler.kernels.sampling_batch import UNTOUCHED, padded, spec
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 BEST = RUNNABLE[0]
 B = 4
 SIZES = [7, TOP_LOGPROBS, SMALL, 4096, LARGE]

@@ -14,6 +14,8 @@ from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 N = 45  # five runs of eight rows, a tile of four and a single row
 
 

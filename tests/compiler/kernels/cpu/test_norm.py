@@ -15,6 +15,8 @@ from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 N, H, EPS, GATHERED = 11, 96, 1e-5, 3
 
 

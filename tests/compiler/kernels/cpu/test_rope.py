@@ -25,6 +25,8 @@ from tests.compiler.kernels.paged import (
     write_tokens,
 )
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 EPS = 1e-6
 BOUNDS = Bounds(rows=40, batch=4, pages=5)
 CONTEXT = 80

@@ -14,6 +14,8 @@ from tests.compiler.kernels import reference
 from tests.compiler.kernels.conftest import Array, aligned, aligned_copy, build
 from tests.compiler.kernels.reference import same_bits
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 N, H, W, GATHERED = 11, 96, 128, 3
 COUNTS = (ROWS, LOGIT_ROWS)
 each_count = pytest.mark.parametrize("count", COUNTS)

@@ -40,6 +40,8 @@ from tests.compiler.kernels.paged import (
 )
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 # Scores are sums of up to 256 float32 products of numbers near 1: errors of some 1e-6, which exp
 # passes on to the weights; the weighted values, near 1 and at most about 5, average them. Keys and
 # values are exact in either dtype of the pages, so both have the same bound.

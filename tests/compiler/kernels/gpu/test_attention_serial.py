@@ -29,6 +29,8 @@ from tests.compiler.kernels.gpu.test_attention import (
 from tests.compiler.kernels.paged import Array, Heads
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 SHAPES = [
     (GROUPED, "float32"),
     (GROUPED, "float16"),

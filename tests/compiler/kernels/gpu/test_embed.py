@@ -11,6 +11,8 @@ from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import pack
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 N, V = 9, 192
 
 

@@ -16,6 +16,8 @@ from edgewise_runtime.engine.step_buffers import step_array
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 N = 70
 TOLERANCE = {False: 3e-6, True: 1.5e-3}
 """Relative to the sum of the products' sizes. float32: K roundings of 6e-8 each that mostly cancel.

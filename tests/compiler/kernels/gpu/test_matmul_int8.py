@@ -15,6 +15,8 @@ from tests.compiler.kernels import reference
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 N = 70
 TOLERANCE = 1e-6
 """Relative to the sum of the products' sizes: groups are exact, so what is left is one float32

@@ -19,6 +19,8 @@ from tests import subgroups
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=4)
+
 EPS = 1e-5
 TOLERANCE = 1e-6
 """Relative to the sum of the products' sizes. A product takes part in K/lanes + 10 roundings of

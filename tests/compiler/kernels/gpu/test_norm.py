@@ -11,6 +11,8 @@ from edgewise_runtime.engine.step_buffers import step_array
 from tests import subgroups as emulated
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=2)
+
 N, EPS = 7, 1e-6
 
 

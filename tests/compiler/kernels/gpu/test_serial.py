@@ -16,6 +16,8 @@ from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels.gpu.packing import linear, pack
 from tests.gpu import run
 
+pytestmark = pytest.mark.sampled(one_in=3)
+
 BOUND = 11
 TOLERANCE = 3e-6
 """Relative to the sum of the products' sizes: a chain of K additions rounds K times by 6e-8 at

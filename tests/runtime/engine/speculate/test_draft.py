@@ -114,6 +114,7 @@ def test_the_same_model_guesses_every_token(
     )
 
 
+@pytest.mark.full  # test_generation has drafts on one
 def test_it_does_so_on_a_gpu(bundles: BundleFactory) -> None:
     """Of a program whose decode gives the bits of its prefill."""
     path, name = bundles(OTHER, targets=("webgpu",)), "webgpu-f32-serial"

@@ -1,0 +1,58 @@
+"""Which cases of a test with many the quick suite runs: those of ``pytest.mark.sampled``.
+
+    pytestmark = pytest.mark.sampled(one_in=4)
+
+on a file or a test keeps a fourth of each test's cases; of tests with several parameters more,
+where it takes more for every value of each to occur. Which ones is decided by a hash of their
+names, so it stays the same. The others are marked `full`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from math import ceil
+
+import pytest
+
+MARKER = "sampled(one_in): of a test's cases, one of so many runs in the quick suite"
+
+
+def mark_cases(items: Iterable[pytest.Item]) -> None:
+    """Mark as `full` what samples leave out."""
+    tests: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        (marker,) = list(cases[0].iter_markers("sampled"))[:1]
+        chosen = choose({case.nodeid: _values(case) for case in cases}, marker.kwargs["one_in"])
+        for case in cases:
+            if case.nodeid not in chosen:
+                case.add_marker(pytest.mark.full)
+
+
+def choose(cases: Mapping[str, Sequence[object]], one_in: int) -> set[str]:
+    """Names of a sample: one in so many, and enough for all values of parameters that combine.
+
+    Args:
+        cases: a case's name to its parameters' values, in the same order for all cases.
+        one_in: at least 1, which takes every case.
+    """
+    ordered = sorted(cases, key=lambda name: sha256(name.encode()).digest())
+    seen: set[tuple[int, object]] = set()
+    chosen: set[str] = set()
+    for name in ordered:
+        values = set(enumerate(cases[name]))
+        if len(values) > 1 and not values <= seen:
+            seen |= values
+            chosen.add(name)
+    missing = max(ceil(len(cases) / one_in) - len(chosen), 0)
+    return chosen.union([name for name in ordered if name not in chosen][:missing])
+
+
+def _values(case: pytest.Function) -> list[int]:
+    """What tells its parameters' values apart: all cases hold the objects that tests list."""
+    spec = getattr(case, "callspec", None)
+    return [] if spec is None else [id(value) for _, value in sorted(spec.params.items())]

@@ -1,0 +1,53 @@
+"""Samples are the same each time, and leave no value of a parameter out."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.sampling import choose, mark_cases
+
+pytest_plugins = ["pytester"]
+
+GRID = {f"test[{a}-{b}]": (a, b) for a, b in product(range(7), range(5))}
+
+
+@pytest.mark.parametrize("one_in", [1, 2, 5, 1000])
+def test_a_sample_holds_every_value_of_every_parameter(one_in: int) -> None:
+    chosen = choose(GRID, one_in)
+    assert {GRID[name][0] for name in chosen} == set(range(7))
+    assert {GRID[name][1] for name in chosen} == set(range(5))
+
+
+@pytest.mark.parametrize(("one_in", "size"), [(1, 35), (2, 18), (3, 12)])
+def test_it_holds_one_case_in_so_many(one_in: int, size: int) -> None:
+    assert len(choose(GRID, one_in)) == size
+
+
+def test_the_order_of_cases_decides_nothing() -> None:
+    assert choose(GRID, 3) == choose(dict(reversed(GRID.items())), 3)
+
+
+def test_tests_without_parameters_always_run() -> None:
+    assert choose({"test": ()}, 9) == {"test"}
+
+
+def test_cases_outside_the_sample_are_marked_full(pytester: pytest.Pytester) -> None:
+    items = pytester.getitems(
+        """
+        import pytest
+
+        @pytest.mark.sampled(one_in=4)
+        @pytest.mark.parametrize("n", range(8))
+        @pytest.mark.parametrize("m", range(4))
+        def test_sampled(n, m): ...
+
+        @pytest.mark.parametrize("n", range(8))
+        def test_other(n): ...
+        """
+    )
+    mark_cases(items)
+    quick = [item.name for item in items if not item.get_closest_marker("full")]
+    assert 8 <= len([name for name in quick if "sampled" in name]) < 16
+    assert len([name for name in quick if "other" in name]) == 8
