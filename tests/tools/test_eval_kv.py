@@ -34,8 +34,9 @@ def test_texts_fill_contexts_in_order_and_none_is_cut() -> None:
     assert [len(run.counts) for run in packed(texts, 6)] == [6, 9, 1]
 
 
-@pytest.mark.sampled(one_in=2)
-@pytest.mark.parametrize(("quant", "bound"), [("f32", 1e-4), ("q4", 1e-3)])
+@pytest.mark.parametrize(
+    ("quant", "bound"), [pytest.param("f32", 1e-4, marks=pytest.mark.full), ("q4", 1e-3)]
+)
 def test_int8_pages_change_the_demo_models_predictions_little(
     quant: str, bound: float, tmp_path: Path
 ) -> None:

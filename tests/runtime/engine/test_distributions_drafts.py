@@ -122,7 +122,7 @@ def check(
     assert_follow(second, expected.sum(axis=(0, 2)))
 
 
-@pytest.mark.parametrize("drafter", [lookup, another])
+@pytest.mark.parametrize("drafter", [lookup, pytest.param(another, marks=pytest.mark.full)])
 def test_tokens_follow_the_model_with_drafts(
     program: LoadedProgram,
     expected: npt.NDArray[np.float64],
