@@ -23,7 +23,8 @@ def mark_cases(items: Iterable[pytest.Item]) -> None:
     """Mark as `full` what samples leave out."""
     tests: dict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled"):
+        marks = {mark.name for mark in item.iter_markers()}
+        if isinstance(item, pytest.Function) and "sampled" in marks and "full" not in marks:
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
         (marker,) = list(cases[0].iter_markers("sampled"))[:1]

@@ -34,7 +34,7 @@ F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
 # Between them: both families, every scheme, both kinds of pages; programs of each are all taken.
-FLOATS = sampled(CASES, ["qwen3-gqa2-tied"])
+FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
 AGREEING = sampled(
     product(["llama-gqa2-tied-linear", "qwen3-gqa2-tied"], ["f32", "f16"]),
     [("qwen3-gqa2-tied", "f16")],
