@@ -15,7 +15,7 @@ from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 
-CASE = "llama-gqa2-tied-linear"
+CASE = "qwen3-gqa2-tied"
 TOKENS = tuple(range(5, 45))
 PROGRAMS = ("webgpu-f32", "webgpu-f32-subgroups", "webgpu-f16", "webgpu-f16-subgroups")
 

@@ -12,22 +12,23 @@ from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.targets.webgpu.codegen import shader
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.conftest import BundleFactory
-from tests.shaders.checks import BUNDLES, Source, naga, shaders_of, source, tint
+from tests.shaders.checks import BUNDLES, MORE_BUNDLES, Source, naga, shaders_of, source, tint
 
 COMPILERS = {"tint": tint, "naga": naga}
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS.values(), ids=COMPILERS)
 Compiler = Callable[[list[Source]], dict[str, list[str]]]
 
 
-@pytest.fixture(scope="session")
-def shaders(bundles: BundleFactory) -> list[Source]:
-    return shaders_of(
-        bundles(case, quant, targets=("webgpu",), kv=kv) for case, quant, kv in BUNDLES
-    )
-
-
 @each_compiler
-def test_every_shader_is_accepted(compiler: Compiler, shaders: list[Source]) -> None:
+@pytest.mark.parametrize(
+    "which", [BUNDLES, pytest.param(MORE_BUNDLES, marks=pytest.mark.full)], ids=["some", "more"]
+)
+def test_every_shader_is_accepted(
+    which: list[tuple[str, str, str]], compiler: Compiler, bundles: BundleFactory
+) -> None:
+    shaders = shaders_of(
+        bundles(case, quant, targets=("webgpu",), kv=kv) for case, quant, kv in which
+    )
     results = compiler(shaders)
     assert len(results) == len(shaders) > 100
     assert {name: found for name, found in results.items() if found} == {}
