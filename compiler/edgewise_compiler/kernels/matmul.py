@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from edgewise_runtime.format.abi import ROWS
 
-ZERO_POINT = {"q4": 7, "q8": 128}
-"""What the codes of an integer scheme have added to them."""
+ZERO_POINT = {"q4": 8, "q8": 128}
+"""What the codes of an integer scheme have added to them: the code of zero."""
 
 
 @dataclass(frozen=True)

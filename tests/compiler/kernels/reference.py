@@ -85,14 +85,23 @@ def quantize(x: Array, offset: int) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], correction
 
 
+ZERO = {4: 8, 8: 128}
+"""The code of zero, by bits of a code."""
+
+
 def quantize_weight(w: Array, bits: int) -> tuple[Array, Array]:
-    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the q4 and q8 schemes."""
-    limit, zero = {4: (7, 7), 8: (127, 128)}[bits]
+    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the schemes with ``bits``.
+
+    The value furthest from zero gets code 0, whichever its sign: codes are all there are and scales
+    have either sign, which q8 too would have to compute with if a file brought them.
+    """
+    zero = ZERO[bits]
     groups = f32(w).reshape(len(w), -1, 32)
-    scale = (np.abs(groups).max(-1) / np.float32(limit)).astype("float16")
+    furthest = np.abs(groups).argmax(-1)[..., None]
+    scale = (np.take_along_axis(groups, furthest, -1)[..., 0] / -zero).astype("float16")
     unit = scale.astype("float32")[..., None]
     codes = np.rint(np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0))
-    return (np.clip(codes, -limit, limit) + zero).astype("uint8").reshape(w.shape), scale
+    return (np.clip(codes + zero, 0, 2 * zero - 1)).astype("uint8").reshape(w.shape), scale
 
 
 def panels(values: Array) -> Array:

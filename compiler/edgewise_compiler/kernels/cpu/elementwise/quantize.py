@@ -70,7 +70,7 @@ def store_group(
 def quantize(N: int, K: int, offset: int, isa: str, count: int = ROWS) -> PrimFunc:
     """x[N,K] float32 -> xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], for step[count] rows.
 
-    ``offset`` is what the weights add to their codes: 7 for q4, 128 for q8.
+    ``offset`` is what the weights add to their codes: 8 for q4, 128 for q8.
     """
 
     def body(x: Buffer, xq: Buffer, xs: Buffer, xc: Buffer, step: Buffer) -> None:

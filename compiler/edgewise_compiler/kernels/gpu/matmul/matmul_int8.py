@@ -216,9 +216,9 @@ class _Kernel:
             words = [bind(lane(loaded, i) ^ u32(0x80808080)) for i in range(2)]
         else:
             halves = [loaded & u32(0x0F0F0F0F), (loaded >> u32(4)) & u32(0x0F0F0F0F)]
-            # Minus 7 in every byte at once: the top bits keep borrows from crossing over.
+            # Minus 8 in every byte at once: the top bits keep borrows from crossing over.
             words = [
-                bind(((half | u32(0x80808080)) - u32(0x07070707)) ^ u32(0x80808080))
+                bind(((half | u32(0x80808080)) - u32(0x08080808)) ^ u32(0x80808080))
                 for half in halves
             ]
         for i, word in enumerate(words):
