@@ -14,6 +14,9 @@ import numpy as np
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
+ZERO_POINT = {"q8": 128, "q4": 7}
+"""What the codes of an integer scheme have added to them, by its name; kernels take it off."""
+
 
 def quantize(rows: Floats, limit: int, zero: int) -> CodedRows:
     """The nearest integers of ``w / s``, ``s = max|w| / limit`` per group.
@@ -49,7 +52,8 @@ def dequantize(rows: CodedRows, zero: int) -> Floats:
     return (rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
-def _scheme(name: str, arithmetic: str, code: str, limit: int, zero: int) -> Scheme:
+def _scheme(name: str, arithmetic: str, code: str, limit: int) -> Scheme:
+    zero = ZERO_POINT[name]
     return Scheme(
         name=name,
         arithmetic=arithmetic,
@@ -60,5 +64,5 @@ def _scheme(name: str, arithmetic: str, code: str, limit: int, zero: int) -> Sch
     )
 
 
-Q8 = _scheme("q8", "w8a8", "uint8", limit=127, zero=128)
-Q4 = _scheme("q4", "w4a8", "uint4", limit=7, zero=7)
+Q8 = _scheme("q8", "w8a8", "uint8", limit=127)
+Q4 = _scheme("q4", "w4a8", "uint4", limit=7)
