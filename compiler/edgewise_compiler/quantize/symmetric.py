@@ -14,6 +14,9 @@ import numpy as np
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
+ZERO_POINT = {"q8": 128, "q4": 8}
+"""The code of zero of an integer scheme, by its name; kernels take it off."""
+
 Scales = Callable[[Floats, Floats], Floats]
 """Lowest and highest value of groups to what a step between codes should be."""
 
@@ -68,8 +71,8 @@ def dequantize(rows: CodedRows, zero: int) -> Floats:
     return (rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
-def _scheme(name: str, scales: Scales, zero: int, least: int, bits: int) -> Scheme:
-    most = (1 << bits) - 1
+def _scheme(name: str, scales: Scales, least: int, bits: int) -> Scheme:
+    zero, most = ZERO_POINT[name], (1 << bits) - 1
     return Scheme(
         name=name,
         arithmetic=f"w{bits}a8",
@@ -80,8 +83,8 @@ def _scheme(name: str, scales: Scales, zero: int, least: int, bits: int) -> Sche
     )
 
 
-Q8 = _scheme("q8", partial(even_scales, limit=127), zero=128, least=1, bits=8)
+Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
 """-127..127 when quantized here, so that scales are never negative; files may bring -128 too."""
 
-Q4 = _scheme("q4", partial(extreme_scales, zero=8), zero=8, least=0, bits=4)
+Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4)
 """-8..7."""

@@ -21,7 +21,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     vector_of,
 )
 from edgewise_compiler.kernels.gpu.thread import bind
-from edgewise_compiler.kernels.matmul import ZERO_POINT
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
