@@ -21,7 +21,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]
 
 GROUP = 32
-INTEGERS = ("q8", "q4")
+INTEGERS = ("q8", "q6", "q4")
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -37,7 +37,11 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
 def dequantized(weights: Weights, scheme: str) -> dict[str, NDArray[np.float32]]:
     """The weights that a program over ``scheme`` computes with; vectors stay as they are."""
     rounding = {"f32": lambda w: w, "f16": lambda w: w.astype(np.float16).astype(np.float32)}
-    rounding |= {"q8": _rounded_to_even_steps, "q4": lambda w: _rounded_by_extremes(w, 8)}
+    rounding |= {
+        "q8": _rounded_to_even_steps,
+        "q6": lambda w: _rounded_by_extremes(w, 32),
+        "q4": lambda w: _rounded_by_extremes(w, 8),
+    }
     return {name: rounding[scheme](w) if w.ndim == 2 else w for name, w in weights.items()}
 
 

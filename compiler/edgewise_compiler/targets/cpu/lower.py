@@ -71,6 +71,7 @@ class Arithmetic:
 ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),
     "w8a8": Arithmetic("w8a8", "float16", "q8"),
+    "w6a8": Arithmetic("w6a8", "float16", "q6"),
     "w4a8": Arithmetic("w4a8", "float16", "q4"),
 }
 
