@@ -52,7 +52,7 @@ def compile_model(
         out: the bundle folder; appears whole or not at all. A bundle already there keeps its
             programs for other targets, if it is of the same checkpoint, scheme and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
-        quant: how weights are stored: ``f32``, ``f16``, ``q8`` or ``q4``.
+        quant: how weights are stored: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
         prefill_chunk: most prompt tokens of one step.

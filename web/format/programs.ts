@@ -7,7 +7,9 @@ import type { BundleManifest, Needs, Program } from "./manifest.ts";
  * Arithmetics of a target that are used only when asked for: on WebGPU, integers round a prompt's
  * activations, which its other programs do not.
  */
-const ON_REQUEST: ReadonlyMap<string, readonly string[]> = new Map([["webgpu", ["w4a8", "w8a8"]]]);
+const ON_REQUEST: ReadonlyMap<string, readonly string[]> = new Map([
+  ["webgpu", ["w4a8", "w6a8", "w8a8"]],
+]);
 
 /** What of a program's needs the given features lack. */
 export function missing(needs: Needs, features: ReadonlySet<string>): string[] {

@@ -1,9 +1,8 @@
 /** A launch as references see it: its arguments by name, with what they held before and after. */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
-import { GROUP } from "../format/abi.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { COLUMNS_PER_WORD, fromHalf, type Scheme, unpackRow } from "./numbers.ts";
+import { fromHalf, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */
@@ -77,7 +76,7 @@ export function weightReader(program: LoadedProgram) {
     async row(weight: Argument, scale: Argument | undefined, row: number): Promise<Float64Array> {
       const words = await read(weight.buffer, row, 1);
       const scheme = schemeOf(weight, scale);
-      const groups = (words.length * COLUMNS_PER_WORD[scheme]) / GROUP;
+      const groups = words.length / WORDS_PER_GROUP[scheme];
       if (scale === undefined) return unpackRow(scheme, words, () => 1);
       const first = Math.floor((row * groups) / 2); // two float16 a word
       const count = Math.floor((row * groups + groups - 1) / 2) - first + 1;
@@ -95,7 +94,9 @@ export function weightReader(program: LoadedProgram) {
 
 function schemeOf(weight: Argument, scale: Argument | undefined): Scheme {
   if (scale === undefined) return weight.dtype === "float32" ? "f32" : "f16";
-  // A row has a scale of half a word for each 32 columns: 4 words in q4, 8 in q8.
+  // A group has a scale of half a word.
   const words = (weight.shape[0] ?? 0) * (weight.shape[1] ?? 0);
-  return words / (scale.shape[0] ?? 1) === 8 ? "q4" : "q8";
+  const perGroup = words / (2 * (scale.shape[0] ?? 1));
+  const fits = (scheme: Scheme) => WORDS_PER_GROUP[scheme] === perGroup;
+  return (["q4", "q6"] as const).find(fits) ?? "q8";
 }

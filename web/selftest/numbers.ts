@@ -39,10 +39,16 @@ function roundEven(value: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-export type Scheme = "f32" | "f16" | "q8" | "q4";
+export type Scheme = "f32" | "f16" | "q8" | "q6" | "q4";
 
-/** Columns of a matrix in one 32-bit word of the GPU layout. */
-export const COLUMNS_PER_WORD: Readonly<Record<Scheme, number>> = { f32: 1, f16: 2, q8: 4, q4: 8 };
+/** Words of 32 bits in a group of columns of the GPU layout. */
+export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
+  f32: 32,
+  f16: 16,
+  q8: 8,
+  q6: 6,
+  q4: 4,
+};
 
 /**
  * One row of a matrix in the GPU layout (docs/bundle-format.md), in columns' order.
@@ -55,26 +61,36 @@ export function unpackRow(
   words: ArrayLike<number>,
   scale: (group: number) => number,
 ): Float64Array {
-  const perWord = COLUMNS_PER_WORD[scheme];
-  const row = new Float64Array(words.length * perWord);
-  for (let column = 0; column < row.length; column++) {
-    const word = words[Math.floor(column / perWord)] ?? Number.NaN;
-    row[column] = unpack(scheme, word, column % perWord) * scale(Math.floor(column / GROUP));
+  const groups = words.length / WORDS_PER_GROUP[scheme];
+  const row = new Float64Array(groups * GROUP);
+  for (let group = 0; group < groups; group++) {
+    const first = group * WORDS_PER_GROUP[scheme];
+    const word = (at: number) => words[first + at] ?? Number.NaN;
+    for (let column = 0; column < GROUP; column++) {
+      row[group * GROUP + column] = VALUES[scheme](word, column) * scale(group);
+    }
   }
   return row;
 }
 
-function unpack(scheme: Scheme, word: number, place: number): number {
-  switch (scheme) {
-    case "f32":
-      return word;
-    case "f16":
-      return fromHalf((word >>> (16 * place)) & 0xffff);
-    case "q8":
-      return ((word >>> (8 * place)) & 255) - 128;
-    case "q4": // byte b: column b in its low half, column b + 4 in its high half
-      return ((word >>> (8 * (place % 4) + (place < 4 ? 0 : 4))) & 15) - 7;
-  }
+/** A column of a group, given the group's words. */
+const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: number) => number>> = {
+  f32: (word, column) => word(column),
+  f16: (word, column) => fromHalf((word(column >> 1) >>> (16 * (column & 1))) & 0xffff),
+  q8: (word, column) => ((word(column >> 2) >>> (8 * (column & 3))) & 255) - 128,
+  q6: (word, column) => {
+    // Of 16 columns two words as in q4, and one that has two more bits of each.
+    const run = (column >> 4) * 3;
+    const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
+    const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
+    return (half(low, column) | (high << 4)) - 32;
+  },
+  q4: (word, column) => half(word(column >> 3), column) - 8,
+};
+
+/** Of eight codes in a word, byte b has column b in its low half, column b + 4 in its high half. */
+function half(word: number, column: number): number {
+  return (word >>> (8 * (column & 3) + (column & 4))) & 15;
 }
 
 /** Whole numbers from 0 to `below` - 1, the same for the same seed (Marsaglia's xorshift32). */

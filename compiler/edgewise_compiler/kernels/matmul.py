@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from edgewise_runtime.format.abi import ROWS
 
-ZERO_POINT = {"q4": 7, "q8": 128}
-"""What the codes of an integer scheme have added to them."""
-
 
 @dataclass(frozen=True)
 class MatmulSpec:
@@ -18,7 +15,7 @@ class MatmulSpec:
         rows: the most rows of x.
         outputs: rows of the packed weight, padding included: columns of y.
         inputs: columns of x and of the weight.
-        scheme: how the weight is stored: ``f32``, ``f16``, ``q8`` or ``q4``.
+        scheme: how the weight is stored: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
         epilogue: ``store``; ``add`` onto what is there; ``swiglu`` of alternating panels of y;
             ``swiglu_a8``, the same quantized for the next linear.
         bias: whether there is one.

@@ -2,7 +2,9 @@
 
 A uint32 holds four codes of 8 bits, column 4i+b in byte b, or eight of 4 bits: byte b has column
 8i+b in its low half and column 8i+b+4 in its high half, so that one mask and one shift give two
-words of 8-bit operands. Values are elements by themselves.
+words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such words, and a third has
+the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
+Values are elements by themselves.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from edgewise_runtime.format.abi import GROUP
 
 @dataclass(frozen=True)
 class Element:
-    """A stored element of a row: its dtype (NumPy's name), how many columns it holds, and what
-    makes elements ``[rows, k / columns]`` of codes ``[rows, k]``."""
+    """A stored element of a row: its dtype (NumPy's name), how many of them hold 32 columns, and
+    what makes elements ``[rows, k / 32 * count]`` of codes ``[rows, k]``."""
 
     dtype: str
-    columns: int
+    count: int
     pack: Callable[[NDArray[Any]], NDArray[Any]]
 
 
@@ -43,11 +45,21 @@ def _halves(codes: NDArray[Any]) -> NDArray[Any]:
     return high
 
 
+def _thirds(codes: NDArray[Any]) -> NDArray[Any]:
+    rows = len(codes)
+    low = _halves(codes & np.uint8(15)).reshape(rows, -1, 2)
+    high = (codes >> np.uint8(4)).view(np.uint32).reshape(rows, -1, 4)
+    high <<= np.arange(0, 8, 2, dtype=np.uint32)
+    rest = np.bitwise_or.reduce(high, axis=2, keepdims=True)
+    return np.concatenate([low, rest], axis=2).reshape(rows, -1)
+
+
 ELEMENTS = {
-    "float32": Element("float32", 1, _as_they_are),
-    "float16": Element("float16", 1, _as_they_are),
-    "uint8": Element("uint32", 4, _bytes),
-    "uint4": Element("uint32", 8, _halves),
+    "float32": Element("float32", GROUP, _as_they_are),
+    "float16": Element("float16", GROUP, _as_they_are),
+    "uint8": Element("uint32", 8, _bytes),
+    "uint6": Element("uint32", 6, _thirds),
+    "uint4": Element("uint32", 4, _halves),
 }
 """By a scheme's type of code."""
 
@@ -55,7 +67,7 @@ ELEMENTS = {
 def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     """What a row of ``k`` columns consists of: suffix of a tensor to dtype and elements."""
     element = ELEMENTS[scheme.code]
-    weight = {"weight": (element.dtype, k // element.columns)}
+    weight = {"weight": (element.dtype, k // GROUP * element.count)}
     return weight | dict.fromkeys(scheme.groups, ("float16", k // GROUP))
 
 

@@ -37,9 +37,9 @@ class Scheme:
     """How weights are stored.
 
     Attributes:
-        name: ``f32``, ``f16``, ``q8`` or ``q4``.
+        name: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
         arithmetic: what programs over this scheme compute in.
-        code: type of a code: ``float32``, ``float16``, or ``uint8`` and ``uint4`` by its bits.
+        code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
         groups: names of the numbers that a group has; their tensors are called after them.
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.

@@ -6,7 +6,9 @@ import {
   rmsError,
   roundToCodes,
   roundToHalf,
+  type Scheme,
   unpackRow,
+  WORDS_PER_GROUP,
 } from "../../selftest/numbers.ts";
 
 describe("float16", () => {
@@ -49,20 +51,33 @@ describe("int8 codes", () => {
 });
 
 describe("a packed row", () => {
+  /** The first columns of a group whose other words are zero. */
+  function first(scheme: Scheme, words: number[], count: number, scale = 1): number[] {
+    const group = new Uint32Array(WORDS_PER_GROUP[scheme]);
+    group.set(words);
+    return [...unpackRow(scheme, group, () => scale)].slice(0, count);
+  }
+
   it("of q4 has column b in the low half of byte b, and b + 4 in the high half", () => {
-    // Columns 0 to 7 are -7 to 0.
+    // Columns 0 to 7 are -8 to -1.
     const word = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
-    const row = unpackRow("q4", Uint32Array.of(word), () => 0.5);
-    expect([...row]).toEqual([-3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0]);
+    expect(first("q4", [word], 8, 0.5)).toEqual([-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5]);
+  });
+
+  it("of q6 has low halves as q4, and in every third word two high bits of 16 columns", () => {
+    // Low bits are 0 to 7 twice; the high bits of columns 4i to 4i+3 are i.
+    const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const row = first("q6", [low, low, 0xe4_e4_e4_e4], 32);
+    const expected = Array.from({ length: 16 }, (_, c) => (c % 8) + 16 * Math.floor(c / 4) - 32);
+    expect(row).toEqual([...expected, ...new Array(16).fill(-32)]);
   });
 
   it("of q8 has a column a byte, 128 more than its value", () => {
-    const row = unpackRow("q8", Uint32Array.of(0xff_80_7f_01), () => 1);
-    expect([...row]).toEqual([-127, -1, 0, 127]);
+    expect(first("q8", [0xff_80_7f_00], 4)).toEqual([-128, -1, 0, 127]);
   });
 
   it("of f16 has two columns a word", () => {
-    expect([...unpackRow("f16", Uint32Array.of(0xc000_3c00), () => 1)]).toEqual([1, -2]);
+    expect(first("f16", [0xc000_3c00], 2)).toEqual([1, -2]);
   });
 
   it("takes a scale for every 32 columns", () => {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgewise_compiler.quantize import find_scheme
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -25,7 +27,7 @@ class Variant:
     def arithmetic(self, scheme: str) -> str:
         """As the bundle names it."""
         if self.int8:
-            return {"q4": "w4a8", "q8": "w8a8"}[scheme]
+            return find_scheme(scheme).arithmetic
         return "f16" if self.half else "f32"
 
     @property

@@ -16,7 +16,7 @@ from tests.compiler.kernels.reference import same_bits
 pytestmark = pytest.mark.sampled(one_in=3)
 
 N, H, V = 9, 64, 70  # V is padded to 96 rows
-SCHEMES = ("f32", "f16", "q8", "q4")
+SCHEMES = ("f32", "f16", "q8", "q6", "q4")
 
 
 @cache
@@ -35,8 +35,7 @@ def table(scheme: str) -> tuple[tuple[Array, ...], Array]:
         return (reference.panels(stored),), stored.astype("float32")
     bits = int(scheme[1])
     codes, scale = reference.quantize_weight(weight, bits)
-    zero = {4: 7, 8: 128}[bits]
-    groups = (codes.astype("int32") - zero).astype("float32").reshape(96, -1, 32)
+    groups = (codes.astype("int32") - reference.ZERO[bits]).astype("float32").reshape(96, -1, 32)
     rows = (groups * scale.astype("float32")[..., None]).reshape(96, H)
     return (reference.pack(codes, bits), reference.panels(scale)), rows
 

@@ -36,6 +36,10 @@ CASES = [
     Case(4, "add", True, 64, 96),
     Case(4, "swiglu", False, 64, 32),
     Case(4, "swiglu_a8", True, 128, 32),
+    Case(6, "store", True, 96, 64),
+    Case(6, "add", False, 64, 96),
+    Case(6, "swiglu", True, 64, 32),
+    Case(6, "swiglu_a8", False, 128, 32),
     Case(8, "store", True, 32, 96),
     Case(8, "add", False, 64, 32),
     Case(8, "swiglu", True, 64, 64),
@@ -70,10 +74,9 @@ def problem(case: Case) -> Problem:
     x[3, :32] = 0
     w = random.normal(size=(case.NP, case.K)) / 8
     w[5] = 0
-    offset = {4: 7, 8: 128}[case.bits]
     weight, scale = reference.quantize_weight(w, case.bits)
     return Problem(
-        tuple(aligned_copy(part) for part in reference.quantize(x, offset)),
+        tuple(aligned_copy(part) for part in reference.quantize(x)),
         weight,
         scale,
         aligned_copy(random.normal(size=case.NP).astype("float32")) if case.bias else None,
@@ -83,13 +86,13 @@ def problem(case: Case) -> Problem:
 
 def expected(case: Case) -> tuple[Array, ...]:
     data = problem(case)
-    y = reference.linear_int(data.activations, data.weight, data.scale, data.bias)
+    y = reference.linear_int(data.activations, data.weight, data.scale, data.bias, case.bits)
     if case.epilogue == "add":
         return (data.residual + y,)
     if case.epilogue == "swiglu":
         return (reference.swiglu(y),)
     if case.epilogue == "swiglu_a8":
-        return reference.quantize(reference.swiglu(y), {4: 7, 8: 128}[case.bits])
+        return reference.quantize(reference.swiglu(y))
     return (y,)
 
 
@@ -161,14 +164,14 @@ def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
 
 def test_partial_sums_never_come_from_the_heap() -> None:
     """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
-    for bits, epilogue in ((4, "swiglu_a8"), (8, "store")):
+    for bits, epilogue in ((4, "swiglu_a8"), (6, "store"), (8, "store")):
         function = matmul_int(MatmulSpec(N, 64, 32, f"q{bits}", epilogue), RUNNABLE[0])
         library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
         assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
 
 
 def test_extreme_codes_do_not_saturate(isa: str) -> None:
-    for case in (CASES[0], CASES[4]):
+    for case in (case for case in CASES if case.epilogue == "store"):
         data = problem(case)
         for sign in (127, -127):
             xq = aligned_copy(np.full((N, case.K), sign, "int8"))
@@ -187,9 +190,9 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
 def test_quantized_layers_approximate_real_ones() -> None:
     random = np.random.default_rng(5)
     x, w = random.normal(size=(4, 256)), random.normal(size=(64, 256))
-    for bits, bound in ((4, 0.12), (8, 0.02)):
+    for bits, bound in ((4, 0.12), (6, 0.03), (8, 0.02)):
         codes, scale = reference.quantize_weight(w, bits)
-        y = reference.linear_int(reference.quantize(x, {4: 7, 8: 128}[bits]), codes, scale, None)
+        y = reference.linear_int(reference.quantize(x), codes, scale, None, bits)
         # Rounding errors of K independent products: relative to the norm of the outputs.
         assert np.linalg.norm(y - x @ w.T) < bound * np.linalg.norm(x @ w.T)
 

@@ -11,7 +11,7 @@ from edgewise_compiler.layouts.words import packed_rows
 from edgewise_compiler.quantize import find_scheme
 
 Floats = NDArray[np.float32]
-WORDS = {"f32": np.float32, "f16": np.uint32, "q8": np.uint32, "q4": np.uint32}
+WORDS = {"f32": np.float32, "f16": np.uint32, "q8": np.uint32, "q6": np.uint32, "q4": np.uint32}
 
 
 def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:

@@ -250,7 +250,7 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("K", [1024, 1152, 2304, 5376])
 def test_the_largest_parts_of_a_vocabulary_have_workgroups_enough(K: int, scheme: str) -> None:
-    row = {"f32": 4 * K, "f16": 2 * K, "q8": K, "q4": K // 2}[scheme]
+    row = {"f32": 4 * K, "f16": 2 * K, "q8": K, "q6": K * 3 // 4, "q4": K // 2}[scheme]
     rows = min(262144, (128 << 20) // row // 32 * 32)
     spec = PartSpec(4, rows, K, scheme, count=LOGIT_ROWS, live=4, width=rows)
     launch = matvec(spec, batch=4, gather=True)

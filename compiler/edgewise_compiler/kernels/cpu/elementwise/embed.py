@@ -8,33 +8,26 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
+from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
-from edgewise_compiler.kernels.matmul import ZERO_POINT
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
 
-def _codes(scheme: str, word: Expr) -> list[Expr]:
-    """The weights in one packed word minus their zero point, four at a time: int32x4 each."""
-    zero = ZERO_POINT[scheme]
-    # (first shift, mask): byte b of a q4 word holds weight b below weight b+4.
-    parts = {"q4": ((0, 15), (4, 15)), "q8": ((0, 255),)}[scheme]
-    return [
-        cast(
-            (splat(word, 4) >> cast(T.ramp(first, 8, 4), "uint32")) & splat(mask, 4, "uint32"),
-            "int32",
-        )
-        - splat(zero, 4, "int32")
-        for first, mask in parts
-    ]
+def _integers(scheme: str, words: list[Expr]) -> list[Expr]:
+    """The codes in a run of words minus their zero point, four at a time: int32x4 each."""
+    shifts, mask = cast(T.ramp(0, 8, 4), "uint32"), splat(0xFF, 4, "uint32")
+    zero = splat(ZERO_POINT[scheme], 4, "int32")
+    fours = RUNS[scheme].unpack(words)
+    return [cast((splat(four, 4) >> shifts) & mask, "int32") - zero for four in fours]
 
 
 @cache
 def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
     """tokens int32[N], packed weight of V rows [, scale] -> x[N,H] float32, for step[0] rows.
 
-    Arguments in order: tokens, weight, scale (q4 and q8), x, step. Ids outside 0..V-1 read the
+    Arguments in order: tokens, weight, scale (of integers), x, step. Ids outside 0..V-1 read the
     nearest row rather than memory that is not theirs.
     """
     weights = weight_args(scheme, -(-V // 32) * 32, H)
@@ -50,13 +43,13 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
                     value = weight[panel, k, lane]
                     T.buffer_store(x, value if scheme == "f32" else widen(value, isa), [i, k])
                 return
-            words = int(weight.shape[1])
-            each = H // words
-            with T.serial(words) as w, block("word"):
-                unit = let(widen(scale[panel, w * each // 32, lane], isa))
-                word = let(weight[panel, w, lane])
-                for part, codes in enumerate(_codes(scheme, word)):
-                    store(x, cast(codes, "float32") * splat(unit, 4), i, w * each + part * 4)
+            run = RUNS[scheme]
+            with T.serial(H // run.fours // 4) as r, block("run"):
+                unit = let(widen(scale[panel, r // run.count, lane], isa))
+                words = [let(weight[panel, r * run.words + w, lane]) for w in range(run.words)]
+                for part, codes in enumerate(_integers(scheme, words)):
+                    column = (r * run.fours + part) * 4
+                    store(x, cast(codes, "float32") * splat(unit, 4), i, column)
 
         with block("rows"):
             for_rows(live_rows(step, ROWS, N), N, row)

@@ -10,8 +10,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args
-from edgewise_compiler.kernels.cpu.matmul.dots import DOTS, STEPS, Operands
-from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
+from edgewise_compiler.kernels.cpu.matmul.dots import DOTS, Operands
+from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, weight_args
 from edgewise_compiler.kernels.cpu.matmul.tiles import (
     EPILOGUES,
     PAIR,
@@ -25,16 +25,14 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     matmul,
     matmul_name,
     prefetch,
-    quantized_swiglu,
     store_row,
 )
 from edgewise_compiler.kernels.cpu.vector import bits as bits_of
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
-from edgewise_compiler.kernels.matmul import ZERO_POINT, MatmulSpec
+from edgewise_compiler.kernels.matmul import MatmulSpec
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, PANEL
-
-_BITS = {"q4": 4, "q8": 8}
 
 
 @cache
@@ -42,19 +40,16 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     """y = x @ weight.T (+ bias) on codes, for step[count] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q4 or q8, bias float32[NP] if there is one, outputs, step. Outputs by
+    ``cpu`` layout of q8, q6 or q4, bias float32[NP] if there is one, outputs, step. Outputs by
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
-    Each output is acc = fma(float(xc + sum of codes*xq), scale*xs, acc) over the groups in order,
-    whatever the instruction set and the rows computed beside it.
+    Each output is acc = fma(float(sum of codes*xq - zero*xc), scale*xs, acc) over the groups in
+    order, whatever the instruction set and the rows computed beside it.
     """
     N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
-    dot, steps = DOTS[isa, _BITS[scheme]], STEPS[_BITS[scheme]]
-    if spec.epilogue == "swiglu_a8":
-        ends = quantized_swiglu(ZERO_POINT[scheme])
-    else:
-        ends = EPILOGUES[spec.epilogue]
+    dot, words = DOTS[isa, scheme], RUNS[scheme].count * RUNS[scheme].words
+    zero, ends = ZERO_POINT[scheme], EPILOGUES[spec.epilogue]
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
@@ -71,7 +66,7 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
             with T.serial(K // GROUP) as g, block("group"):
 
                 def word(p: int, i: Expr | int) -> Expr:
-                    index = g * steps + i
+                    index = g * words + i
                     if tile.panels == 1:
                         prefetch(weight, panel + p, index + PREFETCH_BYTES // 64, 0)
                     else:
@@ -81,7 +76,8 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                 def four(r: int, i: Expr | int) -> Expr:
                     return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
-                results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
+                starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
+                results = dot.group(tile, Operands(word, four, starts))
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]

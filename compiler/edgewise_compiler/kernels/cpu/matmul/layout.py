@@ -1,19 +1,69 @@
 """How the ``cpu`` weight layout packs a linear of NP rows (padded to 32) and K columns.
 
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
-``q8`` and ``q4`` pack 4 or 8 columns of a row into one uint32, [NP/16, K/4 or K/8, 16], with one
-float16 scale for 32 columns, [NP/16, K/32, 16]: byte b of a q8 word is column b as code + 128; byte
-b of a q4 word is column b, as code + 7, in its low half and column b + 4 in its high half.
+Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with one float16 scale
+for 32 columns, [NP/16, K/32, 16]. `RUNS` takes runs apart; `layouts.words` says what lies in them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm.ir import Expr
+
+from edgewise_compiler.kernels.cpu.vector import lanes_of, let, splat
 from edgewise_compiler.kernels.function import Arg
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP, PANEL
 
-# Columns in one stored element, and its type.
-_PACKING = {"f32": (1, "float32"), "f16": (1, "float16"), "q8": (4, "uint32"), "q4": (8, "uint32")}
+
+@dataclass(frozen=True)
+class Run:
+    """The fewest columns whose codes fill words of their own.
+
+    Attributes:
+        words: how many words that is.
+        fours: columns, by four.
+        unpack: the words, vectors of uint32, to vectors of bytes in column order: four columns
+            each, as uint32 too.
+    """
+
+    words: int
+    fours: int
+    unpack: Callable[[Sequence[Expr]], list[Expr]]
+
+    @property
+    def count(self) -> int:
+        """Runs of a group of 32 columns."""
+        return GROUP // 4 // self.fours
+
+
+def masked(word: Expr, shift: int, mask: int) -> Expr:
+    """``word`` shifted to the right, or left where that is negative, and masked."""
+    lanes = lanes_of(word)
+    by = splat(abs(shift), lanes, "uint32")
+    value = word >> by if shift > 0 else word << by if shift else word
+    return let(value & splat(mask, lanes, "uint32"))
+
+
+def _halves(words: Sequence[Expr]) -> list[Expr]:
+    return [masked(word, shift, 0x0F0F0F0F) for word in words for shift in (0, 4)]
+
+
+def _thirds(words: Sequence[Expr]) -> list[Expr]:
+    *low, rest = words
+    high = [masked(rest, shift, 0x30303030) for shift in (-4, -2, 0, 2)]
+    return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
+
+
+RUNS = {"q8": Run(1, 1, list), "q6": Run(3, 4, _thirds), "q4": Run(1, 2, _halves)}
+"""By the scheme of integers."""
+
+# Elements that hold 32 columns, and their type.
+_ELEMENTS = {"f32": (GROUP, "float32"), "f16": (GROUP, "float16")} | {
+    scheme: (run.words * run.count, "uint32") for scheme, run in RUNS.items()
+}
 
 
 def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
@@ -23,13 +73,14 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
     """
     if NP % (2 * PANEL) or K % GROUP:
         raise CompileError(f"A packed linear of {NP} x {K} is not a multiple of 32 x 32.")
-    each, dtype = _PACKING[scheme]
-    if NP * K // each >= 2**31:
+    count, dtype = _ELEMENTS[scheme]
+    elements = K // GROUP * count
+    if NP * elements >= 2**31:
         raise CompileError(
             f"A {scheme} linear of {NP} x {K} has more elements than a 32-bit index reaches.",
-            remedy="Quantize it to q8 or q4.",
+            remedy="Quantize it to q8 or fewer bits.",
         )
-    weight = Arg("weight", dtype, (NP // PANEL, K // each, PANEL))
-    if scheme in ("f32", "f16"):
+    weight = Arg("weight", dtype, (NP // PANEL, elements, PANEL))
+    if scheme not in RUNS:
         return (weight,)
     return (weight, Arg("scale", "float16", (NP // PANEL, K // GROUP, PANEL)))

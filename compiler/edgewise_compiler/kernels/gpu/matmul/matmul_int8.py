@@ -1,8 +1,8 @@
-"""Linears of prefill in integers: 8-bit activations against 4- or 8-bit weights, packed by fours.
+"""Linears of prefill in integers: 8-bit activations against weights of 4, 6 or 8 bits, by fours.
 
-The arithmetic of the CPU's ``w4a8`` and ``w8a8``: activations are rounded to int8 in groups of 32
-columns, a group's products are added up exactly in int32 (`dot_int8`, one instruction where the
-hardware has it), and groups are joined in order by one float32 fma each. Since a group is
+The arithmetic of the CPU's ``w4a8``, ``w6a8`` and ``w8a8``: activations are rounded to int8 in
+groups of 32 columns, a group's products are added up exactly in int32 (`dot_int8`, one instruction
+where the hardware has it), and groups are joined in order by one float32 fma each. Since a group is
 exact, neither tiles nor neighbours can change a bit.
 """
 
@@ -48,6 +48,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, ROWS, STEP_SYMBOLS
 
 QUANTIZE_THREADS = 64
@@ -106,7 +107,7 @@ def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
     """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the live rows i.
 
     Arguments: xq uint32 [rows, K/4] and xs float32 [rows, K/32] of `quantize`, weight and scale of
-    ``q4`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks
+    ``q4``, ``q6`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks
     for `dot_int8`, which not every device has.
 
     Args:
@@ -210,19 +211,17 @@ class _Kernel:
         weights, octets = self.weights, GROUP // 8
         row, part = bind(self.thread.t // octets), bind(self.thread.t % octets)
         source = bind(T.min(self.thread.x * COLUMNS + row, weights.rows - 1))
-        loaded = bind(self.named["weight"][source, g * octets + part])
+        packed = [self.named["weight"], self.named["scale"]]
+        codes = weights.codes(weights.load(packed, source, bind(g * octets + part)))
+        tops = u32(0x80808080)
         if weights.scheme == "q8":
             # What is stored is the integer plus 128: turning the top bit makes it signed.
-            words = [bind(lane(loaded, i) ^ u32(0x80808080)) for i in range(2)]
+            words = [bind(four ^ tops) for four in codes]
         else:
-            halves = [loaded & u32(0x0F0F0F0F), (loaded >> u32(4)) & u32(0x0F0F0F0F)]
-            # Minus 7 in every byte at once: the top bits keep borrows from crossing over.
-            words = [
-                bind(((half | u32(0x80808080)) - u32(0x07070707)) ^ u32(0x80808080))
-                for half in halves
-            ]
+            # Minus the zero point in every byte at once: the top bits keep borrows from crossing.
+            zeros = u32(ZERO_POINT[weights.scheme] * 0x01010101)
+            words = [bind(((four | tops) - zeros) ^ tops) for four in codes]
         for i, word in enumerate(words):
             store(ws, word, row * STRIDE + part * 2 + i)
         with when(part == 0):
-            packed = [self.named["weight"], self.named["scale"]]
             store(w_scales, weights.scale(packed, source, g), row)

@@ -21,19 +21,27 @@ from edgewise_compiler.kernels.gpu.operations import (
     vector_of,
 )
 from edgewise_compiler.kernels.gpu.thread import bind
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
 
-_COLUMNS = {"f32": 1, "f16": 2, "q8": 4, "q4": 8}  # columns in a word of 32 bits
-# How 8 columns of a row are loaded: as what, and how many of it.
-_OCTETS = {
-    "f32": ("float32x4", 2),
-    "f16": ("uint32x4", 1),
-    "q8": ("uint32x2", 1),
-    "q4": ("uint32", 1),
+# What the weight buffer consists of, and how many of it are a group, for kernels that load groups.
+_GROUPS = {
+    "f32": ("float32x4", 8),
+    "f16": ("uint32x4", 4),
+    "q8": ("uint32x4", 2),
+    "q6": ("uint32x2", 3),
+    "q4": ("uint32x4", 1),
 }
-_OFFSET = {"q8": 128, "q4": 7}
+# The same for kernels that load 8 columns at a time.
+_OCTETS = {
+    "f32": ("float32x4", 8),
+    "f16": ("uint32x4", 4),
+    "q8": ("uint32x2", 4),
+    "q6": ("uint32", 6),
+    "q4": ("uint32", 4),
+}
 _TWO_TO_23 = 0x4B000000  # the bits of that float32
 
 
@@ -42,7 +50,7 @@ class GpuWeights:
     """A packed linear in the ``gpu`` layout, or a part of one: ``rows`` by ``k``, whole groups.
 
     Attributes:
-        scheme: ``f32``, ``f16``, ``q8`` or ``q4``.
+        scheme: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
     """
 
     scheme: str
@@ -57,21 +65,20 @@ class GpuWeights:
     @property
     def scaled(self) -> bool:
         """Whether groups have scales, which come as a second buffer."""
-        return self.scheme in _OFFSET
+        return self.scheme in ZERO_POINT
 
     def arguments(self) -> tuple[Arg, ...]:
         """The weight buffer as kernels see it, and the scales of an integer scheme."""
-        dtype = "float32x4" if self.scheme == "f32" else "uint32x4"
-        vectors = self.k // _COLUMNS[self.scheme] // 4
-        weight = Arg("weight", dtype, (self.rows, vectors))
+        dtype, count = _GROUPS[self.scheme]
+        weight = Arg("weight", dtype, (self.rows, self.groups * count))
         if not self.scaled:
             return (weight,)
         return weight, Arg("scale", "uint32", (self.rows * self.groups // 2,))
 
     def octet_arguments(self) -> tuple[Arg, ...]:
         """The same buffers for kernels that read 8 columns at a time (`octet`)."""
-        dtype, vectors = _OCTETS[self.scheme]
-        weight = Arg("weight", dtype, (self.rows, self.k // 8 * vectors))
+        dtype, count = _OCTETS[self.scheme]
+        weight = Arg("weight", dtype, (self.rows, self.groups * count))
         return weight, *self.arguments()[1:]
 
     def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
@@ -91,6 +98,10 @@ class GpuWeights:
         weight = buffers[0]
         if self.scheme == "f32":
             return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
+        if self.scheme == "q6":
+            first, odd = bind((c >> 1) * 3), bind(c & 1)
+            rest = weight[row, first + 2] >> u32(odd * 4)
+            return [bind(weight[row, first + odd]), bind(rest)]
         loaded = bind(weight[row, c])
         lanes = lanes_of(loaded)
         return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
@@ -112,27 +123,42 @@ class GpuWeights:
         Args:
             weight: the first of `arguments`.
         """
-        count = GROUP // _COLUMNS[self.scheme] // 4
+        count = _GROUPS[self.scheme][1]
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
         if self.scheme == "f32":
             return loaded
-        return [bind(lane(vector, i)) for vector in loaded for i in range(4)]
+        return [bind(lane(vector, i)) for vector in loaded for i in range(lanes_of(vector))]
 
     def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
         """Columns 8·octet to 8·octet+7 of a group as two float32x4, unscaled."""
+        if self.scheme == "q6":
+            first, odd = octet // 2 * 3, octet % 2
+            rest = words[first + 2]
+            return self.unpack([words[first + odd], bind(rest >> u32(4)) if odd else rest])
         each = len(words) * 8 // GROUP
         return self.unpack(list(words[octet * each : (octet + 1) * each]))
 
     def unpack(self, words: list[Expr]) -> list[Expr]:
-        """Words of 32 bits as float32x4, unscaled, in the order of the columns."""
+        """What `load` gives as two float32x4, unscaled, in the order of the columns."""
         if self.scheme == "f32":
             return words
         if self.scheme == "f16":
             pairs = [bind(unpack_halves(word)) for word in words]
             return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
+        if self.scheme == "q4":
+            return [self._whole(words[0], start, 0xF) for start in (0, 4)]
+        return [self._whole(word, 0, 0xFF) for word in self.codes(words)]
+
+    def codes(self, words: list[Expr]) -> list[Expr]:
+        """What `load` gives of an integer scheme as two words of four codes, one a byte."""
         if self.scheme == "q8":
-            return [self._whole(word, 0, 0xFF) for word in words]
-        return [self._whole(word, start, 0xF) for word in words for start in (0, 4)]
+            return words
+        halves = [words[0] & u32(0x0F0F0F0F), (words[0] >> u32(4)) & u32(0x0F0F0F0F)]
+        if self.scheme == "q6":
+            # The two high bits of columns 0 to 3 are the lowest of a byte, then columns 4 to 7's.
+            rest = [(words[1] << u32(4)) & u32(0x30303030), (words[1] << u32(2)) & u32(0x30303030)]
+            halves = [low | high for low, high in zip(halves, rest, strict=True)]
+        return [bind(half) for half in halves]
 
     def _whole(self, word: Expr, start: int, mask: int) -> Expr:
         """The integers that begin ``start`` bits into each byte of a word.
@@ -145,7 +171,7 @@ class GpuWeights:
             for i in range(4)
         ]
         biased = bits(bind(vector_of(*numbers)), "float32")
-        return bind(biased - number(2.0**23 + _OFFSET[self.scheme], "float32x4"))
+        return bind(biased - number(2.0**23 + ZERO_POINT[self.scheme], "float32x4"))
 
     def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
         """The scale of a row's group g, float32."""
