@@ -136,7 +136,7 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
         "model": f"{model.family}, {model.layers} layers, hidden {model.hidden}, "
         f"{model.heads} heads of {model.head_dim} ({model.kv_heads} for keys and values), "
         f"vocabulary {model.vocab}",
-        "weights": f"{model.quant}, id {bundle.manifest.weights_id[:16]}",
+        "weights": f"{model.stored}, id {bundle.manifest.weights_id[:16]}",
         "bounds": f"context {model.context}, batch {model.max_batch}, "
         f"prefill chunk {model.prefill_chunk}",
         "KV": _state(bundle, program) or "none",

@@ -22,10 +22,10 @@ class Variant:
     serial: bool = False
     codes: bool = False
 
-    def arithmetic(self, scheme: str) -> str:
-        """As the bundle names it."""
+    def arithmetic(self, weights: str) -> str:
+        """As the bundle names it, over weights of a scheme whose arithmetic is ``weights``."""
         if self.int8:
-            return {"q4": "w4a8", "q8": "w8a8"}[scheme]
+            return weights
         return "f16" if self.half else "f32"
 
     @property
