@@ -21,7 +21,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]
 
 GROUP = 32
-LIMITS = {"q8": 127, "q4": 7}
+INTEGERS = ("q8", "q4")
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -37,18 +37,42 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
 def dequantized(weights: Weights, scheme: str) -> dict[str, NDArray[np.float32]]:
     """The weights that a program over ``scheme`` computes with; vectors stay as they are."""
     rounding = {"f32": lambda w: w, "f16": lambda w: w.astype(np.float16).astype(np.float32)}
-    rounding |= {name: lambda w, limit=limit: _rounded(w, limit) for name, limit in LIMITS.items()}
+    rounding |= {"q8": _rounded_to_even_steps, "q4": lambda w: _rounded_by_extremes(w, 8)}
     return {name: rounding[scheme](w) if w.ndim == 2 else w for name, w in weights.items()}
 
 
-def _rounded(weights: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
-    """Quantize and dequantize ``[rows, k]`` in groups of 32 columns with a float16 scale."""
-    rows, k = weights.shape
-    groups = np.pad(weights, ((0, 0), (0, -k % GROUP))).reshape(rows, -1, GROUP)
+def _rounded_to_even_steps(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Quantize and dequantize ``[rows, k]``: in groups of 32 columns, -127 to 127 steps."""
+    groups = _groups(weights)
     peak = np.abs(groups).max(axis=2, keepdims=True)
-    scale = (peak / np.float32(limit)).astype(np.float16).astype(np.float32)
-    safe = np.where(scale > 0, scale, np.float32(1))
-    integers = np.clip(np.rint(groups / safe), -limit, limit)
+    return _rounded(weights, groups, peak / np.float32(127), -127, 127)
+
+
+def _rounded_by_extremes(weights: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
+    """The same where the value furthest from zero, whichever its sign, is ``-steps`` steps: the
+    negative one of two equally far."""
+    groups = _groups(weights)
+    low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
+    scale = np.where(high > -low, high, low) / np.float32(-steps)
+    return _rounded(weights, groups, scale, -steps, steps - 1)
+
+
+def _groups(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    rows, k = weights.shape
+    return np.pad(weights, ((0, 0), (0, -k % GROUP))).reshape(rows, -1, GROUP)
+
+
+def _rounded(
+    weights: NDArray[np.float32],
+    groups: NDArray[np.float32],
+    scale: NDArray[np.float32],
+    least: int,
+    most: int,
+) -> NDArray[np.float32]:
+    scale = scale.astype(np.float16).astype(np.float32)
+    safe = np.where(scale != 0, scale, np.float32(1))
+    integers = np.clip(np.rint(groups / safe), least, most)
+    rows, k = weights.shape
     return (integers * scale).astype(np.float32).reshape(rows, -1)[:, :k]
 
 

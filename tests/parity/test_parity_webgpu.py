@@ -111,7 +111,7 @@ def test_quantized_weights_are_computed_with_exactly(
         assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
 
 
-@pytest.mark.parametrize("quant", reference.LIMITS)
+@pytest.mark.parametrize("quant", reference.INTEGERS)
 def test_integer_prefill_adds_the_noise_of_rounded_activations(
     quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:

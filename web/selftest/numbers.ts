@@ -73,7 +73,7 @@ function unpack(scheme: Scheme, word: number, place: number): number {
     case "q8":
       return ((word >>> (8 * place)) & 255) - 128;
     case "q4": // byte b: column b in its low half, column b + 4 in its high half
-      return ((word >>> (8 * (place % 4) + (place < 4 ? 0 : 4))) & 15) - 7;
+      return ((word >>> (8 * (place % 4) + (place < 4 ? 0 : 4))) & 15) - 8;
   }
 }
 

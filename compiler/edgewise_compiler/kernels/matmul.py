@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from edgewise_runtime.format.abi import ROWS
 
-ZERO_POINT = {"q4": 7, "q8": 128}
-"""What the codes of an integer scheme have added to them."""
-
 
 @dataclass(frozen=True)
 class MatmulSpec:

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
 from edgewise_compiler.quantize.schemes import SCHEMES, find_scheme
+from edgewise_compiler.quantize.symmetric import ZERO_POINT
 
-__all__ = ["SCHEMES", "CodeSource", "CodedRows", "Scheme", "find_scheme"]
+__all__ = ["SCHEMES", "ZERO_POINT", "CodeSource", "CodedRows", "Scheme", "find_scheme"]

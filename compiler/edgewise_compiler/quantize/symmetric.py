@@ -1,12 +1,12 @@
-"""``q8`` and ``q4``: symmetric integers with a float16 scale per 32 columns.
+"""``q8`` and ``q4``: integers without a minimum of their own, a float16 scale per 32 columns.
 
-``q8`` has integers -127..127, stored as the integer plus 128: the unsigned operand that x86's VNNI
-instructions want. ``q4`` has -7..7, stored as the integer plus 7. Inputs they are multiplied with
-are int8.
+A weight is ``(code - zero) * scale``. Codes have no sign: the operand that x86's VNNI instructions
+want. Inputs they are multiplied with are int8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,17 +14,39 @@ import numpy as np
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
+ZERO_POINT = {"q8": 128, "q4": 8}
+"""The code of zero of an integer scheme, by its name; kernels take it off."""
 
-def quantize(rows: Floats, limit: int, zero: int) -> CodedRows:
-    """The nearest integers of ``w / s``, ``s = max|w| / limit`` per group.
+Scales = Callable[[Floats, Floats], Floats]
+"""Lowest and highest value of groups to what a step between codes should be."""
 
-    The scale is rounded to float16 first and the integers are chosen for the rounded scale. Where
-    it rounds to zero the whole group is zero.
+
+def even_scales(low: Floats, high: Floats, limit: int) -> Floats:
+    """``max|w| / limit``: the largest value of either sign is ``limit`` steps from zero."""
+    furthest: Floats = np.maximum(high, -low)
+    return furthest / np.float32(limit)
+
+
+def extreme_scales(low: Floats, high: Floats, zero: int) -> Floats:
+    """``extreme / -zero``: the value furthest from zero has code 0, whichever its sign.
+
+    Of two equally far it is the negative one. So all codes are used, one more on the side where
+    values reach furthest, and a scale's sign says which side that is. GGUF's Q4_0 is so too.
+    """
+    extreme: Floats = np.where(-low >= high, low, high)
+    return extreme / np.float32(-zero)
+
+
+def quantize(rows: Floats, scales: Scales, zero: int, least: int, most: int) -> CodedRows:
+    """The nearest codes under the scales that ``scales`` has for each group.
+
+    A scale is rounded to float16 first and the codes are chosen for the rounded scale. Where it
+    rounds to zero the whole group is zero.
 
     Args:
         rows: float32 ``[rows, k]``, overwritten.
-        limit: integers lie in ``-limit..limit``.
-        zero: what is added to store them without a sign.
+        zero: the code of zero.
+        least, most: codes lie between them.
 
     Raises:
         CheckpointError: a scale beyond float16.
@@ -32,14 +54,14 @@ def quantize(rows: Floats, limit: int, zero: int) -> CodedRows:
     groups = rows.reshape(len(rows), -1, GROUP)
     # One plane per column of a group: NumPy reduces along planes at memory speed.
     planes = np.ascontiguousarray(groups.transpose(2, 0, 1))
-    largest = np.maximum(planes.max(axis=0), -planes.min(axis=0))
-    scale = to_f16(largest / np.float32(limit), "quantization scale")
+    scale = to_f16(scales(planes.min(axis=0), planes.max(axis=0)), "quantization scale")
+    scale += np.float16(0)  # a negative zero becomes the other: a zero has one spelling
     # A scale rounds to zero only where every value is below 2^-18, which over one rounds to zero.
     divisor = np.where(scale == 0, np.float32(1.0), scale.astype(np.float32))
     np.divide(groups, divisor[:, :, None], out=groups)
     np.rint(groups, out=groups)
-    np.clip(groups, -limit, limit, out=groups)
     groups += np.float32(zero)
+    np.clip(groups, least, most, out=groups)
     return CodedRows(groups.astype(np.uint8).reshape(rows.shape), {"scale": scale})
 
 
@@ -49,16 +71,20 @@ def dequantize(rows: CodedRows, zero: int) -> Floats:
     return (rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
-def _scheme(name: str, arithmetic: str, code: str, limit: int, zero: int) -> Scheme:
+def _scheme(name: str, scales: Scales, least: int, bits: int) -> Scheme:
+    zero, most = ZERO_POINT[name], (1 << bits) - 1
     return Scheme(
         name=name,
-        arithmetic=arithmetic,
-        code=code,
+        arithmetic=f"w{bits}a8",
+        code=f"uint{bits}",
         groups=("scale",),
-        quantize=partial(quantize, limit=limit, zero=zero),
+        quantize=partial(quantize, scales=scales, zero=zero, least=least, most=most),
         dequantize=partial(dequantize, zero=zero),
     )
 
 
-Q8 = _scheme("q8", "w8a8", "uint8", limit=127, zero=128)
-Q4 = _scheme("q4", "w4a8", "uint4", limit=7, zero=7)
+Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
+"""-127..127 when quantized here, so that scales are never negative; files may bring -128 too."""
+
+Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4)
+"""-8..7."""

@@ -73,26 +73,35 @@ def ln(x: Any) -> Floats:
     return fma(exponent, f32(np.log(2)), fma(twice * square, series, twice))
 
 
-def quantize(x: Array, offset: int) -> tuple[Array, Array, Array]:
-    """Rows of floats as int8 codes, scales and corrections of 32 columns each."""
+def quantize(x: Array) -> tuple[Array, Array, Array]:
+    """Rows of floats as int8 codes, and scales and sums of codes of 32 columns each."""
     groups = f32(x).reshape(len(x), -1, 32)
     largest = np.abs(groups).max(-1, keepdims=True)
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.minimum(np.float32(127) / largest, np.finfo("float32").max)
     # The product of two floats is exact in double precision.
     codes = np.rint(groups.astype("float64") * inverse).astype("int8")
-    correction = -offset * codes.astype("int32").sum(-1, dtype="int32")
-    return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], correction
+    sums = codes.astype("int32").sum(-1, dtype="int32")
+    return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
+
+
+ZERO = {4: 8, 8: 128}
+"""The code of zero, by bits of a code."""
 
 
 def quantize_weight(w: Array, bits: int) -> tuple[Array, Array]:
-    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the q4 and q8 schemes."""
-    limit, zero = {4: (7, 7), 8: (127, 128)}[bits]
+    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the schemes with ``bits``.
+
+    The value furthest from zero gets code 0, whichever its sign: codes are all there are and scales
+    have either sign, which q8 too would have to compute with if a file brought them.
+    """
+    zero = ZERO[bits]
     groups = f32(w).reshape(len(w), -1, 32)
-    scale = (np.abs(groups).max(-1) / np.float32(limit)).astype("float16")
+    furthest = np.abs(groups).argmax(-1)[..., None]
+    scale = (np.take_along_axis(groups, furthest, -1)[..., 0] / -zero).astype("float16")
     unit = scale.astype("float32")[..., None]
     codes = np.rint(np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0))
-    return (np.clip(codes, -limit, limit) + zero).astype("uint8").reshape(w.shape), scale
+    return (np.clip(codes + zero, 0, 2 * zero - 1)).astype("uint8").reshape(w.shape), scale
 
 
 def panels(values: Array) -> Array:
@@ -116,15 +125,16 @@ def pack(codes: Array, bits: int) -> Array:
 
 
 def linear_int(
-    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None
+    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None, bits: int
 ) -> Floats:
     """Quantized rows times quantized weights: groups in order, one fma each."""
-    xq, xs, xc = codes
+    xq, xs, _ = codes
+    integers = weight.astype("int32") - ZERO[bits]
     rows, columns = weight.shape
     total = np.zeros((len(xq), rows), "float32")
     for g in range(columns // 32):
         of = slice(g * 32, g * 32 + 32)
-        dots = xq[:, of].astype("int32") @ weight[:, of].T.astype("int32") + xc[:, g, None]
+        dots = xq[:, of].astype("int32") @ integers[:, of].T
         total = fma(dots, scale[None, :, g].astype("float32") * xs[:, g, None], total)
     return total if bias is None else total + bias
 

@@ -31,21 +31,17 @@ def plain_pack(scheme: str, rows: Floats) -> dict[str, NDArray[Any]]:
             for column in range(k):
                 weight[row // 16, column, row % 16] = rows[row, column]
         return {"weight": weight}
-    limit, offset, per_word = {"q8": (127, 128, 4), "q4": (7, 7, 8)}[scheme]
+    per_word = {"q8": 4, "q4": 8}[scheme]
+    coded = SCHEMES[scheme].quantize(rows.copy())
     words = np.zeros((n // 16, k // per_word, 16), np.uint32)
     scales = np.zeros((n // 16, k // 32, 16), np.float16)
     for row in range(n):
         for group in range(k // 32):
-            values = rows[row, group * 32 : group * 32 + 32]
-            scale = np.float16(np.abs(values).max() / np.float32(limit))
-            scales[row // 16, group, row % 16] = scale
-            for i, value in enumerate(values):
-                q = int(np.rint(value / np.float32(scale))) if scale > 0 else 0
-                u = max(-limit, min(limit, q)) + offset
-                column = group * 32 + i
-                j = column % per_word
-                shift = 8 * j if per_word == 4 else 8 * (j % 4) + 4 * (j // 4)
-                words[row // 16, column // per_word, row % 16] |= np.uint32(u << shift)
+            scales[row // 16, group, row % 16] = coded.groups["scale"][row, group]
+        for column, code in enumerate(coded.codes[row]):
+            j = column % per_word
+            shift = 8 * j if per_word == 4 else 8 * (j % 4) + 4 * (j // 4)
+            words[row // 16, column // per_word, row % 16] |= np.uint32(int(code) << shift)
     return {"weight": words, "scale": scales}
 
 

@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
+STEPS = {"q8": 127, "q4": 8}
+"""From zero to the value that is furthest from it."""
+
+ZEROS = {"q8": 128, "q4": 8}
+"""The code of zero."""
+
 CODES = {"f32": "float32", "f16": "float16", "q8": "uint8", "q4": "uint8"}
 
 
@@ -32,34 +38,49 @@ def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> No
     elif scheme == "f16":
         assert (error <= np.abs(rows) * 2.0**-11 + 2.0**-25).all()
     else:
-        limit = {"q8": 127, "q4": 7}[scheme]
-        scale = coded.groups["scale"].astype(np.float32).repeat(32, axis=1)
+        step = np.abs(coded.groups["scale"].astype(np.float32)).repeat(32, axis=1)
+        # Codes of two's complement reach a step less far on the side that the extreme is not on.
+        last = 2 * ZEROS[scheme] - 1
+        short = (coded.codes == last) * (ZEROS[scheme] + STEPS[scheme] - last)
         # Half a step, and at the largest value what rounding the scale to float16 took away.
-        assert (error <= scale * (0.5 + limit * 2.0**-11) * 1.0001).all()
-        assert (error <= scale * 0.5 * 1.0001).mean() > 0.95
+        assert (error <= step * (0.5 + short / 2 + STEPS[scheme] * 2.0**-11) * 1.0001).all()
+        assert (error <= step * 0.5 * 1.0001).mean() > 0.95
         again = SCHEMES[scheme].quantize(values.copy())
         np.testing.assert_array_equal(SCHEMES[scheme].dequantize(again), values)
 
 
-@pytest.mark.parametrize(("scheme", "zero"), [("q8", 128), ("q4", 7)])
+@pytest.mark.parametrize("extreme", [1.0, -1.0])
+def test_the_value_furthest_from_zero_has_the_lowest_code_whichever_its_sign(
+    extreme: float,
+) -> None:
+    rows = np.linspace(-0.9, 0.9, 32, dtype=np.float32)[None].repeat(16, axis=0)
+    rows[:, 7] = extreme
+    coded = SCHEMES["q4"].quantize(rows.copy())
+    assert (coded.groups["scale"] == np.float16(extreme / -8)).all()
+    assert (coded.codes[:, 7] == 0).all()
+    assert set(coded.codes[0]) == set(range(16))
+    assert (SCHEMES["q4"].dequantize(coded)[:, 7] == extreme).all()
+
+
+@pytest.mark.parametrize(("scheme", "zero"), ZEROS.items())
 def test_a_group_of_zeros_is_zero(scheme: str, zero: int) -> None:
     coded = SCHEMES[scheme].quantize(np.zeros((32, 64), np.float32))
     assert (coded.codes == zero).all()
-    assert not coded.groups["scale"].any()
+    assert not coded.groups["scale"].view(np.uint16).any()  # no negative zero either
     assert not SCHEMES[scheme].dequantize(coded).any()
 
 
-@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+@pytest.mark.parametrize(("scheme", "limit"), STEPS.items())
 @pytest.mark.parametrize("tiny", [1e-45, 1e-12, 2.0**-26])
 def test_a_group_too_small_for_its_scale_is_zero(scheme: str, limit: int, tiny: float) -> None:
     rows = np.full((16, 32), tiny * limit, np.float32)
     rows[::2] *= -1
     coded = SCHEMES[scheme].quantize(rows)
-    assert not coded.groups["scale"].any()
+    assert not coded.groups["scale"].view(np.uint16).any()  # no negative zero either
     assert not SCHEMES[scheme].dequantize(coded).any()
 
 
-@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+@pytest.mark.parametrize(("scheme", "limit"), STEPS.items())
 @pytest.mark.parametrize("value", [1.0, -3.0, 2.0**-14, 1000.0])
 def test_a_constant_group_is_exact_to_its_scale(scheme: str, limit: int, value: float) -> None:
     values = there_and_back(scheme, np.full((16, 32), value, np.float32))
@@ -68,7 +89,7 @@ def test_a_constant_group_is_exact_to_its_scale(scheme: str, limit: int, value: 
     assert values[0, 0] == pytest.approx(value, rel=1e-3 if abs(value) > 0.01 else 0.02)
 
 
-@pytest.mark.parametrize(("scheme", "limit"), [("q8", 127), ("q4", 7)])
+@pytest.mark.parametrize(("scheme", "limit"), STEPS.items())
 def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int) -> None:
     # 1.4 steps of float16's smallest number round to one, so max|w| / scale is beyond the limit.
     rows = np.full((16, 32), 1.4 * 2.0**-24 * limit, np.float32)
@@ -78,7 +99,7 @@ def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int)
 
 @pytest.mark.parametrize(
     ("scheme", "largest", "beyond"),
-    [("f16", 65504.0, 65536.0), ("q8", 8.3e6, 8.4e6), ("q4", 4.58e5, 4.7e5)],
+    [("f16", 65504.0, 65536.0), ("q8", 8.3e6, 8.4e6), ("q4", 5.2e5, 5.3e5)],
 )
 def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond: float) -> None:
     rows = np.ones((16, 64), np.float32)

@@ -50,15 +50,15 @@ describe("int8 codes", () => {
 
 describe("a packed row", () => {
   it("of q4 has column b in the low half of byte b, and b + 4 in the high half", () => {
-    // Columns 0 to 7 are -7 to 0.
+    // Columns 0 to 7 are -8 to -1.
     const word = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
     const row = unpackRow("q4", Uint32Array.of(word), () => 0.5);
-    expect([...row]).toEqual([-3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0]);
+    expect([...row]).toEqual([-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5]);
   });
 
   it("of q8 has a column a byte, 128 more than its value", () => {
-    const row = unpackRow("q8", Uint32Array.of(0xff_80_7f_01), () => 1);
-    expect([...row]).toEqual([-127, -1, 0, 127]);
+    const row = unpackRow("q8", Uint32Array.of(0xff_80_7f_00), () => 1);
+    expect([...row]).toEqual([-128, -1, 0, 127]);
   });
 
   it("of f16 has two columns a word", () => {

@@ -29,7 +29,7 @@ from edgewise_compiler.kernels.cpu.elementwise.unfused import add as add_rows
 from edgewise_compiler.kernels.cpu.elementwise.unfused import gather, swiglu
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
-from edgewise_compiler.kernels.matmul import ZERO_POINT, MatmulSpec
+from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_compiler.kernels.norm import NormSpec
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
@@ -63,11 +63,6 @@ class Arithmetic:
     codes: str | None = None
 
     @property
-    def offset(self) -> int | None:
-        """The zero point of the weights that an int8 activation meets, None for floats."""
-        return None if self.codes is None else ZERO_POINT[self.codes]
-
-    @property
     def exact(self) -> bool:
         """Whether dot products are sums of integers, so that decode gives the bits of prefill."""
         return self.codes is not None
@@ -92,7 +87,7 @@ class CpuLowering(Lowering):
     isa: str
 
     def value(self, value: Value) -> tuple[Tensor, ...]:
-        """The tensors that hold a graph value: one, or three (data, scales, corrections) for a8."""
+        """The tensors that hold a graph value: one, or three (codes, scales, sums) for a8."""
         rows = self.row_bound(value)
         if value.name is not None:
             return (self.step_tensor(value.name),)
@@ -136,7 +131,7 @@ def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
         gathered=low.row_bound(out) if gathers else None,
         count=_count(source),
     )
-    kernel = rms_norm(spec, low.arithmetic.offset if out.kind == "a8" else None, low.isa)
+    kernel = rms_norm(spec, low.isa, quantized=out.kind == "a8")
     rows = (low.step_tensor("logit_rows"),) if gathers else ()
     arguments = (
         *read(*low.value(source), low.param(f"{node.params[0]}.weight"), *rows),
@@ -149,8 +144,7 @@ def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
 
 def _quantize(low: CpuLowering, node: Node[Quantize]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    offset, rows = low.arithmetic.offset or 0, low.row_bound(source)
-    kernel = quantize(rows, source.width, offset, low.isa, _count(source))
+    kernel = quantize(low.row_bound(source), source.width, low.isa, _count(source))
     arguments = (
         *read(*low.value(source)),
         *to("write", *low.value(out)),

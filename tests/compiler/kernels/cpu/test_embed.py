@@ -35,8 +35,7 @@ def table(scheme: str) -> tuple[tuple[Array, ...], Array]:
         return (reference.panels(stored),), stored.astype("float32")
     bits = int(scheme[1])
     codes, scale = reference.quantize_weight(weight, bits)
-    zero = {4: 7, 8: 128}[bits]
-    groups = (codes.astype("int32") - zero).astype("float32").reshape(96, -1, 32)
+    groups = (codes.astype("int32") - reference.ZERO[bits]).astype("float32").reshape(96, -1, 32)
     rows = (groups * scale.astype("float32")[..., None]).reshape(96, H)
     return (reference.pack(codes, bits), reference.panels(scale)), rows
 

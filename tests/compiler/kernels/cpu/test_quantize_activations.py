@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,26 +15,22 @@ from tests.compiler.kernels.conftest import RUNNABLE, Array, aligned, aligned_co
 from tests.compiler.kernels.reference import same_bits
 
 N, K = 10, 160
-OFFSETS = (7, 128)
 COUNTS = (ROWS, LOGIT_ROWS)
 
 
 @cache
-def kernels(isa: str) -> dict[tuple[int, int], Any]:
-    functions = {
-        (offset, count): quantize(N, K, offset, isa, count)
-        for offset, count in product(OFFSETS, COUNTS)
-    }
+def kernels(isa: str) -> dict[int, Any]:
+    functions = {count: quantize(N, K, isa, count) for count in COUNTS}
     built = build(functions.values(), isa)
     return {case: built[str(f.attrs["global_symbol"])] for case, f in functions.items()}
 
 
-def run(isa: str, x: Array, n: int, offset: int, count: int = ROWS) -> tuple[Array, Array, Array]:
+def run(isa: str, x: Array, n: int, count: int = ROWS) -> tuple[Array, Array, Array]:
     groups = (N, K // 32)
     outputs = aligned((N, K), "int8"), aligned(groups, "float32"), aligned(groups, "int32")
     step = aligned(8, "int32")
     step[count] = n
-    kernels(isa)[offset, count](aligned_copy(x), *outputs, step)
+    kernels(isa)[count](aligned_copy(x), *outputs, step)
     return outputs
 
 
@@ -49,20 +44,17 @@ def rows(seed: int = 0) -> Array:
     return x.astype("float32")
 
 
-@pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("n", [0, 1, 7, 8, N])
-def test_rows_equal_the_definition_bit_for_bit(isa: str, offset: int, count: int, n: int) -> None:
-    for got, want in zip(
-        run(isa, rows(), n, offset, count), reference.quantize(rows(), offset), strict=True
-    ):
+def test_rows_equal_the_definition_bit_for_bit(isa: str, count: int, n: int) -> None:
+    for got, want in zip(run(isa, rows(), n, count), reference.quantize(rows()), strict=True):
         assert same_bits(got[:n], want[:n])
         assert not got[n:].any()
 
 
 def test_codes_stay_within_127_and_give_the_value_back(isa: str) -> None:
     x = rows(1)
-    xq, xs, _ = run(isa, x, N, 7)
+    xq, xs, _ = run(isa, x, N)
     assert np.abs(xq.astype("int32")).max() == 127
     value = xq.reshape(N, -1, 32) * xs[..., None].astype("float64")
     # Half a step of rounding, the roundings of scale and quotient, and the cap on the quotient,
@@ -71,13 +63,12 @@ def test_codes_stay_within_127_and_give_the_value_back(isa: str) -> None:
     assert (np.abs(value - x.reshape(N, -1, 32)) <= bound).all()
 
 
-def test_corrections_cancel_the_offset_of_the_weights(isa: str) -> None:
-    for offset in OFFSETS:
-        xq, _, xc = run(isa, rows(), N, offset)
-        assert (xc == -offset * xq.reshape(N, -1, 32).sum(-1, dtype="int32")).all()
+def test_a_group_comes_with_the_sum_of_its_codes(isa: str) -> None:
+    xq, _, xc = run(isa, rows(), N)
+    assert (xc == xq.reshape(N, -1, 32).sum(-1, dtype="int32")).all()
 
 
 def test_instruction_sets_agree() -> None:
-    first, *others = (run(isa, rows(2), N, 7) for isa in RUNNABLE)
+    first, *others = (run(isa, rows(2), N) for isa in RUNNABLE)
     for other in others:
         assert all(same_bits(left, right) for left, right in zip(first, other, strict=True))

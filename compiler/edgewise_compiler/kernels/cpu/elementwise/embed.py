@@ -11,7 +11,7 @@ from tvm.tirx import Buffer, PrimFunc
 from edgewise_compiler.kernels.cpu.matmul.layout import weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
-from edgewise_compiler.kernels.matmul import ZERO_POINT
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
 

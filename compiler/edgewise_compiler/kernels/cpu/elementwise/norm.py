@@ -40,7 +40,7 @@ def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa
 
 
 @cache
-def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
+def rms_norm(spec: NormSpec, isa: str, *, quantized: bool) -> PrimFunc:
     """x[N,H], weight[H] float32 -> x / rms(x) * weight, as float32 or quantized.
 
     Arguments in order: x, weight, logit_rows int32[gathered] to gather, then y[N or gathered,H] or
@@ -48,7 +48,7 @@ def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
     are live; otherwise rows correspond and step[count] are live.
 
     Args:
-        offset: of quantized results, see :func:`quantize`; None for float32.
+        quantized: as :func:`quantize` has it, instead of float32.
     """
     N, H, gather = spec.rows, spec.width, spec.gathered is not None
     out_rows = N if spec.gathered is None else spec.gathered
@@ -67,8 +67,8 @@ def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
                     let(load(x, source, k) * splat(scale) * load(weight, k))
                     for k in (g * GROUP, g * GROUP + 16)
                 )
-                if offset is not None:
-                    store_group(tuple(rows), i, g, values, offset, isa)
+                if quantized:
+                    store_group(tuple(rows), i, g, values, isa)
                 else:
                     for half, value in enumerate(values):
                         store(rows[0], value, i, g * GROUP + half * 16)
@@ -76,7 +76,7 @@ def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
         with block("rows"):
             for_rows(live_rows(step, count, out_rows), out_rows, row)
 
-    results = (Arg("y", "float32", (out_rows, H)),) if offset is None else a8_args(out_rows, H)
+    results = a8_args(out_rows, H) if quantized else (Arg("y", "float32", (out_rows, H)),)
     arguments = (
         Arg("x", "float32", (N, H)),
         Arg("weight", "float32", (H,)),
@@ -84,7 +84,7 @@ def rms_norm(spec: NormSpec, offset: int | None, isa: str) -> PrimFunc:
         *results,
         STEP,
     )
-    kind = "f32" if offset is None else f"a8_z{offset}"
+    kind = "a8" if quantized else "f32"
     live = f"_gather{out_rows}" if gather else count_suffix(count)
     name = symbol(f"rms_norm_{kind}", H, f"n{N}", f"e{spec.eps}") + live
     return kernel(name, arguments, body)

@@ -33,7 +33,7 @@ _FLOAT_MAX = 3.4028234663852886e38
 
 
 def a8_args(rows: int, K: int, prefix: str = "x") -> tuple[Arg, Arg, Arg]:
-    """The three buffers of quantized activations: values, scales, corrections."""
+    """The three buffers of quantized activations: codes, scales, sums of codes."""
     return (
         Arg(f"{prefix}q", "int8", (rows, K)),
         Arg(f"{prefix}s", "float32", (rows, K // GROUP)),
@@ -46,14 +46,14 @@ def store_group(
     row: Expr,
     group: Expr,
     values: tuple[Expr, Expr],
-    offset: int,
     isa: str,
 ) -> None:
     """Quantizes one group of 32 ``values`` (two vectors in registers) into ``out``.
 
-    scale = max|v| / 127; q = v * (127 / max|v|), product and rounding in one step, ties to even;
-    correction = -offset * sum(q). The quotient is capped at the largest float, so a group of zeros
-    needs no case of its own; values below 4e-37 count as zero.
+    scale = max|v| / 127; q = v * (127 / max|v|), product and rounding in one step, ties to even.
+    The third is sum(q): a linear starts from it times its own weights' zero point. The quotient is
+    capped at the largest float, so a group of zeros needs no case of its own; values below 4e-37
+    count as zero.
     """
     xq, xs, xc = out
     low, high = values
@@ -63,15 +63,12 @@ def store_group(
     for half, code in enumerate(codes):
         store(xq, cast(code, "int8"), row, group * GROUP + half * 16)
     T.buffer_store(xs, largest / splat(127.0, 1), [row, group])
-    T.buffer_store(xc, lane_sum(codes[0] + codes[1]) * -offset, [row, group])
+    T.buffer_store(xc, lane_sum(codes[0] + codes[1]), [row, group])
 
 
 @cache
-def quantize(N: int, K: int, offset: int, isa: str, count: int = ROWS) -> PrimFunc:
-    """x[N,K] float32 -> xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], for step[count] rows.
-
-    ``offset`` is what the weights add to their codes: 7 for q4, 128 for q8.
-    """
+def quantize(N: int, K: int, isa: str, count: int = ROWS) -> PrimFunc:
+    """x[N,K] float32 -> xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32]; step[count] rows."""
 
     def body(x: Buffer, xq: Buffer, xs: Buffer, xc: Buffer, step: Buffer) -> None:
         with block("rows"):
@@ -79,9 +76,9 @@ def quantize(N: int, K: int, offset: int, isa: str, count: int = ROWS) -> PrimFu
             def row(i: Expr) -> None:
                 with T.serial(K // GROUP) as g, block("group"):
                     values = (let(load(x, i, g * GROUP)), let(load(x, i, g * GROUP + 16)))
-                    store_group((xq, xs, xc), i, g, values, offset, isa)
+                    store_group((xq, xs, xc), i, g, values, isa)
 
             for_rows(live_rows(step, count, N), N, row)
 
     arguments = (Arg("x", "float32", (N, K)), *a8_args(N, K), STEP)
-    return kernel(f"quantize_{K}_z{offset}_n{N}{count_suffix(count)}", arguments, body)
+    return kernel(f"quantize_{K}_n{N}{count_suffix(count)}", arguments, body)

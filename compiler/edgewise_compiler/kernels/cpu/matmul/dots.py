@@ -6,7 +6,7 @@ is the unsigned stored weight. They agree to the bit because nothing in them rou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tvm.ir import Expr
@@ -36,12 +36,12 @@ class Operands(NamedTuple):
     Attributes:
         word: (panel of the tile, step) -> uint32x16, packed weights of 16 rows; each step once.
         four: (row of the tile, index) -> int32, four int8 activations, columns 4*index and on.
-        start: row of the tile -> int32, the correction.
+        starts: int32 for each row of the tile: what takes the zero point off the codes.
     """
 
     word: Callable[[int, Any], Expr]
     four: Callable[[int, Any], Expr]
-    start: Callable[[int], Expr]
+    starts: Sequence[Expr]
 
 
 Group = Callable[[Tile, Operands], list[list[Expr]]]
@@ -76,7 +76,7 @@ def _vnni(bits_: int) -> Group:
     """vpdpbusd: four unsigned times four signed bytes into an int32, without saturation."""
 
     def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
-        sums = _grid(tile, lambda r, p: splat(operands.start(r)))
+        sums = _grid(tile, lambda r, p: splat(operands.starts[r]))
         for step in range(STEPS[bits_]):
             words = [_quads(bits_, operands.word(p, step)) for p in range(tile.panels)]
             for part in range(len(words[0])):
@@ -127,7 +127,7 @@ def _avx2_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
     def total(r: int, p: int) -> Expr:
         wide = [llvm("int32x8", "llvm.x86.avx2.pmadd.wd", sums[h][r][p], ones) for h in range(2)]
-        return let(_join(wide) + splat(operands.start(r)))
+        return let(_join(wide) + splat(operands.starts[r]))
 
     return _grid(tile, total)
 
@@ -149,7 +149,9 @@ def _avx2_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
                         _increase(sums[half][r][p], products)
 
     def total(r: int, p: int) -> Expr:
-        return _join([load(sums[h][r][p], 0, lanes=8) for h in range(2)]) + splat(operands.start(r))
+        return _join([load(sums[h][r][p], 0, lanes=8) for h in range(2)]) + splat(
+            operands.starts[r]
+        )
 
     return _grid(tile, total)
 
@@ -176,14 +178,14 @@ def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
     def total(r: int, p: int) -> Expr:
         both = let(bits(load(sums[r][p], 0, lanes=32), "int32"))
         pair = ((both << sixteen) >> sixteen) + (both >> sixteen)
-        return let(pair + splat(operands.start(r)))
+        return let(pair + splat(operands.starts[r]))
 
     return _grid(tile, total)
 
 
 def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
     """int32 products of single bytes."""
-    sums = _grid(tile, lambda r, p: register(splat(operands.start(r))))
+    sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
     with T.serial(STEPS[8]) as step, block("step"):
         words = [operands.word(p, step) for p in range(tile.panels)]
         for byte in range(4):

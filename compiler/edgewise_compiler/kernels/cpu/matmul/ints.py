@@ -25,13 +25,13 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     matmul,
     matmul_name,
     prefetch,
-    quantized_swiglu,
     store_row,
 )
 from edgewise_compiler.kernels.cpu.vector import bits as bits_of
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
-from edgewise_compiler.kernels.matmul import ZERO_POINT, MatmulSpec
+from edgewise_compiler.kernels.matmul import MatmulSpec
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, PANEL
 
 _BITS = {"q4": 4, "q8": 8}
@@ -46,15 +46,12 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
-    Each output is acc = fma(float(xc + sum of codes*xq), scale*xs, acc) over the groups in order,
-    whatever the instruction set and the rows computed beside it.
+    Each output is acc = fma(float(sum of codes*xq - zero*xc), scale*xs, acc) over the groups in
+    order, whatever the instruction set and the rows computed beside it.
     """
     N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
     dot, steps = DOTS[isa, _BITS[scheme]], STEPS[_BITS[scheme]]
-    if spec.epilogue == "swiglu_a8":
-        ends = quantized_swiglu(ZERO_POINT[scheme])
-    else:
-        ends = EPILOGUES[spec.epilogue]
+    zero, ends = ZERO_POINT[scheme], EPILOGUES[spec.epilogue]
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
@@ -81,7 +78,8 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                 def four(r: int, i: Expr | int) -> Expr:
                     return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
-                results = dot.group(tile, Operands(word, four, lambda r: xc[row(r), g]))
+                starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
+                results = dot.group(tile, Operands(word, four, starts))
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]

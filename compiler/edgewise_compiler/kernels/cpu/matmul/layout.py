@@ -2,8 +2,8 @@
 
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
 ``q8`` and ``q4`` pack 4 or 8 columns of a row into one uint32, [NP/16, K/4 or K/8, 16], with one
-float16 scale for 32 columns, [NP/16, K/32, 16]: byte b of a q8 word is column b as code + 128; byte
-b of a q4 word is column b, as code + 7, in its low half and column b + 4 in its high half.
+float16 scale for 32 columns, [NP/16, K/32, 16]: byte b of a q8 word is column b, byte b of a q4
+word is column b in its low half and column b + 4 in its high half.
 """
 
 from __future__ import annotations

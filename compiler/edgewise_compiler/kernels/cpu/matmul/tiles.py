@@ -114,20 +114,16 @@ def _float_out(share: int) -> Callable[[int, int], tuple[Arg, ...]]:
     return lambda N, NP: (Arg("out", "float32", (N, NP // share)),)
 
 
+def _quantize(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa: str) -> None:
+    store_group((out[0], out[1], out[2]), row, item, (values[0], values[1]), isa)
+
+
 EPILOGUES = {
     "store": Epilogue(1, _float_out(1), _store),
     "add": Epilogue(1, _float_out(1), _add),
     "swiglu": Epilogue(1, _float_out(2), _swiglu),
+    "swiglu_a8": Epilogue(2, lambda N, NP: a8_args(N, NP // 2, "h"), _gated, _quantize),
 }
-
-
-def quantized_swiglu(offset: int) -> Epilogue:
-    """swiglu whose result is quantized for the next linear (``offset`` as in ``quantize``)."""
-
-    def group(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa: str) -> None:
-        store_group((out[0], out[1], out[2]), row, item, (values[0], values[1]), offset, isa)
-
-    return Epilogue(2, lambda N, NP: a8_args(N, NP // 2, "h"), _gated, group)
 
 
 def matmul_name(spec: MatmulSpec) -> str:

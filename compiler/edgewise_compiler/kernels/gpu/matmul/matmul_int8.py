@@ -48,6 +48,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, ROWS, STEP_SYMBOLS
 
 QUANTIZE_THREADS = 64
@@ -216,11 +217,9 @@ class _Kernel:
             words = [bind(lane(loaded, i) ^ u32(0x80808080)) for i in range(2)]
         else:
             halves = [loaded & u32(0x0F0F0F0F), (loaded >> u32(4)) & u32(0x0F0F0F0F)]
-            # Minus 7 in every byte at once: the top bits keep borrows from crossing over.
-            words = [
-                bind(((half | u32(0x80808080)) - u32(0x07070707)) ^ u32(0x80808080))
-                for half in halves
-            ]
+            # Minus the zero point in every byte at once: the top bits keep borrows from crossing.
+            zeros = u32(ZERO_POINT[weights.scheme] * 0x01010101)
+            words = [bind(((half | u32(0x80808080)) - zeros) ^ u32(0x80808080)) for half in halves]
         for i, word in enumerate(words):
             store(ws, word, row * STRIDE + part * 2 + i)
         with when(part == 0):

@@ -21,6 +21,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     vector_of,
 )
 from edgewise_compiler.kernels.gpu.thread import bind
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
@@ -33,7 +34,6 @@ _OCTETS = {
     "q8": ("uint32x2", 1),
     "q4": ("uint32", 1),
 }
-_OFFSET = {"q8": 128, "q4": 7}
 _TWO_TO_23 = 0x4B000000  # the bits of that float32
 
 
@@ -57,7 +57,7 @@ class GpuWeights:
     @property
     def scaled(self) -> bool:
         """Whether groups have scales, which come as a second buffer."""
-        return self.scheme in _OFFSET
+        return self.scheme in ZERO_POINT
 
     def arguments(self) -> tuple[Arg, ...]:
         """The weight buffer as kernels see it, and the scales of an integer scheme."""
@@ -145,7 +145,7 @@ class GpuWeights:
             for i in range(4)
         ]
         biased = bits(bind(vector_of(*numbers)), "float32")
-        return bind(biased - number(2.0**23 + _OFFSET[self.scheme], "float32x4"))
+        return bind(biased - number(2.0**23 + ZERO_POINT[self.scheme], "float32x4"))
 
     def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
         """The scale of a row's group g, float32."""
