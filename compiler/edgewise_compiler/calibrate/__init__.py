@@ -1,0 +1,1 @@
+"""What a model does with a text, in NumPy: the graph computed, and what its linears are given."""

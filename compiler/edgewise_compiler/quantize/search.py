@@ -1,0 +1,123 @@
+"""Scales of symmetric integers, searched for: the error that they leave counts by column.
+
+A group's scale that makes its largest value exact is seldom the one with the least error. Here a
+few dozen scales around it are tried; the codes that each leads to have a best scale of their own,
+in closed form, and the best of those is kept. llama.cpp's quantizers search in this way
+(https://github.com/ggml-org/llama.cpp, ggml/src/ggml-quants.c: ``make_qx_quants``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise_compiler.quantize.codes import CodedRows, Floats, to_f16
+from edgewise_runtime.format.abi import GROUP
+
+FACTORS = np.linspace(0.7, 1.6, 16, dtype=np.float32)
+"""Times ``low`` and times ``high``: the integers that a group's extreme value is put at, in turn.
+Beyond 1 it is clipped, for the sake of columns that count more."""
+
+BLOCK_GROUPS = 1 << 12
+"""Groups searched at once: their planes, 512 KiB each, stay in a core's second-level cache."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Integers ``low..high``, stored as the integer minus ``low``; a scale may be negative."""
+
+    low: int
+    high: int
+
+
+SIXTEEN = Levels(-8, 7)
+"""All of four bits. Which side has one more is the sign of the scale."""
+
+
+def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) -> CodedRows:
+    """Codes and scales that make ``sum_j importance_j (w_j - integer_j * scale)^2`` small.
+
+    The codes are chosen for the scale as it is stored, rounded to float16.
+
+    Args:
+        rows: float32 ``[rows, k]``, ``k`` a multiple of 32.
+        importance: how much an error in each column counts, float32 ``[k]``, not negative; None
+            counts all alike. A group without any importance is searched as if it had none given.
+
+    Raises:
+        CheckpointError: a scale beyond float16.
+    """
+    count, k = rows.shape
+    groups = rows.reshape(-1, GROUP)
+    each = np.ones(k, np.float32) if importance is None else importance.astype(np.float32)
+    weights = each.reshape(-1, GROUP)
+    # Only ratios within a group matter; at a mean of one nothing underflows.
+    means = weights.mean(axis=1, keepdims=True, dtype=np.float64)
+    weights = np.where(means > 0, weights / np.where(means > 0, means, 1), 1).astype(np.float32)
+    codes = np.empty(groups.shape, np.uint8)
+    scale = np.empty(len(groups), np.float16)
+    for first in range(0, len(groups), BLOCK_GROUPS):
+        block = slice(first, min(first + BLOCK_GROUPS, len(groups)))
+        # One plane per column of a group: NumPy reduces along planes at memory speed.
+        w = np.ascontiguousarray(groups[block].T)
+        u = np.ascontiguousarray(weights[np.arange(block.start, block.stop) % len(weights)].T)
+        scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale")
+        integers = nearest(w, scale[block].astype(np.float32), levels)
+        codes[block] = (integers - np.float32(levels.low)).astype(np.uint8).T
+    return CodedRows(codes.reshape(count, k), {"scale": scale.reshape(count, -1)})
+
+
+def nearest(w: Floats, scale: Floats, levels: Levels) -> Floats:
+    """The nearest integers of ``w / scale``; 0 where the scale is."""
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
+    # Beyond the largest float there is nothing to tell apart: such a scale is a subnormal's.
+    return _rounded(w, np.clip(inverse, -_HUGE, _HUGE), levels)
+
+
+_HUGE = np.float32(2.0**100)
+
+
+def _rounded(w: Floats, inverse: Floats, levels: Levels) -> Floats:
+    integers = w * inverse
+    np.rint(integers, out=integers)
+    return np.clip(integers, levels.low, levels.high, out=integers)
+
+
+def _best_scales(w: Floats, u: Floats, levels: Levels) -> NDArray[np.float32]:
+    """For each group ``w[:, g]`` the scale of least error, float32 ``[groups]``.
+
+    Of given integers q the best scale is ``sum(u w q) / sum(u q^2)``, and it takes
+    ``sum(u w q)^2 / sum(u q^2)`` off the error: the largest of those wins.
+    """
+    high, low = w.max(axis=0), w.min(axis=0)
+    extreme = np.where(high >= -low, high, low)
+    uw = u * w
+    best = np.zeros(w.shape[1], np.float32)
+    gain = np.zeros(w.shape[1], np.float32)
+
+    def consider(inverse: Floats) -> None:
+        integers = _rounded(w, inverse, levels)
+        along = np.einsum("jg,jg->g", uw, integers)
+        np.multiply(integers, integers, out=integers)
+        square = np.einsum("jg,jg->g", u, integers)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scale = along / square
+            less = along * scale
+            better = less > gain  # False where all integers are zero: 0 / 0.
+        np.copyto(best, scale, where=better)
+        np.copyto(gain, less, where=better)
+
+    with np.errstate(divide="ignore", over="ignore"):
+        unit = np.where(extreme == 0, np.float32(0), np.float32(1) / extreme)
+    np.clip(unit, -_HUGE, _HUGE, out=unit)
+    for end in (levels.low, levels.high):
+        for factor in FACTORS:
+            consider(unit * (np.float32(end) * factor))
+    for _ in range(2):
+        with np.errstate(divide="ignore", over="ignore"):
+            inverse = np.where(best == 0, np.float32(0), np.float32(1) / best)
+        consider(np.clip(inverse, -_HUGE, _HUGE))
+    return best
