@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 # As a script, this file sees its own folder, not the root that its package is named from.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgewise import Engine
+from edgewise.divergence import Logits, Nats, divergence, losses, perplexity, same_top1
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import QUANTS
@@ -33,8 +33,6 @@ from tools.demo_corpus.tokenizer import encode
 DEMO = Path(__file__).resolve().parents[1] / "examples/demo-model"
 HELD_OUT_SEED = 1_000_003
 DIALOGUES = 60
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Compared:
         token_bytes: of KV for each token, in each.
     """
 
-    divergence: npt.NDArray[np.float64]
+    divergence: Nats
     same_best: float
     perplexity: tuple[float, float]
     token_bytes: tuple[float, float]
@@ -78,27 +76,10 @@ HEADER = (
 )
 
 
-def log_softmax(logits: Floats) -> npt.NDArray[np.float64]:
-    """Log-probabilities [rows, vocabulary] in float64."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    normalized: npt.NDArray[np.float64] = shifted - np.log(
-        np.exp(shifted).sum(axis=1, keepdims=True)
-    )
-    return normalized
-
-
-def divergence(logits: Floats, other: Floats) -> npt.NDArray[np.float64]:
-    """KL of the distributions that ``logits`` mean from those of ``other``, in nats, per row."""
-    p, q = log_softmax(logits), log_softmax(other)
-    total: npt.NDArray[np.float64] = (np.exp(p) * (p - q)).sum(axis=1)
-    return total
-
-
-def losses(logits: Floats, text: Text) -> npt.NDArray[np.float64]:
+def answer_losses(logits: Logits, text: Text) -> Nats:
     """Negative log-probability of every token that counts, but the first of all."""
     places = np.array([i for i in range(1, len(text.ids)) if text.counts[i]], dtype=np.intp)
-    chosen: npt.NDArray[np.float64] = log_softmax(logits)[places - 1, np.array(text.ids)[places]]
-    return -chosen
+    return losses(logits[places - 1], np.array(text.ids)[places])
 
 
 def held_out(tokenizer: Tokenizer, count: int) -> Iterator[Text]:
@@ -131,11 +112,11 @@ def compare(own: Path, int8: Path, texts: Iterable[Text]) -> Compared:
         for text in texts:
             logits = [engine.score(text.ids) for engine in (first, second)]
             apart.append(divergence(*logits))
-            same.append(logits[0].argmax(axis=1) == logits[1].argmax(axis=1))
+            same.append(same_top1(*logits))
             for found, scores in zip(lost, logits, strict=True):
-                found.append(losses(scores, text))
+                found.append(answer_losses(scores, text))
     sizes = [token_bytes(Bundle.open(path)) for path in (own, int8)]
-    perplexities = [float(np.exp(np.concatenate(found).mean())) for found in lost]
+    perplexities = [perplexity(np.concatenate(found)) for found in lost]
     return Compared(
         np.concatenate(apart),
         float(np.concatenate(same).mean()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
 from edgewise.engine import Engine
+from edgewise.evaluation import Apart, Evaluation, ModelScore, evaluate
 from edgewise.generation import Generation, Stream
 from edgewise.request import RequestOptions, SamplingOptions, SubmitOptions
 from edgewise.settings import Settings
@@ -14,12 +15,15 @@ from edgewise_runtime.engine.sequence import Piece
 from edgewise_runtime.errors import EdgewiseError
 
 __all__ = [
+    "Apart",
     "AsyncEngine",
     "AsyncGeneration",
     "Completion",
     "EdgewiseError",
     "Engine",
+    "Evaluation",
     "Generation",
+    "ModelScore",
     "Piece",
     "RequestOptions",
     "SamplingOptions",
@@ -29,4 +33,5 @@ __all__ = [
     "Timings",
     "TokenLogprob",
     "Usage",
+    "evaluate",
 ]

@@ -97,17 +97,17 @@ def load(args: argparse.Namespace) -> Engine:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     draft = args.draft
     return Engine(
-        _compiled(Path(args.model), args.quant, console),
+        compiled(Path(args.model), args.quant, console),
         device=args.device,
         program=args.program,
         threads=args.threads,
         context=args.context,
-        draft=draft if draft in (None, LOOKUP) else _compiled(Path(draft), args.quant, console),
+        draft=draft if draft in (None, LOOKUP) else compiled(Path(draft), args.quant, console),
         trust=args.trust,
     )
 
 
-def _compiled(path: Path, quant: str, console: Console) -> Path:
+def compiled(path: Path, quant: str, console: Console) -> Path:
     """The model at a path, or the bundle that its checkpoint is compiled to, once."""
     if is_bundle(path) or not is_checkpoint(path):
         return path

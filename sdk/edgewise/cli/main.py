@@ -21,6 +21,7 @@ from rich.text import Text
 
 from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run, serve
 from edgewise.cli import compile as compile_command
+from edgewise.cli import eval as eval_command
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
 
@@ -31,6 +32,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "serve": (serve, "offer bundles and the chat app to browsers"),
     "inspect": (inspect, "show what is in a bundle and what it costs"),
     "diff": (diff, "find the first kernel at which two programs depart"),
+    "eval": (eval_command, "score a text, and compare with another model"),
     "ls": (ls, "list bundles"),
     "rm": (rm, "delete bundles"),
     "doctor": (doctor, "check this machine and installation"),
