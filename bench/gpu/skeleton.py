@@ -20,6 +20,7 @@ from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.rows import GPU, linear_parts
+from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
@@ -49,6 +50,7 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
         checkpoint.model,
         targets=("webgpu",),
         quant=quant,
+        recipe=None,
         context=context,
         max_batch=8,
         prefill_chunk=512,
@@ -58,8 +60,9 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     )
     params = checkpoint.family.params(checkpoint.model)
     bounds = options.bounds
-    tensors = layout_tensors(GPU, options.scheme, params, bounds.context)
-    programs = _programs(checkpoint, options, tensors, folder)
+    schemes = linear_schemes(options.recipe, params)
+    tensors = layout_tensors(GPU, schemes, params, bounds.context)
+    programs = _programs(checkpoint, options, schemes, tensors, folder)
     entries = _entries(tensors)
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
@@ -83,30 +86,33 @@ def _without_weights(shape: Shape) -> Checkpoint:
 
 
 def _programs(
-    checkpoint: Checkpoint, options: Options, tensors: Tensors, folder: Path
+    checkpoint: Checkpoint, options: Options, schemes: Schemes, tensors: Tensors, folder: Path
 ) -> tuple[Program, ...]:
     cfg, family = checkpoint.model, checkpoint.family
     params = family.params(cfg)
     widths = linear_widths(params)
     many = build_graphs(family, cfg, widths, GPU_MANY_ROWS)
     few = build_graphs(family, cfg, widths, GPU_FEW_ROWS)
-    parts = {p.name: linear_parts(options.scheme, p) for p in params if isinstance(p, LinearSpec)}
+    parts = {p.name: linear_parts(schemes[p.name], p) for p in params if isinstance(p, LinearSpec)}
+    default = options.recipe.default
     shaders: dict[str, Shader] = {}
     programs = []
-    for variant in variants_for(options.scheme.name):
+    for variant in variants_for(default.name):
         low = GpuLowering(
             shared_sizes(many),
             options.bounds,
             param_tensors(tensors),
+            schemes,
             variant.kv_dtype,
             variant,
-            options.scheme.name,
             parts,
             LIMITS,
         )
         made = plans(low, many, few)
         built = build_program(LANGUAGE, low, made, shaders)
-        programs.append(write_program(LANGUAGE, folder, low, made, built, shaders))
+        programs.append(
+            write_program(LANGUAGE, folder, low, made, built, shaders, default.arithmetic)
+        )
     return tuple(programs)
 
 

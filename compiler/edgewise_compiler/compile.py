@@ -13,6 +13,7 @@ from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.job import Job, Progress
 from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
+from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
@@ -37,6 +38,7 @@ def compile_model(
     *,
     targets: Sequence[str] = DEFAULT,
     quant: str = "q4",
+    recipe: str | Path | None = None,
     context: int | None = None,
     max_batch: int = 8,
     prefill_chunk: int = 512,
@@ -50,9 +52,10 @@ def compile_model(
     Args:
         path: folder with config.json, safetensors weights and tokenizer.json.
         out: the bundle folder; appears whole or not at all. A bundle already there keeps its
-            programs for other targets, if it is of the same checkpoint, scheme and bounds.
+            programs for other targets, if it is of the same checkpoint, recipe and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
-        quant: how weights are stored: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        quant: how weights are stored, a name of `quantize.recipes.PRESETS`.
+        recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
         prefill_chunk: most prompt tokens of one step.
@@ -82,6 +85,7 @@ def compile_model(
             checkpoint.model,
             targets=targets,
             quant=quant,
+            recipe=recipe,
             context=context,
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,
@@ -90,21 +94,22 @@ def compile_model(
             debug_dump=debug_dump,
         )
         model = model_info(checkpoint, options)
-        weights = weights_fingerprint(checkpoint, options.scheme.name)
+        schemes = linear_schemes(options.recipe, checkpoint.family.params(checkpoint.model))
+        weights = weights_fingerprint(checkpoint, schemes)
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
         with new_folder(destination, replace=True) as folder:
             # 2. The weights, read once and packed in the layouts of all targets.
-            job = Job(checkpoint, options, folder, tell)
+            job = Job(checkpoint, options, schemes, folder, tell)
             tensors = {
-                layout: layout_tensors(layout, options.scheme, job.params, options.bounds.context)
+                layout: layout_tensors(layout, schemes, job.params, options.bounds.context)
                 for layout in (LAYOUTS[TARGETS[target].layout] for target in options.targets)
             }
             layouts = pack_weights(
                 folder,
                 tensors,
-                options.scheme,
+                schemes,
                 job.params,
                 checkpoint.weights,
                 partial(tell, "Packing weights"),
@@ -157,7 +162,7 @@ def _name(destination: Path) -> str:
 
 def model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
     """What the runtime needs to know about the model."""
-    cfg, bounds = checkpoint.model, options.bounds
+    cfg, bounds, recipe = checkpoint.model, options.bounds, options.recipe
     return ModelInfo(
         family=cfg.family,
         hidden=cfg.hidden,
@@ -172,7 +177,8 @@ def model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
         prefill_chunk=bounds.rows,
         bos=cfg.bos,
         eos=cfg.eos,
-        quant=options.scheme.name,
+        quant=recipe.default.name,
+        recipe=None if recipe.name == recipe.default.name else recipe.name,
     )
 
 

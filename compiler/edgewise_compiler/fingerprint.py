@@ -9,18 +9,23 @@ from dataclasses import asdict
 import numpy as np
 
 from edgewise_compiler.checkpoint import Checkpoint
+from edgewise_compiler.layouts.schemes import Schemes
 
 SAMPLES = 16
 """Rows of each tensor that are looked at, evenly spaced, the first and the last among them."""
 
+MEANING = 2
+"""Counted up when a scheme makes other codes of a weight, or codes come to mean other weights:
+programs and kept pages of before do not go with what is packed now."""
 
-def weights_fingerprint(checkpoint: Checkpoint, quant: str) -> str:
-    """A sha256 that differs between models, and between schemes of one.
+
+def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes) -> str:
+    """A sha256 that differs between models, and between schemes of the matrices of one.
 
     It covers the model's configuration, the name and shape of every tensor and the values of up to
     16 rows of each: any training step changes those, and reading them takes no time.
     """
-    digest = hashlib.sha256(quant.encode())
+    digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     for name in sorted(reader.names()):
@@ -32,3 +37,10 @@ def weights_fingerprint(checkpoint: Checkpoint, quant: str) -> str:
         for row in rows.tolist():
             digest.update(np.ascontiguousarray(reader.read(name, row, row + 1)).tobytes())
     return digest.hexdigest()
+
+
+def _text(schemes: Schemes) -> str:
+    """The one scheme of all linears, or that of each: what a recipe is called changes nothing."""
+    names = {linear: scheme.name for linear, scheme in schemes.items()}
+    used = sorted(set(names.values()))
+    return used[0] if len(used) == 1 else json.dumps(names, sort_keys=True)

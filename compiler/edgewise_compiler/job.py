@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise_compiler.checkpoint import Checkpoint
+from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.models.base import ModelConfig, ParamSpec
 from edgewise_compiler.options import Options
 from edgewise_runtime.files import storage_errors
@@ -21,6 +22,7 @@ class Job:
 
     checkpoint: Checkpoint
     options: Options
+    schemes: Schemes
     folder: Path
     tell: Progress
 

@@ -48,14 +48,14 @@ def kept_programs(
 
 def _differences(bundle: Bundle, model: ModelInfo, weights: str) -> str:
     there = bundle.model
-    names = ("quant", "context", "max_batch", "prefill_chunk")
+    names = {"stored": "quant", **{n: n for n in ("context", "max_batch", "prefill_chunk")}}
     found = [
-        f"{name} is {getattr(there, name)} there and {getattr(model, name)} here"
-        for name in names
+        f"{called} is {getattr(there, name)} there and {getattr(model, name)} here"
+        for name, called in names.items()
         if getattr(there, name) != getattr(model, name)
     ]
     if not found and (there != model or bundle.manifest.weights_id != weights):
-        found = ["it was compiled from another checkpoint"]
+        found = ["it was compiled from another checkpoint" + (" or recipe" if model.recipe else "")]
     return ", ".join(found)
 
 

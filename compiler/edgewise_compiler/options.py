@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.quantize import Scheme, find_scheme
+from edgewise_compiler.quantize import Recipe, find_preset, read_recipe
 from edgewise_compiler.targets.lowering import Bounds
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.cpuid import cpu_features
@@ -24,10 +24,11 @@ KV_KINDS = ("auto", "int8")
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile: targets without repeats, the CPU paths, bounds, pages, where to dump."""
+    """How to compile: targets without repeats, what weights are stored as, bounds, the CPU paths,
+    pages, where to dump."""
 
     targets: tuple[str, ...]
-    scheme: Scheme
+    recipe: Recipe
     bounds: Bounds
     isas: tuple[Isa, ...]
     kv: str
@@ -43,6 +44,7 @@ def check_options(
     *,
     targets: Sequence[str],
     quant: str,
+    recipe: str | Path | None,
     context: int | None,
     max_batch: int,
     prefill_chunk: int,
@@ -53,8 +55,10 @@ def check_options(
     """Check what `compile_model` was given against the model.
 
     Raises:
-        UnsupportedError: an unknown target, scheme, CPU path or kind of pages.
-        InputError: a number out of range, or no target.
+        UnsupportedError: an unknown target, scheme, CPU path or kind of pages, or schemes that do
+            not go together.
+        InputError: a number out of range, no target, or a recipe that says something else.
+        StorageError: the recipe cannot be read.
     """
     for target in targets:
         if target not in TARGETS:
@@ -83,7 +87,7 @@ def check_options(
     rows = max(min(prefill_chunk, context), max_batch)
     return Options(
         targets=tuple(dict.fromkeys(targets)),
-        scheme=find_scheme(quant),
+        recipe=find_preset(quant) if recipe is None else read_recipe(Path(recipe)),
         bounds=Bounds(rows=rows, batch=max_batch, context=context),
         isas=_isas(cpu),
         kv=kv,

@@ -19,6 +19,7 @@ from edgewise_runtime.format.bundle import Bundle
 from tests.parity.make_checkpoints import CASES, make_weights, write_weights
 
 CASE = "llama-mha"
+PARTS = ("qkv", "o", "gate_up", "down")
 Weights = dict[str, "np.typing.NDArray[np.float32]"]
 
 
@@ -154,6 +155,52 @@ def test_an_option_out_of_range_is_refused(
     with pytest.raises(EdgewiseError) as caught:
         compile_model(checkpoints(CASE), tmp_path / "bundle", **options)  # type: ignore[arg-type]
     assert caught.value.code.startswith(code)
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_recipe_gives_each_tensor_its_scheme(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    recipe = tmp_path / "ends.toml"
+    recipe.write_text(
+        'name = "ends-q8"\ndefault = "q4"\n'
+        '[[rule]]\ntensors = ["*embed_tokens.weight", "*.1.self_attn.*"]\nscheme = "q8"\n'
+    )
+    bundle = Bundle.open(
+        compile_model(
+            checkpoints("llama-gqa2-tied-linear"),
+            tmp_path / "bundle",
+            targets=("cpu", "webgpu"),
+            recipe=recipe,
+            prefill_chunk=128,
+        )
+    )
+    assert (bundle.model.quant, bundle.model.recipe) == ("q4", "ends-q8")
+    assert any(program.id.startswith("cpu-w4a8-") for program in bundle.manifest.programs)
+    for tensors in bundle.manifest.layouts.values():
+        bits = {
+            name: tensors[f"{name}.weight"].bytes * 8 // (tensors[f"{name}.scale"].bytes * 16)
+            for name in ("embed", *(f"layers.{i}.{part}" for i in range(2) for part in PARTS))
+        }
+        eight = {"embed", "layers.1.qkv", "layers.1.o"}
+        assert bits == {name: 8 if name in eight else 4 for name in bits}
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ('tensors = "*.q_proj.weight"\nscheme = "q8"', "unsupported.recipe"),
+        ('tensors = "*.x_proj.weight"\nscheme = "q8"', "input.recipe"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_the_model_is_refused(
+    rule: str, code: str, checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    recipe = tmp_path / "odd.toml"
+    recipe.write_text(f'name = "odd"\ndefault = "q4"\n[[rule]]\n{rule}\n')
+    with pytest.raises(EdgewiseError) as caught:
+        compile_model(checkpoints(CASE), tmp_path / "bundle", recipe=recipe)
+    assert caught.value.code == code
     assert not (tmp_path / "bundle").exists()
 
 

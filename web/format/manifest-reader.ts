@@ -112,6 +112,7 @@ function readModel(fields: Fields): ModelInfo {
     prefillChunk: fields.integer("prefill_chunk", 1, 2 ** 16),
     bos: fields.nullable("bos", () => fields.integer("bos", 0, vocab - 1)),
     quant: fields.choice("quant", ["f32", "f16", "q8", "q6", "q4"]),
+    recipe: fields.has("recipe") ? fields.text("recipe", ID) : null,
   };
   fields.done();
   return model;

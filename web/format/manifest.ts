@@ -20,7 +20,15 @@ export interface ModelInfo {
   readonly prefillChunk: number;
   readonly bos: number | null;
   readonly eos: readonly number[];
+  /** The scheme of the weights; with a recipe, of those that the recipe does not mention. */
   readonly quant: string;
+  /** What the recipe is called by which each tensor has its own scheme. */
+  readonly recipe: string | null;
+}
+
+/** How weights are stored, in a word: the recipe, or the scheme of all of them. */
+export function storedAs(model: ModelInfo): string {
+  return model.recipe ?? model.quant;
 }
 
 /**

@@ -6,6 +6,7 @@ import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/s
 import { ChatTemplate } from "../engine/template.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
+import { storedAs } from "../format/manifest.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { type Loaded, load, loaderPeak } from "./loader.ts";
 import type { LoadRequest, Prompt, Sampling } from "./protocol.ts";
@@ -85,7 +86,7 @@ export class Session {
     return {
       name,
       family: model.family,
-      quant: model.quant,
+      quant: storedAs(model),
       program: program.program.id,
       adapter: gpu.report,
       storage: this.store.kind,

@@ -3,7 +3,7 @@
 import type { Gpu } from "../device/gpu.ts";
 import { type Timed, timed, timeKernel } from "../device/timing.ts";
 import { evaluate } from "../format/expr.ts";
-import type { BundleManifest, Program } from "../format/manifest.ts";
+import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
 import type { Plan } from "../format/plan.ts";
 import { planFor } from "../format/programs.ts";
 import type { Store } from "../store/store.ts";
@@ -96,8 +96,9 @@ async function hotKernel(
 }
 
 function noteKey(gpu: Gpu, manifest: BundleManifest, programs: readonly Program[]): string {
-  const { hidden, intermediate, vocab, quant } = manifest.model;
+  const { hidden, intermediate, vocab } = manifest.model;
+  const stored = storedAs(manifest.model);
   const compiler = manifest.createdBy.get("edgewise") ?? "";
   const ids = programs.map((program) => program.id).join(" ");
-  return ["tuning", gpu.report.key, hidden, intermediate, vocab, quant, compiler, ids].join("|");
+  return ["tuning", gpu.report.key, hidden, intermediate, vocab, stored, compiler, ids].join("|");
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
 from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
+from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
@@ -22,13 +23,13 @@ from edgewise_runtime.format.bundle import TensorEntry
 
 
 def layout_tensors(
-    layout: Layout, scheme: Scheme, params: Iterable[ParamSpec], context: int
+    layout: Layout, schemes: Schemes, params: Iterable[ParamSpec], context: int
 ) -> dict[str, TensorSpec]:
     """Dtype and shape of every tensor of a layout, by buffer name, in the order of the files."""
     specs: dict[str, TensorSpec] = {}
     for param in params:
         if isinstance(param, LinearSpec):
-            specs |= layout.tensors(scheme, param)
+            specs |= layout.tensors(schemes[param.name], param)
         elif isinstance(param, RotationSpec):
             specs[param.name] = TensorSpec("float32", (context, 2, param.width // 2))
         else:
@@ -40,7 +41,7 @@ def layout_tensors(
 def pack_weights(
     folder: Path,
     layouts: Mapping[Layout, Tensors],
-    scheme: Scheme,
+    schemes: Schemes,
     params: tuple[ParamSpec, ...],
     reader: WeightReader,
     progress: Callable[[int, int], None],
@@ -59,7 +60,7 @@ def pack_weights(
         Where each tensor lies, by layout and name.
 
     Raises:
-        CheckpointError: a tensor is missing, mis-shaped, not finite or out of the scheme's range.
+        CheckpointError: a tensor is missing, mis-shaped, not finite or out of its scheme's range.
         StorageError: the disk is full or not writable.
     """
     files = {layout: make_shards(folder, layout.name, specs) for layout, specs in layouts.items()}
@@ -67,7 +68,7 @@ def pack_weights(
         progress(done, len(params))
         check_param(param, reader)
         if isinstance(param, LinearSpec):
-            _write_linear(scheme, param, reader, files)
+            _write_linear(schemes[param.name], param, reader, files)
         elif isinstance(param, RotationSpec):
             _write_rotation(param, files)
         else:

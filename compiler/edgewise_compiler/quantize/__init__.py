@@ -1,4 +1,5 @@
 """Weight schemes, by kind one file each: rows of floats to codes and back, and a table of names.
+Recipes say which tensors get which.
 
 A scheme knows nothing of the order in which a bundle keeps weights; that is `layouts`.
 """
@@ -6,7 +7,21 @@ A scheme knows nothing of the order in which a bundle keeps weights; that is `la
 from __future__ import annotations
 
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
+from edgewise_compiler.quantize.recipe_file import read_recipe
+from edgewise_compiler.quantize.recipes import PRESETS, Recipe, Rule, find_preset
 from edgewise_compiler.quantize.schemes import SCHEMES, find_scheme
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 
-__all__ = ["SCHEMES", "ZERO_POINT", "CodeSource", "CodedRows", "Scheme", "find_scheme"]
+__all__ = [
+    "PRESETS",
+    "SCHEMES",
+    "ZERO_POINT",
+    "CodeSource",
+    "CodedRows",
+    "Recipe",
+    "Rule",
+    "Scheme",
+    "find_preset",
+    "find_scheme",
+    "read_recipe",
+]

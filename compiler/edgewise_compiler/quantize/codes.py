@@ -53,6 +53,11 @@ class Scheme:
     quantize: Callable[[Floats], CodedRows]
     dequantize: Callable[[CodedRows], Floats]
 
+    @property
+    def integer(self) -> bool:
+        """Whether its codes are integers, which kernels multiply with int8 activations."""
+        return self.code.startswith("uint")
+
 
 CodeSource = Callable[[str, int, int], CodedRows]
 """Rows ``start..stop`` of a checkpoint's tensor, columns padded to a multiple of 32: quantized on

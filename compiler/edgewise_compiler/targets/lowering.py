@@ -12,6 +12,7 @@ from edgewise_compiler.graph.operations import Attention, Heads, Operation, Rope
 from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.layouts.base import Tensors
+from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import PAGE_TOKENS, shared_buffers
@@ -41,12 +42,14 @@ class Bounds:
 class Lowering:
     """What every operation of a program may ask for: shared sizes, the bounds, the parameters.
 
-    ``params`` are the tensors of the weight layout by name, ``kv_dtype`` what pages hold.
+    ``params`` are the tensors of the weight layout by name, ``schemes`` how each linear is stored,
+    ``kv_dtype`` what pages hold.
     """
 
     shared: SharedSizes
     bounds: Bounds
     params: Mapping[str, Tensor]
+    schemes: Schemes
     kv_dtype: str
 
     def step_tensor(self, name: str) -> Tensor:

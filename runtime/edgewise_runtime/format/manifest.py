@@ -26,7 +26,9 @@ TENSOR_ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What the runtime needs to know about the model. `context`, `max_batch` and `prefill_chunk`
-    are the static bounds C, B and N of every plan; `eos` are the ids that end a reply."""
+    are the static bounds C, B and N of every plan; `eos` are the ids that end a reply; `quant` is
+    the scheme of weights, and where each has its own, by a `recipe` of that name, what the recipe
+    has for those it does not mention."""
 
     family: str
     hidden: int
@@ -42,9 +44,17 @@ class ModelInfo:
     bos: int | None
     eos: tuple[int, ...]
     quant: str
+    recipe: str | None = None
+
+    @property
+    def stored(self) -> str:
+        """How weights are stored, in a word: the recipe, or the scheme of all of them."""
+        return self.recipe or self.quant
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"eos": list(self.eos)}
+        data = asdict(self) | {"eos": list(self.eos)}
+        recipe = data.pop("recipe")
+        return data if recipe is None else data | {"recipe": recipe}
 
 
 @dataclass(frozen=True, slots=True)

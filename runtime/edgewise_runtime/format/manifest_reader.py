@@ -132,6 +132,7 @@ def _read_model(fields: Fields) -> ModelInfo:
         bos=fields.nullable("bos", lambda: fields.integer("bos", 0, token)),
         eos=tuple(eos),
         quant=fields.choice("quant", QUANTS),
+        recipe=fields.text("recipe", ID) if fields.has("recipe") else None,
     )
     fields.done()
     return model

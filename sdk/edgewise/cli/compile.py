@@ -10,12 +10,12 @@ from time import perf_counter
 from edgewise.cache import DEFAULT_QUANT
 from edgewise.cli.output import Phases, size, stdout_console
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.manifest import QUANTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     # Only names and words: this loads neither TVM nor what uses it.
+    from edgewise_compiler.quantize import PRESETS
     from edgewise_compiler.targets.table import DEFAULT, TARGETS
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help="default: dist/<name>-<quant>, with --kv int8 dist/<name>-<quant>-kv8",
+        help="default: dist/<name>-<quant>, or the recipe's file name for <quant>; with --kv int8 "
+        "dist/<name>-<quant>-kv8",
     )
     parser.add_argument(
         "--target",
@@ -33,11 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=",".join(DEFAULT),
         help=f"comma-separated: {kinds} (default: {','.join(DEFAULT)})",
     )
-    parser.add_argument(
+    stored = parser.add_mutually_exclusive_group()
+    stored.add_argument(
         "--quant",
-        choices=QUANTS,
+        choices=PRESETS,
         default=DEFAULT_QUANT,
         help=f"how weights are stored (default: {DEFAULT_QUANT})",
+    )
+    stored.add_argument(
+        "--recipe",
+        metavar="FILE",
+        type=Path,
+        help="a TOML file that says how each tensor is stored, see docs/guide.md",
     )
     parser.add_argument(
         "--context",
@@ -79,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.targets.table import TARGETS
 
     pages = "-kv8" if args.kv == "int8" else ""
-    out = args.out or Path("dist") / f"{args.path.resolve().name}-{args.quant}{pages}"
+    stored = args.quant if args.recipe is None else args.recipe.stem
+    out = args.out or Path("dist") / f"{args.path.resolve().name}-{stored}{pages}"
     start = perf_counter()
     with Phases() as phases:
         compile_model(
@@ -87,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
             out,
             targets=tuple(name.strip() for name in args.target.split(",")),
             quant=args.quant,
+            recipe=args.recipe,
             context=args.context,
             max_batch=args.max_batch,
             prefill_chunk=args.prefill_chunk,

@@ -128,7 +128,7 @@ def _side(text: str) -> Side:
         program = choose(bundle, None, device.features(), device.target, device.name)
     else:
         program = bundle.manifest.program(program_id)
-    return Side(f"{bundle.name}:{program.id}", path, program, bundle.model.quant)
+    return Side(f"{bundle.name}:{program.id}", path, program, bundle.model.stored)
 
 
 def _outputs(side: Side, tokens: Sequence[int], rows: int, *, trust: bool) -> Outputs:

@@ -14,7 +14,6 @@ from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS
-from edgewise_runtime.format.manifest import QUANTS
 
 _SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
@@ -61,6 +60,9 @@ def sampling(args: argparse.Namespace) -> SamplingOptions:
 
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """Add the options of loading a model."""
+    # Only names and words: this does not load TVM.
+    from edgewise_compiler.quantize import PRESETS
+
     parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -77,7 +79,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--quant",
-        choices=QUANTS,
+        choices=PRESETS,
         default=DEFAULT_QUANT,
         help=f"how a checkpoint is compiled (default: {DEFAULT_QUANT})",
     )

@@ -11,13 +11,14 @@ from rich.text import Text
 
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
+from edgewise.cli.stored import Stored, stored_by_scheme
 from edgewise.devices import device_for
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.manifest import ModelInfo, Program
+from edgewise_runtime.format.manifest import ModelInfo, Program, TensorEntry
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.format.targets import processor_of
@@ -136,7 +137,7 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
         "model": f"{model.family}, {model.layers} layers, hidden {model.hidden}, "
         f"{model.heads} heads of {model.head_dim} ({model.kv_heads} for keys and values), "
         f"vocabulary {model.vocab}",
-        "weights": f"{model.quant}, id {bundle.manifest.weights_id[:16]}",
+        "weights": f"{model.stored}, id {bundle.manifest.weights_id[:16]}",
         "bounds": f"context {model.context}, batch {model.max_batch}, "
         f"prefill chunk {model.prefill_chunk}",
         "KV": _state(bundle, program) or "none",
@@ -147,6 +148,7 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
     for name, value in facts.items():
         facts_table.add_row(Text(name, style="bold"), Text(value))
     console.print(facts_table)
+    _print_weights(console, bundle.manifest.layouts[program.layout])
     programs = _table("program", "needs", "here")
     features = {
         target: _features(target) for target in {p.target for p in bundle.manifest.programs}
@@ -157,6 +159,14 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
         needs = [item.needs.arch or f"any {processor_of(item.target)}", *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
+
+
+def _print_weights(console: Console, tensors: Mapping[str, TensorEntry]) -> None:
+    table = _table("scheme", "bytes", "bits a weight")
+    found = stored_by_scheme(tensors)
+    for scheme, stored in (*found.items(), ("all", sum(found.values(), Stored()))):
+        table.add_row(scheme, size(stored.bytes), f"{stored.bits:.2f}")
+    console.print(table)
 
 
 def _print_plans(console: Console, plans: Mapping[str, Plan]) -> None:

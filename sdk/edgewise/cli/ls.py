@@ -72,7 +72,7 @@ def _row(folder: Path) -> list[str]:
     return [
         folder.name,
         size(bundle.total_bytes),
-        model.quant,
+        model.stored,
         str(model.context),
         programs,
         str(folder.parent),

@@ -85,7 +85,7 @@ def _line(offer: Offer) -> str:
     least, most = size(sizes[0]), size(sizes[-1])
     download = least if least == most else f"{least} to {most}"
     return (
-        f"  {offer.name}: {model.family}, {model.quant}, context {model.context}; "
+        f"  {offer.name}: {model.family}, {model.stored}, context {model.context}; "
         f"{download} to fetch; {', '.join(offer.download)}"
     )
 

@@ -50,7 +50,7 @@ class Offer:
             "name": self.name,
             "url": self.url,
             "family": model.family,
-            "quant": model.quant,
+            "quant": model.stored,
             "context": model.context,
             "bytes": dict(self.download),
             "programs": list(self.download),

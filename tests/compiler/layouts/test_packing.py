@@ -59,9 +59,9 @@ def in_files(
     layouts: tuple[Layout, ...] = BOTH,
 ) -> Mapping[str, Arrays]:
     """What the files of a bundle hold once ``params`` are packed, by layout and tensor."""
-    found = SCHEMES[scheme]
-    tensors = {one: layout_tensors(one, found, params, CONTEXT) for one in layouts}
-    entries = pack_weights(folder, tensors, found, params, reader, lambda done, total: None)
+    schemes = {param.name: SCHEMES[scheme] for param in params}
+    tensors = {one: layout_tensors(one, schemes, params, CONTEXT) for one in layouts}
+    entries = pack_weights(folder, tensors, schemes, params, reader, lambda done, total: None)
     return {
         layout: {
             name: np.fromfile(
@@ -211,9 +211,10 @@ from edgewise_compiler.weights.safetensors import SafetensorsReader
 from tests.compiler.layouts.test_packing import BOTH, CONTEXT
 from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 
-folder, scheme = Path(sys.argv[1]), SCHEMES["q4"]
+folder = Path(sys.argv[1])
 params = tuple(LinearSpec(f"l{{i}}", (f"w{{i}}",), (4096,), 1024) for i in range({TENSORS}))
-tensors = {{layout: layout_tensors(layout, scheme, params, CONTEXT) for layout in BOTH}}
+schemes = {{param.name: SCHEMES["q4"] for param in params}}
+tensors = {{layout: layout_tensors(layout, schemes, params, CONTEXT) for layout in BOTH}}
 
 def mapped(done, total):
     found = Path("/proc/self/maps").read_text().count(str(folder / "params"))
@@ -223,7 +224,7 @@ with SafetensorsReader(folder) as reader:
     # What is private and writable, used or not: files mapped for sharing do not count.
     now = int(re.search(r"VmData:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
     resource.setrlimit(resource.RLIMIT_DATA, (now + {LARGEST},) * 2)
-    pack_weights(folder, tensors, scheme, params, reader, mapped)
+    pack_weights(folder, tensors, schemes, params, reader, mapped)
 try:
     np.ones({LARGEST} + (1 << 20), np.uint8)
 except MemoryError:

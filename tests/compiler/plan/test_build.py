@@ -13,7 +13,8 @@ from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, 
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.panels import CPU
-from edgewise_compiler.quantize import find_scheme
+from edgewise_compiler.layouts.schemes import linear_schemes
+from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
 from edgewise_compiler.targets.cpu.program import build_program
 from edgewise_compiler.targets.lowering import Bounds, param_tensors
@@ -32,16 +33,19 @@ def plans() -> Callable[[str], Plans]:
 
     @cache
     def build(quant: str) -> Plans:
-        scheme = find_scheme(quant)
-        arithmetic = ARITHMETICS[scheme.arithmetic]
+        recipe = find_preset(quant)
+        arithmetic = ARITHMETICS[recipe.default.arithmetic]
         with open_checkpoint(DEMO) as checkpoint:
             cfg, family = checkpoint.model, checkpoint.family
             params = family.params(cfg)
-            tensors = layout_tensors(CPU, scheme, params, BOUNDS.context)
-        passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
+            schemes = linear_schemes(recipe, params)
+            tensors = layout_tensors(CPU, schemes, params, BOUNDS.context)
+        passes = CPU_INTEGER if arithmetic.exact else CPU_FLOAT
         graphs = build_graphs(family, cfg, linear_widths(params), passes)
         shared, named = shared_sizes(graphs), param_tensors(tensors)
-        low = CpuLowering(shared, BOUNDS, named, arithmetic.kv_dtype, arithmetic, "portable")
+        low = CpuLowering(
+            shared, BOUNDS, named, schemes, arithmetic.kv_dtype, arithmetic, "portable"
+        )
         return {built.plan.name: built.plan for built in build_program(low, graphs)}
 
     return build

@@ -33,13 +33,13 @@ Lower = Callable[[Graph, bool], tuple[Call, ...]]
 
 
 def on_cpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
-    low = cpu.CpuLowering(SHARED, BOUNDS, PARAMS, "float32", cpu.ARITHMETICS["f32"], "portable")
+    low = cpu.CpuLowering(SHARED, BOUNDS, PARAMS, {}, "float32", cpu.ARITHMETICS["f32"], "portable")
     return cpu.lower_graph(low, graph, decode=not prefill)
 
 
 def on_webgpu(graph: Graph, prefill: bool) -> tuple[Call, ...]:
     variant = next(v for v in VARIANTS if v.name == "webgpu-f32")
-    low = gpu.GpuLowering(SHARED, BOUNDS, PARAMS, variant.kv_dtype, variant, "f32", {}, LIMITS)
+    low = gpu.GpuLowering(SHARED, BOUNDS, PARAMS, {}, variant.kv_dtype, variant, {}, LIMITS)
     return gpu.lower_graph(low, graph, many_rows=prefill)
 
 

@@ -82,6 +82,15 @@ def test_a_manifest_reads_and_writes_back_exactly(folder: Path) -> None:
     assert BundleManifest.from_json(manifest.to_json()) == manifest
 
 
+def test_weights_that_differ_in_their_schemes_are_called_after_their_recipe(folder: Path) -> None:
+    value = read_manifest(folder)
+    assert BundleManifest.from_json(value).model.stored == "f32"
+    value["model"]["recipe"] = "q4-q8.head"
+    manifest = BundleManifest.from_json(value)
+    assert (manifest.model.quant, manifest.model.stored) == ("f32", "q4-q8.head")
+    assert manifest.to_json() == value
+
+
 def test_what_the_compiler_writes_is_what_the_runtime_opens(tmp_path: Path) -> None:
     folder = tmp_path / "made"
     folder.mkdir()
@@ -134,6 +143,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("an end token outside the vocabulary", setter("model/eos", [32]), "bundle.range"),
     ("a first token outside the vocabulary", setter("model/bos", 32), "bundle.range"),
     ("an unknown quantization", setter("model/quant", "q1"), "bundle.quant"),
+    ("a recipe with a path in it", setter("model/recipe", "../q4"), "bundle.name"),
     ("a creator that is no string", setter("created_by/tvm", 27), "bundle.type"),
     ("an unknown kind of state", setter("state_groups/0/kind", "vague"), "bundle.kind"),
     ("a state of a layer there is not", setter("state_groups/0/layers", [1]), "bundle.range"),

@@ -60,6 +60,20 @@ def test_pages_of_codes_are_compiled_and_inspected(
     assert "-kv8" in shown
 
 
+def test_a_recipe_is_compiled_and_inspected(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    Path("ends.toml").write_text(
+        'name = "ends-q8"\ndefault = "q4"\n[[rule]]\ntensors = "*embed*"\nscheme = "q8"\n'
+    )
+    checkpoint = checkpoints("llama-gqa2-tied-linear")
+    edgewise("compile", checkpoint, "--recipe", "ends.toml", "--prefill-chunk", 128)
+    shown = edgewise("inspect", Path("dist") / f"{checkpoint.name}-ends").splitlines()
+    assert any(line.split()[:2] == ["weights", "ends-q8,"] for line in shown)
+    bits = {line.split()[0]: line.split()[-1] for line in shown if line.startswith(("q", "f32"))}
+    assert bits == {"q8": "8.50", "q4": "4.50", "f32": "32.00"}
+
+
 def test_chat_without_input_asks_one_question(edgewise: Run, bundle: Path) -> None:
     out = edgewise("chat", bundle, "--max-tokens", 5, "--ignore-eos", "--seed", 1)
     assert out.startswith(f"› {QUESTION}\n")

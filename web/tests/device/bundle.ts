@@ -218,6 +218,7 @@ export const MANIFEST: BundleManifest = {
     bos: null,
     eos: [],
     quant: "f32",
+    recipe: null,
     ...SIZES,
   },
   weightsId: "",

@@ -49,6 +49,7 @@ export function model(options: ReferenceOptions): BundleManifest {
       bos: null,
       eos,
       quant: "f32",
+      recipe: null,
       ...sizes,
     },
     weightsId: "",

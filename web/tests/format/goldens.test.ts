@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { bounds } from "../../format/expr.ts";
+import { storedAs } from "../../format/manifest.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { bufferSizes, checkShared } from "../../format/plan-checks.ts";
 import { checkProgram } from "../../format/program-checks.ts";
@@ -35,7 +36,7 @@ test("a manifest keeps every number and name of its JSON, in camel case", () => 
   expect(manifest.name).toBe(json.get("name"));
   expect(manifest.weightsId).toBe(json.get("weights_id"));
   expect(manifest.createdBy).toEqual(json.get("created_by"));
-  expect(manifest.model).toEqual(camel(json.get("model")));
+  expect(manifest.model).toEqual({ recipe: null, ...camel(json.get("model")) });
   expect(manifest.stateGroups).toEqual(
     list(json.get("state_groups")).map((group) => ({ scales: [], ...camel(group) })),
   );
@@ -69,6 +70,14 @@ test("a manifest keeps every number and name of its JSON, in camel case", () => 
       new Map(entries.map(([key, found]) => [key, list(found).map(camel)])),
     );
   }
+});
+
+test("weights that differ in their schemes are called after their recipe", () => {
+  const json = new TextDecoder().decode(bytes("goldens/bundle.json"));
+  const mixed = json.replace('"quant":"q4"', '"quant":"q4","recipe":"q4-q8.head"');
+  const { model } = parseManifest(new TextEncoder().encode(mixed));
+  expect([model.quant, model.recipe, storedAs(model)]).toEqual(["q4", "q4-q8.head", "q4-q8.head"]);
+  expect(storedAs(goldenManifest().model)).toBe("q4");
 });
 
 test("a file of more than 32 MiB keeps the sha256 of every chunk", () => {

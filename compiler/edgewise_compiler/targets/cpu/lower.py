@@ -55,29 +55,21 @@ class Arithmetic:
     Attributes:
         name: as it appears in the program's id.
         kv_dtype: of the pages, unless they are asked for in int8.
-        codes: the scheme whose integer weights meet int8 activations, None for floats.
+        exact: integer weights meet int8 activations: dot products are sums of integers, so that
+            decode gives the bits of prefill.
     """
 
     name: str
     kv_dtype: str
-    codes: str | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether dot products are sums of integers, so that decode gives the bits of prefill."""
-        return self.codes is not None
+    exact: bool = False
 
 
 ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),
-    "w8a8": Arithmetic("w8a8", "float16", "q8"),
-    "w6a8": Arithmetic("w6a8", "float16", "q6"),
-    "w4a8": Arithmetic("w4a8", "float16", "q4"),
+    "w8a8": Arithmetic("w8a8", "float16", exact=True),
+    "w6a8": Arithmetic("w6a8", "float16", exact=True),
+    "w4a8": Arithmetic("w4a8", "float16", exact=True),
 }
-
-
-_FLOATS = {"float32": "f32", "float16": "f16"}
-"""The schemes of float weights by their dtype."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +105,7 @@ def _count(value: Value) -> int:
 
 def _embed(low: CpuLowering, node: Node[Embed]) -> Iterator[Call]:
     weights, width = low.linear_params(node.params[0]), node.output.width
-    scheme = low.arithmetic.codes or _FLOATS[weights[0].dtype]
+    scheme = low.schemes[node.params[0]].name
     kernel = embed(scheme, low.bounds.rows, width, node.op.vocab, low.isa)
     arguments = (
         *read(low.step_tensor("tokens"), *weights),
@@ -157,7 +149,7 @@ def _quantize(low: CpuLowering, node: Node[Quantize]) -> Iterator[Call]:
 
 def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    if low.arithmetic.codes is not None and source.kind == "f32":
+    if low.arithmetic.exact and source.kind == "f32":
         codes = replace(source, id=f"{source.id}.a8", kind="a8", name=None)
         yield from _quantize(low, Node(Quantize(), (source,), codes, (), f"{node.label}.quantize"))
         source = codes
@@ -167,12 +159,12 @@ def _linear(low: CpuLowering, node: Node[Linear]) -> Iterator[Call]:
         low.row_bound(source),
         columns,
         source.width,
-        low.arithmetic.codes or _FLOATS[params[0].dtype],
+        low.schemes[node.params[0]].name,
         epilogue=node.op.epilogue + ("_a8" if out.kind == "a8" else ""),
         bias=params[-1].name.endswith(".bias"),
         count=_count(source),
     )
-    kernel = (matmul_float if low.arithmetic.codes is None else matmul_int)(spec, low.isa)
+    kernel = (matmul_int if low.arithmetic.exact else matmul_float)(spec, low.isa)
     arguments = (
         *read(*low.value(source), *params),
         *to("readwrite" if spec.epilogue == "add" else "write", *low.value(out)),

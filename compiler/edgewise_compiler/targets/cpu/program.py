@@ -31,8 +31,8 @@ LAYOUT = TARGETS[TARGET].layout
 def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
     """Compile one program for each ISA path asked for, over the tensors of its layout."""
     options = job.options
-    arithmetic = ARITHMETICS[options.scheme.arithmetic]
-    passes = CPU_FLOAT if arithmetic.codes is None else CPU_INTEGER
+    arithmetic = ARITHMETICS[options.recipe.default.arithmetic]
+    passes = CPU_INTEGER if arithmetic.exact else CPU_FLOAT
     graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(job.params), passes)
     shared, params = shared_sizes(graphs), param_tensors(tensors)
     programs = []
@@ -40,7 +40,9 @@ def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
         phase = f"Compiling for {isa.name}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
-        low = CpuLowering(shared, options.bounds, params, kv_dtype, arithmetic, isa.name)
+        low = CpuLowering(
+            shared, options.bounds, params, job.schemes, kv_dtype, arithmetic, isa.name
+        )
         built = build_program(low, graphs)
         write_dump(job, _program_id(low), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))

@@ -69,30 +69,33 @@ def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Progr
     few = build_graphs(family, job.cfg, widths, GPU_FEW_ROWS)
     shared = shared_sizes(many)
     parts = {
-        param.name: linear_parts(options.scheme, param)
+        param.name: linear_parts(job.schemes[param.name], param)
         for param in job.params
         if isinstance(param, LinearSpec)
     }
     shaders: dict[str, Shader] = {}
     programs = []
     phase = f"Compiling for {language.limits.target}"
-    variants = language.variants(options.scheme.name, options.kv)
+    default = options.recipe.default
+    variants = language.variants(default.name, options.kv)
     for done, variant in enumerate(variants):
         job.tell(phase, done, len(variants))
         low = GpuLowering(
             shared,
             options.bounds,
             param_tensors(tensors),
+            job.schemes,
             variant.kv_dtype,
             variant,
-            options.scheme.name,
             parts,
             language.limits,
         )
         made = plans(low, many, few)
         built = build_program(language, low, made, shaders)
         write_dump(job, variant.name, _texts(language, built, shaders))
-        programs.append(write_program(language, job.folder, low, made, built, shaders))
+        programs.append(
+            write_program(language, job.folder, low, made, built, shaders, default.arithmetic)
+        )
     job.tell(phase, len(variants), len(variants))
     return tuple(programs)
 
@@ -150,8 +153,13 @@ def write_program(
     made: PlanSet,
     built: tuple[BuiltPlan, ...],
     shaders: Mapping[str, Shader],
+    arithmetic: str,
 ) -> Program:
-    """Write the plans and shaders of a program; shaders that are there already are shared."""
+    """Write the plans and shaders of a program; shaders that are there already are shared.
+
+    Args:
+        arithmetic: of the weights, which the program names where it rounds activations.
+    """
     variant = low.variant
     home = f"programs/{variant.name}"
     (folder / home / "plans").mkdir(parents=True)
@@ -167,7 +175,7 @@ def write_program(
     return Program(
         id=variant.name,
         target=language.target,
-        arithmetic=variant.arithmetic(low.scheme),
+        arithmetic=variant.arithmetic(arithmetic),
         layout=TARGETS[language.target].layout,
         needs=Needs(None, language.features(variant)),
         library=None,

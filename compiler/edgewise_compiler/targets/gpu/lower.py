@@ -59,7 +59,7 @@ MAX_BATCH_ROWS = 8  # rows one workgroup of a matvec handles at most
 
 @dataclass(frozen=True)
 class GpuLowering(Lowering):
-    """A lowering that also knows its variant, the weight scheme and how linears are split.
+    """A lowering that also knows its variant and how linears are split.
 
     Attributes:
         parts: the parts of each packed linear by its name.
@@ -69,7 +69,6 @@ class GpuLowering(Lowering):
     """
 
     variant: Variant
-    scheme: str
     parts: Mapping[str, tuple[Part, ...]]
     limits: Limits
     few: bool = False
@@ -96,8 +95,9 @@ def _count(value: Value) -> int:
 
 def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
     width = node.output.width
+    scheme = low.schemes[node.params[0]].name
     for part in low.parts[node.params[0]]:
-        launch = embed(low.scheme, low.bounds.rows, width, part.rows, part.first)
+        launch = embed(scheme, low.bounds.rows, width, part.rows, part.first)
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
@@ -147,7 +147,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             rows=low.row_bound(source),
             outputs=part.rows,
             inputs=source.width,
-            scheme=low.scheme,
+            scheme=low.schemes[node.params[0]].name,
             epilogue=epilogue,
             bias=bias,
             count=_count(out),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgewise_compiler.quantize import find_scheme
-
 
 @dataclass(frozen=True)
 class Variant:
@@ -24,10 +22,10 @@ class Variant:
     serial: bool = False
     codes: bool = False
 
-    def arithmetic(self, scheme: str) -> str:
-        """As the bundle names it."""
+    def arithmetic(self, weights: str) -> str:
+        """As the bundle names it, over weights of a scheme whose arithmetic is ``weights``."""
         if self.int8:
-            return find_scheme(scheme).arithmetic
+            return weights
         return "f16" if self.half else "f32"
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgewise_compiler.quantize import ZERO_POINT
+from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import KV8_SUFFIX
 
@@ -26,7 +26,7 @@ INT8_VARIANTS = (
 
 def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
     """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
-    variants = VARIANTS + (INT8_VARIANTS if scheme in ZERO_POINT else ())
+    variants = VARIANTS + (INT8_VARIANTS if SCHEMES[scheme].integer else ())
     if kv == "auto":
         return variants
     return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)

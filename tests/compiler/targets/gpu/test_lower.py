@@ -10,6 +10,8 @@ import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
+from edgewise_compiler.layouts.schemes import linear_schemes
+from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.gpu.language import build_program
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.webgpu.program import LANGUAGE
@@ -125,8 +127,10 @@ def test_fingerprints_tell_weights_and_schemes_apart(
     found = []
     for case, quant in (("llama-mha", "q4"), ("llama-mha", "q8"), ("qwen3-gqa2-tied", "q4")):
         with open_checkpoint(checkpoints(case)) as checkpoint:
-            found.append(weights_fingerprint(checkpoint, quant))
-            assert weights_fingerprint(checkpoint, quant) == found[-1]
+            params = checkpoint.family.params(checkpoint.model)
+            schemes = linear_schemes(find_preset(quant), params)
+            found.append(weights_fingerprint(checkpoint, schemes))
+            assert weights_fingerprint(checkpoint, schemes) == found[-1]
     assert len(set(found)) == 3
 
 

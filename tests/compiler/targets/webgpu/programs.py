@@ -10,8 +10,9 @@ from edgewise_compiler.graph.build import GPU_FEW_ROWS, GPU_MANY_ROWS, build_gra
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.rows import GPU, linear_parts
+from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import find_scheme
+from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
@@ -24,16 +25,16 @@ BOUNDS = Bounds(rows=512, batch=8, context=1024)
 @cache
 def program_plans(checkpoint: Path, quant: str, variant: Variant) -> tuple[GpuLowering, PlanSet]:
     """How the checkpoint is lowered for a variant over a weight scheme, and its plans."""
-    scheme = find_scheme(quant)
     with open_checkpoint(checkpoint) as opened:
         cfg, family = opened.model, opened.family
     params = family.params(cfg)
-    tensors = param_tensors(layout_tensors(GPU, scheme, params, BOUNDS.context))
-    parts = {p.name: linear_parts(scheme, p) for p in params if isinstance(p, LinearSpec)}
+    schemes = linear_schemes(find_preset(quant), params)
+    tensors = param_tensors(layout_tensors(GPU, schemes, params, BOUNDS.context))
+    parts = {p.name: linear_parts(schemes[p.name], p) for p in params if isinstance(p, LinearSpec)}
     widths = linear_widths(params)
     many, few = (
         build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
     shared = shared_sizes(many)
-    low = GpuLowering(shared, BOUNDS, tensors, variant.kv_dtype, variant, quant, parts, LIMITS)
+    low = GpuLowering(shared, BOUNDS, tensors, schemes, variant.kv_dtype, variant, parts, LIMITS)
     return low, plans(low, many, few)

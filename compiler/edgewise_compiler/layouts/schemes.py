@@ -1,0 +1,50 @@
+"""The scheme of each packed linear: what a recipe says about the tensors that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from edgewise_compiler.models.base import LinearSpec, ParamSpec
+from edgewise_compiler.quantize import Recipe, Rule, Scheme
+from edgewise_runtime.errors import InputError, UnsupportedError
+
+Schemes = Mapping[str, Scheme]
+"""By the canonical name of a linear, or of an embedding table."""
+
+
+def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
+    """The scheme of every linear among ``params``.
+
+    Raises:
+        InputError: a rule that matches none of their tensors.
+        UnsupportedError: tensors of one linear that get different schemes.
+    """
+    linears = [param for param in params if isinstance(param, LinearSpec)]
+    names = tuple(dict.fromkeys(source for linear in linears for source in linear.sources))
+    for rule in recipe.rules:
+        if not any(map(rule.matches, names)):
+            raise _matches_nothing(recipe, rule, names)
+    return {linear.name: _scheme_of(recipe, linear) for linear in linears}
+
+
+def _scheme_of(recipe: Recipe, linear: LinearSpec) -> Scheme:
+    found = {source: recipe.scheme_of(source) for source in linear.sources}
+    if len({scheme.name for scheme in found.values()}) > 1:
+        parts = ", ".join(f"{source} {scheme.name}" for source, scheme in found.items())
+        raise UnsupportedError(
+            f"The recipe {recipe.name!r} gives parts of {linear.name} different schemes: {parts}.",
+            remedy="They are computed as one matrix: give them one scheme.",
+            code="unsupported.recipe",
+        )
+    return found[linear.sources[0]]
+
+
+def _matches_nothing(recipe: Recipe, rule: Rule, names: Sequence[str]) -> InputError:
+    near = get_close_matches(rule.tensors[0], names, cutoff=0.0)
+    return InputError(
+        f"The recipe {recipe.name!r} has the rule {rule}, which matches no matrix of the model.",
+        remedy=f"The nearest names are {', '.join(near)}. Vectors stay float32, and the head of a "
+        "model with tied embeddings is its embedding table.",
+        code="input.recipe",
+    )

@@ -1,0 +1,76 @@
+"""Recipes in TOML files.
+
+name = "q4-first-layers-q8"
+default = "q4"
+
+[[rule]]
+tensors = ["model.embed_tokens.weight", "model.layers.[01].*"]
+scheme = "q8"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from edgewise_compiler.quantize.codes import Scheme
+from edgewise_compiler.quantize.recipes import PRESETS, Recipe, Rule
+from edgewise_compiler.quantize.schemes import find_scheme
+from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.files import read_bytes
+from edgewise_runtime.format.reading import ID, Fields, shorten
+
+MAX_BYTES = 1 << 20
+MAX_RULES = 256
+MAX_GLOBS = 4096
+"""Of a rule."""
+
+
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a TOML file: ``name``, ``default``, and any number of ``[[rule]]`` tables.
+
+    Raises:
+        StorageError: the file cannot be read.
+        InputError: it is no TOML, or says something else.
+        UnsupportedError: a scheme that there is not, or schemes that do not go together.
+    """
+    fields = Fields(_table(path), str(path), InputError)
+    name = fields.text("name", ID, most=64)
+    if name in PRESETS:
+        raise fields.fail("recipe", f"{name!r} is what --quant calls a preset")
+    default = _scheme(fields)
+    rules = fields.items("rule", most=MAX_RULES) if fields.has("rule") else []
+    fields.done()
+    return Recipe(name, default, tuple(_rule(path, i, rule) for i, rule in enumerate(rules, 1)))
+
+
+def _table(path: Path) -> object:
+    try:
+        return tomllib.loads(read_bytes(path, MAX_BYTES).decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not valid TOML: {shorten(str(error))}.",
+            remedy="docs/guide.md has an example of a recipe.",
+            code="input.recipe",
+        ) from error
+
+
+def _rule(path: Path, number: int, value: object) -> Rule:
+    fields = Fields(value, f"{path}, rule {number} {shorten(value)}", InputError)
+    if isinstance(fields.get("tensors"), str):
+        globs = [fields.text("tensors")]
+    else:
+        globs = fields.items("tensors", most=MAX_GLOBS)
+    if not globs or not all(isinstance(glob, str) and glob for glob in globs):
+        raise fields.fail("type", "'tensors' must be a glob over names, or a list of them")
+    rule = Rule(tuple(globs), _scheme(fields, "scheme"))
+    fields.done()
+    return rule
+
+
+def _scheme(fields: Fields, key: str = "default") -> Scheme:
+    try:
+        return find_scheme(fields.text(key))
+    except UnsupportedError as error:
+        message = f"{fields.where}: {error.message}"
+        raise UnsupportedError(message, remedy=error.remedy, code=error.code) from error

@@ -1,0 +1,82 @@
+"""Recipes: which scheme each tensor of a checkpoint gets, by rules over its name; and the presets.
+
+A recipe knows names only. What they mean for a model's linears is `layouts.schemes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from edgewise_compiler.quantize.codes import Scheme
+from edgewise_compiler.quantize.schemes import SCHEMES
+from edgewise_runtime.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Tensors of a checkpoint that get a scheme.
+
+    Attributes:
+        tensors: globs over names such as ``model.layers.0.mlp.up_proj.weight``; case counts.
+    """
+
+    tensors: tuple[str, ...]
+    scheme: Scheme
+
+    def matches(self, name: str) -> bool:
+        """Whether one of the globs matches ``name``."""
+        return any(fnmatchcase(name, pattern) for pattern in self.tensors)
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.tensors)} -> {self.scheme.name}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A scheme for every matrix of a checkpoint: that of the first rule that matches its name.
+
+    Attributes:
+        default: for what no rule matches; programs are named after its arithmetic.
+
+    Raises:
+        UnsupportedError: integer schemes beside floats, which no program computes with together.
+    """
+
+    name: str
+    default: Scheme
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        for rule in self.rules:
+            if rule.scheme.integer != self.default.integer:
+                raise UnsupportedError(
+                    f"The recipe {self.name!r} has {self.default.name} as its default and the rule "
+                    f"{rule}: integers and floats.",
+                    remedy="Integer schemes go with each other, and floats with each other: "
+                    f"{', '.join(s.name for s in SCHEMES.values() if s.integer)}; "
+                    f"{', '.join(s.name for s in SCHEMES.values() if not s.integer)}.",
+                    code="unsupported.recipe",
+                )
+
+    def scheme_of(self, name: str) -> Scheme:
+        """The scheme of the checkpoint's tensor ``name``."""
+        return next((rule.scheme for rule in self.rules if rule.matches(name)), self.default)
+
+
+PRESETS: Mapping[str, Recipe] = {
+    scheme.name: Recipe(scheme.name, scheme) for scheme in SCHEMES.values()
+}
+"""What ``--quant`` may name."""
+
+
+def find_preset(name: str) -> Recipe:
+    """The recipe that ``--quant`` calls ``name``; UnsupportedError naming those there are."""
+    if name not in PRESETS:
+        raise UnsupportedError(
+            f"There is no weight scheme {name!r}.",
+            remedy=f"Choose one of {', '.join(PRESETS)}.",
+            code="unsupported.scheme",
+        )
+    return PRESETS[name]

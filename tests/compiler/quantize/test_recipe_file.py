@@ -1,0 +1,85 @@
+"""Recipes in TOML files read as they are written, or are refused by the rule that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgewise_compiler.quantize import SCHEMES, Recipe, Rule, read_recipe
+from edgewise_compiler.quantize.recipe_file import MAX_BYTES
+from edgewise_runtime.errors import EdgewiseError
+
+HEAD = 'name = "mine"\ndefault = "q4"\n'
+
+
+def written(folder: Path, text: str | bytes) -> Path:
+    path = folder / "mine.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_file_says_name_default_and_rules_in_order(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+[[rule]]
+tensors = ["*embed_tokens.weight", "lm_head.weight"]
+scheme = "q8"
+
+[[rule]]
+tensors = "*.down_proj.weight"
+scheme = "q4"
+"""
+    rules = (
+        Rule(("*embed_tokens.weight", "lm_head.weight"), SCHEMES["q8"]),
+        Rule(("*.down_proj.weight",), SCHEMES["q4"]),
+    )
+    assert read_recipe(written(tmp_path, text)) == Recipe("mine", SCHEMES["q4"], rules)
+
+
+def test_a_file_needs_no_rules(tmp_path: Path) -> None:
+    assert read_recipe(written(tmp_path, HEAD)) == Recipe("mine", SCHEMES["q4"])
+
+
+def rule(text: str) -> str:
+    return f'{HEAD}[[rule]]\ntensors = "a"\nscheme = "q8"\n[[rule]]\n{text}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ('default = "q4"', "input.missing", "name"),
+        ('name = "mine"', "input.missing", "default"),
+        (HEAD.replace("mine", "../mine"), "input.name", "mine"),
+        (HEAD.replace("mine", "q8"), "input.recipe", "q8"),
+        (HEAD.replace("q4", "q5"), "unsupported.scheme", "q5"),
+        (HEAD + "bits = 4", "input.unknown_field", "bits"),
+        (HEAD + "rule = 3", "input.type", "rule"),
+        (HEAD + "rule = [3]", "input.type", "rule 1 3"),
+        (HEAD + "[[rule]\n", "input.recipe", "mine.toml"),
+        (b"name = '\xff'", "input.recipe", "mine.toml"),
+        (HEAD + "x = " + "[" * 100_000, "input.recipe", "mine.toml"),
+        ("#" * (MAX_BYTES + 1), "storage.size", "mine.toml"),
+        (rule('scheme = "q8"'), "input.missing", "rule 2"),
+        (rule('tensors = "b"'), "input.missing", "rule 2 .*'b'"),
+        (rule('tensors = "b"\nscheme = "q5"'), "unsupported.scheme", "rule 2 .*'b'.*q5"),
+        (rule('tensors = "b"\nscheme = 4'), "input.type", "rule 2"),
+        (rule('tensors = []\nscheme = "q8"'), "input.type", "rule 2"),
+        (rule('tensors = ["b", 1]\nscheme = "q8"'), "input.type", "rule 2"),
+        (rule('tensors = ""\nscheme = "q8"'), "input.type", "rule 2"),
+        (rule('tensors = "b"\nscheme = "q8"\nbits = 8'), "input.unknown_field", "rule 2 .*bits"),
+        (rule('tensors = "b"\nscheme = "f16"'), "unsupported.recipe", "b -> f16"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(
+    tmp_path: Path, text: str | bytes, code: str, said: str
+) -> None:
+    with pytest.raises(EdgewiseError, match=said) as caught:
+        read_recipe(written(tmp_path, text))
+    assert caught.value.code == code
+    assert len(caught.value.message) < 500
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EdgewiseError, match=r"none\.toml") as caught:
+        read_recipe(tmp_path / "none.toml")
+    assert caught.value.code.startswith("storage.")
