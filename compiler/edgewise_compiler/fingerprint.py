@@ -14,6 +14,10 @@ from edgewise_compiler.layouts.schemes import Schemes
 SAMPLES = 16
 """Rows of each tensor that are looked at, evenly spaced, the first and the last among them."""
 
+MEANING = 2
+"""Counted up when a scheme makes other codes of a weight, or codes come to mean other weights:
+programs and kept pages of before do not go with what is packed now."""
+
 
 def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes) -> str:
     """A sha256 that differs between models, and between schemes of the matrices of one.
@@ -21,7 +25,7 @@ def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes) -> str:
     It covers the model's configuration, the name and shape of every tensor and the values of up to
     16 rows of each: any training step changes those, and reading them takes no time.
     """
-    digest = hashlib.sha256(_text(schemes).encode())
+    digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     for name in sorted(reader.names()):
