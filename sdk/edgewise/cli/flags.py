@@ -8,8 +8,15 @@ from time import perf_counter
 
 from rich.console import Console
 
-from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
-from edgewise.cli.output import Phases
+from edgewise.cache import (
+    DEFAULT_QUANT,
+    cached_bundle,
+    find_bundle,
+    is_bundle,
+    is_checkpoint,
+    is_gguf,
+)
+from edgewise.cli.output import Phases, stored_again
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
@@ -61,7 +68,9 @@ def sampling(args: argparse.Namespace) -> SamplingOptions:
 
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """Add the options of loading a model."""
-    parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
+    )
     group = parser.add_argument_group("loading")
     group.add_argument(
         "--device",
@@ -114,6 +123,8 @@ def _compiled(path: Path, quant: str, console: Console) -> Path:
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {path} once, to {cached}", markup=False)
+    if is_gguf(path):
+        console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
     with Phases(console) as phases:
         found = find_bundle(path, quant=quant, progress=phases)
