@@ -137,7 +137,7 @@ def read_config(reader: GgufReader) -> dict[str, Any]:
         "partial_rotary_factor": integer("rope.dimension_count", default=head_dim)
         / max(1, head_dim),
         "rope_theta": fields.number(f"{name}.rope.freq_base", 0.0, _HUGE, 10000.0),
-        "rope_scaling": _rope_scaling(reader, fields, name, context),
+        "rope_scaling": _rope_scaling(reader, fields, name, context, head_dim),
         # No token ends a text unless the tokenizer says so.
         "bos_token_id": None,
         "eos_token_id": None,
@@ -148,11 +148,14 @@ def read_config(reader: GgufReader) -> dict[str, Any]:
 
 
 def _rope_scaling(
-    reader: GgufReader, fields: ConfigFields, name: str, context: int
+    reader: GgufReader, fields: ConfigFields, name: str, context: int, head_dim: int
 ) -> dict[str, Any] | None:
     scaling = f"{name}.rope.scaling"
     kind = fields.text(f"{scaling}.type", "none")
     if kind == "none" and ROPE_DIVISORS in reader.names():
+        shape = reader.shape(ROPE_DIVISORS)
+        if shape != (head_dim // 2,):
+            raise damaged(reader.path, f"{ROPE_DIVISORS} has shape {shorten(list(shape))}")
         divisors = reader.read(ROPE_DIVISORS).tolist()
         # What "longrope" means where one list serves texts of any length.
         lists = {"short_factor": divisors, "long_factor": divisors}

@@ -25,6 +25,8 @@ KEYS = "tokenizer.ggml"
 
 _CONTROL, _USER_DEFINED = 3, 4
 
+_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>")
 """Tokens that end a turn or a text whatever a file calls them: old files call them normal."""
 
@@ -195,9 +197,6 @@ def _ends(fields: ConfigFields, tokens: list[str]) -> list[int]:
     named = [_id(fields, key, len(tokens)) for key in _END_KEYS]
     known = [tokens.index(text) for text in _ENDS if text in tokens]
     return list(dict.fromkeys(i for i in named + known if i is not None))[:MAX_EOS]
-
-
-_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def _added(tokens: list[str], types: list[int], eos: list[int]) -> list[dict[str, Any]]:

@@ -127,6 +127,14 @@ def test_quantized_matrices_are_near_what_they_were_made_from(
             assert np.abs(found - exact).max() <= np.abs(exact).max() / 127
 
 
+def test_divisors_for_heads_of_another_size_are_refused(written: Callable[..., Path]) -> None:
+    def change(writer: GGUFWriter) -> None:
+        writer.add_tensor("rope_freqs.weight", np.ones(9, np.float32))
+
+    message = opening_fails(written("llama-mha", change=change), CheckpointError)
+    assert "rope_freqs.weight has shape [9]" in message
+
+
 @pytest.mark.parametrize("case", ["llama-mha", "qwen3-gqa4-d96-bias"])
 def test_a_split_model_is_the_whole_one(
     case: str, checkpoints: Checkpoints, tmp_path: Path
