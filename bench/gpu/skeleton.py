@@ -82,7 +82,7 @@ def _without_weights(shape: Shape) -> Checkpoint:
     model = family.read_config(hf)
     # Nothing of what is compiled here looks at weights.
     nothing = cast(WeightReader, None)
-    return Checkpoint(Path(), hf, family, model, nothing, (), shape.vocab, None)
+    return Checkpoint(Path(), hf, family, model, nothing, {}, shape.vocab, None)
 
 
 def _programs(

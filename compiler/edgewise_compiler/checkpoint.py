@@ -1,13 +1,15 @@
-"""Opens a checkpoint folder in Hugging Face layout and checks everything that can be checked early.
+"""Opens a checkpoint and checks everything that can be checked early.
 
-What is read here came from the network. Nothing is executed, sizes are bounded, and a folder that
-opens is one whose parameters, shapes and token ids fit together; only the values of the weights are
-still unseen (they are checked as they are read).
+A checkpoint is a folder in Hugging Face layout, or a GGUF file, which is read as the folder that it
+stands for. What is read here came from the network. Nothing is executed, sizes are bounded, and
+what opens is a checkpoint whose parameters, shapes and token ids fit together; only the values of
+the weights are still unseen (they are checked as they are read).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +17,9 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import Tokenizer
 
+from edgewise_compiler.gguf.names import is_gguf
+from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_compiler.gguf.source import translate
 from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
@@ -23,7 +28,7 @@ from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import checkpoint_json
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
 
@@ -46,6 +51,19 @@ TOKENIZER_FILES = (
 )
 """What a bundle carries along when the checkpoint has it."""
 
+NEEDED = {
+    "config.json": (
+        "checkpoint.folder",
+        "Give a complete checkpoint folder as Hugging Face transformers saves it.",
+    ),
+    "tokenizer.json": (
+        "checkpoint.tokenizer",
+        "Save the tokenizer with transformers' AutoTokenizer(...).save_pretrained; "
+        "tokenizer.model and vocab.txt alone are not read.",
+    ),
+}
+"""Files that a folder must have; the code and the remedy of the error where it has not."""
+
 IGNORED_SUFFIXES = (".rotary_emb.inv_freq", ".masked_bias", ".attn.bias")
 """Buffers that old checkpoints stored beside their weights; they are computed anew."""
 
@@ -57,7 +75,7 @@ class Checkpoint:
     Attributes:
         config: config.json as parsed.
         model: config.json as understood, with the end tokens of generation_config.json added.
-        files: those of :data:`TOKENIZER_FILES` that are in the folder.
+        files: contents of those of :data:`TOKENIZER_FILES` that it has.
         tokens: one more than the tokenizer's largest id.
         chat_template: Jinja source from chat_template.jinja or tokenizer_config.json; of several
             named templates the one called ``default``. None for a base model.
@@ -68,7 +86,7 @@ class Checkpoint:
     family: Family
     model: ModelConfig
     weights: WeightReader
-    files: tuple[Path, ...]
+    files: Mapping[str, bytes]
     tokens: int
     chat_template: str | None
 
@@ -84,30 +102,32 @@ class Checkpoint:
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
-    """Open the checkpoint folder at ``path``.
+    """Open the checkpoint folder or the GGUF file at ``path``.
 
     Raises:
-        CheckpointError: not a folder, a file that is missing or malformed, or files that do not fit
-            together: a missing, extra or mis-shaped tensor, a token id beyond the vocabulary.
+        CheckpointError: neither of them, a file that is missing or malformed, or files that do not
+            fit together: a missing, extra or mis-shaped tensor, a token id beyond the vocabulary.
         UnsupportedError: an architecture, option or file format that is not implemented.
         StorageError: a file that cannot be read.
     """
-    folder = _folder(Path(path))
-    config = _read_object(folder / "config.json")
-    family = find_family(config)
-    model = family.read_config(config)
-    model = replace(model, eos=_all_eos(folder, model))
-    tokens = _count_tokens(folder, model.vocab)
-    template = _chat_template(folder)
-    weights = SafetensorsReader(folder)
-    try:
+    path = Path(path)
+    with ExitStack() as stack:
+        if is_gguf(path):
+            files, tensors = translate(stack.enter_context(GgufReader(path)))
+        else:
+            files, tensors = _read_files(path), None
+        config = _object(files, "config.json")
+        family = find_family(config)
+        model = family.read_config(config)
+        model = replace(model, eos=_all_eos(files, model))
+        tokens = _count_tokens(files, model.vocab)
+        template = _chat_template(files)
+        weights = tensors or stack.enter_context(SafetensorsReader(path))
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         check_tensors(family, model, weights)
-    except BaseException:
-        weights.close()
-        raise
-    files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
-    return Checkpoint(folder, config, family, model, weights, files, tokens, template)
+        stack.pop_all()
+    carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
+    return Checkpoint(path, config, family, model, weights, carried, tokens, template)
 
 
 def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> None:
@@ -128,20 +148,21 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
         )
 
 
-def _folder(path: Path) -> Path:
-    if path.is_file() and path.suffix == ".gguf":
-        raise UnsupportedError(
-            f"{path} is a GGUF file.",
-            remedy="Give the folder of the original checkpoint in safetensors format.",
-            code="unsupported.weights",
-        )
-    if not path.is_dir():
+def _read_files(folder: Path) -> dict[str, bytes]:
+    """The files of :data:`MAX_BYTES` that a folder has."""
+    if not folder.is_dir():
         raise CheckpointError(
-            f"{path} is not a folder." if path.exists() else f"There is no folder {path}.",
-            remedy="Give a checkpoint folder with config.json, tokenizer.json and safetensors.",
+            f"{folder} is no folder and no GGUF file."
+            if folder.exists()
+            else f"There is no folder {folder}.",
+            remedy="Give a checkpoint folder with config.json, tokenizer.json and safetensors, or "
+            "a GGUF file.",
             code="checkpoint.folder",
         )
-    return path
+    for name, (code, remedy) in NEEDED.items():
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} has no {name}.", remedy=remedy, code=code)
+    return {name: _read(folder / name) for name in MAX_BYTES if (folder / name).is_file()}
 
 
 def _read(path: Path) -> bytes:
@@ -157,46 +178,32 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise CheckpointError(
-            f"{path.parent} has no {path.name}.",
-            remedy="Give a complete checkpoint folder as Hugging Face transformers saves it.",
-            code="checkpoint.folder",
-        )
-    content = checkpoint_json(_read(path), path)
+def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    content = checkpoint_json(files[name], Path(name))
     if not isinstance(content, dict):
         raise CheckpointError(
-            f"{path.name} holds {shorten(content)} instead of an object.",
+            f"{name} holds {shorten(content)} instead of an object.",
             remedy="Download the checkpoint again.",
             code="checkpoint.file",
         )
     return content
 
 
-def _all_eos(folder: Path, model: ModelConfig) -> tuple[int, ...]:
+def _all_eos(files: Mapping[str, bytes], model: ModelConfig) -> tuple[int, ...]:
     """End tokens of config.json, then those that only generation_config.json has."""
-    path = folder / "generation_config.json"
-    if not path.is_file():
+    name = "generation_config.json"
+    if name not in files:
         return model.eos
-    more = ConfigFields(_read_object(path), path.name).token_ids("eos_token_id", model.vocab)
+    more = ConfigFields(_object(files, name), name).token_ids("eos_token_id", model.vocab)
     eos = tuple(dict.fromkeys(model.eos + more))
     check_eos_count(eos)
     return eos
 
 
-def _count_tokens(folder: Path, vocab: int) -> int:
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise CheckpointError(
-            f"{folder} has no tokenizer.json.",
-            remedy="Save the tokenizer with transformers' AutoTokenizer(...).save_pretrained; "
-            "tokenizer.model and vocab.txt alone are not read.",
-            code="checkpoint.tokenizer",
-        )
-    raw = _read(path)
+def _count_tokens(files: Mapping[str, bytes], vocab: int) -> int:
     try:
-        ids = Tokenizer.from_buffer(raw).get_vocab(with_added_tokens=True).values()
+        backend = Tokenizer.from_buffer(files["tokenizer.json"])
+        ids = backend.get_vocab(with_added_tokens=True).values()
     except BaseException as error:
         # A panic of the Rust library arrives as a BaseException that is not an Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
@@ -216,27 +223,27 @@ def _count_tokens(folder: Path, vocab: int) -> int:
     return count
 
 
-def _chat_template(folder: Path) -> str | None:
-    path = folder / "chat_template.jinja"
-    if path.is_file():
+def _chat_template(files: Mapping[str, bytes]) -> str | None:
+    name = "chat_template.jinja"
+    if name in files:
         try:
-            return _read(path).decode("utf-8")
+            return files[name].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _bad_template(path.name, "bytes that are not UTF-8") from error
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
+            raise _bad_template(name, "bytes that are not UTF-8") from error
+    name = "tokenizer_config.json"
+    if name not in files:
         return None
-    found = _read_object(path).get("chat_template")
+    found = _object(files, name).get("chat_template")
     if found is None or isinstance(found, str):
         return found
     if not isinstance(found, list):
-        raise _bad_template(path.name, shorten(found))
+        raise _bad_template(name, shorten(found))
     named: dict[str, str] = {}
     for item in found:
-        name, source = (item.get(k) if isinstance(item, dict) else None for k in _NAMED)
-        if not isinstance(name, str) or not isinstance(source, str):
-            raise _bad_template(path.name, shorten(item))
-        named[name] = source
+        key, source = (item.get(k) if isinstance(item, dict) else None for k in _NAMED)
+        if not isinstance(key, str) or not isinstance(source, str):
+            raise _bad_template(name, shorten(item))
+        named[key] = source
     return named.get("default", next(iter(named.values())) if len(named) == 1 else None)
 
 

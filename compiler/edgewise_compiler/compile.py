@@ -1,9 +1,8 @@
-"""The compiler pipeline, top to bottom: a checkpoint folder in, a bundle folder out."""
+"""The compiler pipeline, top to bottom: a checkpoint in, a bundle folder out."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import StorageError
-from edgewise_runtime.files import new_folder, sha256_file, storage_errors
+from edgewise_runtime.files import new_folder, sha256_file, write_bytes
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     ModelInfo,
@@ -47,10 +46,11 @@ def compile_model(
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Compile a Hugging Face checkpoint folder to a bundle.
+    """Compile a Hugging Face checkpoint folder, or a GGUF file, to a bundle.
 
     Args:
-        path: folder with config.json, safetensors weights and tokenizer.json.
+        path: folder with config.json, safetensors weights and tokenizer.json, or a GGUF file, whose
+            weights are read as floats and stored as ``quant`` says.
         out: the bundle folder; appears whole or not at all. A bundle already there keeps its
             programs for other targets, if it is of the same checkpoint, recipe and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
@@ -128,9 +128,8 @@ def compile_model(
                 programs += staying
             # 5. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
-            for source in checkpoint.files:
-                with storage_errors("copy", source):
-                    shutil.copyfile(source, folder / source.name)
+            for file, content in checkpoint.files.items():
+                write_bytes(folder / file, content)
             manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
             write_manifest(folder, manifest)
             tell("Writing the bundle", 1, 1)

@@ -36,8 +36,32 @@ def is_bundle(path: Path) -> bool:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a folder looks like a checkpoint in Hugging Face layout."""
-    return (path / "config.json").is_file()
+    """Whether a path looks like a checkpoint: a folder in Hugging Face layout, or a GGUF file."""
+    return is_gguf(path) or (path / "config.json").is_file()
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a path is a GGUF file."""
+    from edgewise_compiler.gguf import names
+
+    return names.is_gguf(path)
+
+
+def model_name(checkpoint: Path) -> str:
+    """What a checkpoint is called: its folder, or its file without the suffix."""
+    from edgewise_compiler.gguf import names
+
+    path = checkpoint.resolve()
+    return names.model_name(path) if names.is_gguf(path) else path.name
+
+
+def _files(checkpoint: Path) -> list[Path]:
+    """What a checkpoint consists of."""
+    from edgewise_compiler.gguf import names
+
+    if names.is_gguf(checkpoint):
+        return [part for part in names.parts(checkpoint) if part.is_file()]
+    return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
 
 
 def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
@@ -46,17 +70,16 @@ def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
     The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
     of edgewise and that of its format, so a bundle found there is what `compile` would make now.
     """
-    folder = checkpoint.resolve()
+    path = checkpoint.resolve()
     files = sorted(
-        (path.name, status.st_size, status.st_mtime_ns)
-        for pattern in _FILES
-        for path in folder.glob(pattern)
-        if (status := path.stat())
+        (file.name, status.st_size, status.st_mtime_ns)
+        for file in _files(path)
+        if (status := file.stat())
     )
     made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
-    what = [str(folder), files, quant, *made_by]
+    what = [str(path), files, quant, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
-    return bundles_folder() / f"{folder.name}-{quant}-{key}"
+    return bundles_folder() / f"{model_name(path)}-{quant}-{key}"
 
 
 def find_bundle(
@@ -74,11 +97,11 @@ def find_bundle(
             + (
                 "it has neither a bundle.json nor a config.json."
                 if path.is_dir()
-                else "it is a file, not a folder."
+                else "it is a file, and no GGUF."
                 if path.exists()
-                else "there is no such folder."
+                else "there is no such folder or file."
             ),
-            remedy="Name a bundle (`edgewise ls` lists them) or a checkpoint folder.",
+            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder or a GGUF file.",
             code="input.model",
         )
     cached = cached_bundle(path, quant)

@@ -60,7 +60,7 @@ def test_every_case_opens(tmp_path: Path, name: str) -> None:
         assert checkpoint.model.eos == (1, 3), "config.json first, then generation_config.json"
         assert checkpoint.tokens == 320
         assert checkpoint.chat_template == TEMPLATE
-        assert [path.name for path in checkpoint.files] == [
+        assert list(checkpoint.files) == [
             "tokenizer.json",
             "tokenizer_config.json",
             "generation_config.json",
@@ -81,14 +81,12 @@ def test_only_config_tokenizer_and_weights_are_needed(folder: Path) -> None:
     with open_checkpoint(folder) as checkpoint:
         assert checkpoint.chat_template is None
         assert checkpoint.model.eos == (1,)
-        assert [path.name for path in checkpoint.files] == ["tokenizer.json"]
+        assert list(checkpoint.files) == ["tokenizer.json"]
 
 
 def test_a_path_that_is_no_folder_is_refused(folder: Path) -> None:
     assert "no folder" in opening_fails(folder / "nothing")
-    assert "not a folder" in opening_fails(folder / "config.json")
-    (folder / "model.gguf").write_bytes(b"GGUF")
-    assert "GGUF" in opening_fails(folder / "model.gguf", UnsupportedError)
+    assert "no folder and no GGUF" in opening_fails(folder / "config.json")
 
 
 def test_infinity_is_read_where_python_wrote_it(folder: Path) -> None:
@@ -231,7 +229,7 @@ def test_a_template_file_comes_before_the_one_in_the_config(folder: Path) -> Non
     (folder / "chat_template.jinja").write_text("{{ 'ünïcode' }}", encoding="utf-8")
     with open_checkpoint(folder) as checkpoint:
         assert checkpoint.chat_template == "{{ 'ünïcode' }}"
-        assert folder / "chat_template.jinja" in checkpoint.files
+        assert "chat_template.jinja" in checkpoint.files
 
 
 @pytest.mark.parametrize("found", [3, {"default": "x"}, ["x"], [{"name": "x"}], [{"template": 1}]])

@@ -44,6 +44,20 @@ def test_a_bundle_is_used_where_it_is(bundle: Path) -> None:
     assert find_bundle(bundle) == bundle
 
 
+def test_the_bundle_of_a_gguf_file_changes_with_each_of_its_parts_and_nothing_beside(
+    tmp_path: Path,
+) -> None:
+    parts = [tmp_path / f"model-{i:05}-of-00002.gguf" for i in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"GGUF")
+    before = cached_bundle(parts[0])
+    assert before.name.startswith("model-q4-")
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    assert cached_bundle(parts[0]) == before
+    parts[1].write_bytes(b"GGUF, changed")
+    assert cached_bundle(parts[0]) != before
+
+
 @pytest.mark.parametrize(("make", "said"), [(False, "no such folder"), (True, "neither")])
 def test_what_is_no_model_is_refused(tmp_path: Path, make: bool, said: str) -> None:
     path = tmp_path / "x"

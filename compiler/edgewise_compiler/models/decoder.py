@@ -22,7 +22,7 @@ from edgewise_compiler.models.base import (
     VectorSpec,
 )
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_compiler.models.rope import MAX_CONTEXT, read_rope
+from edgewise_compiler.models.rope import MAX_CONTEXT, RopeConfig, read_rope
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
@@ -86,7 +86,9 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     context = fields.integer("max_position_embeddings", 1, MAX_CONTEXT)
     bos = fields.token_ids("bos_token_id", vocab, () if traits.bos is None else (traits.bos,))
     eos = fields.token_ids("eos_token_id", vocab, traits.eos)
+    rope = read_rope(hf, context=context, theta=traits.rope_theta)
     _check_shape(hidden, heads, kv_heads, head_dim)
+    _check_divisors(rope, head_dim)
     _check_variant(fields, layer_count)
     check_eos_count(eos)
     return ModelConfig(
@@ -100,7 +102,7 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         vocab=vocab,
         context=context,
         rms_eps=fields.number("rms_norm_eps", 0.0, 1.0, traits.rms_eps),
-        rope=read_rope(hf, context=context, theta=traits.rope_theta),
+        rope=rope,
         tied=fields.flag("tie_word_embeddings", False),
         qk_norm=traits.qk_norm,
         attention_bias=fields.flag("attention_bias", False),
@@ -144,6 +146,15 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
             f"head_dim is {head_dim}; kernels go up to {MAX_HEAD_DIM}.",
             remedy="Use a model with smaller heads.",
             code="unsupported.shape",
+        )
+
+
+def _check_divisors(rope: RopeConfig, head_dim: int) -> None:
+    if rope.kind == "longrope" and len(rope.divisors) != head_dim // 2:
+        raise CheckpointError(
+            f"longrope has {len(rope.divisors)} divisors for heads of {head_dim // 2} pairs.",
+            remedy="Correct config.json.",
+            code="checkpoint.config",
         )
 
 

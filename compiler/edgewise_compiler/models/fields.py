@@ -46,6 +46,14 @@ class ConfigFields:
             raise self._wrong(key, value, f"between {low:g} and {high:g}")
         return float(value)
 
+    def numbers(self, key: str, low: float, high: float, *, most: int) -> tuple[float, ...]:
+        """A list of at most ``most`` finite numbers in ``low..high``."""
+        values = self._value(key, _MISSING)
+        if not isinstance(values, list) or len(values) > most:
+            raise self._wrong(key, values, f"a list of at most {most} numbers")
+        items = ConfigFields({str(i): v for i, v in enumerate(values)}, f"{key!r} of {self.where}")
+        return tuple(items.number(i, low, high) for i in items.values)
+
     def flag(self, key: str, default: object = _MISSING) -> bool:
         """``true`` or ``false``."""
         value = self._value(key, default)

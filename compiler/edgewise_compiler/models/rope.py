@@ -1,9 +1,10 @@
 """Rotary position embeddings: frequencies and the table of cosines and sines.
 
 RoPE is Su et al. 2021 (arXiv 2104.09864). The scaled variants are position interpolation (Chen et
-al. 2023, arXiv 2306.15595), Llama 3.1's frequency bands (arXiv 2407.21783), and YaRN (Peng et al.
-2023, arXiv 2309.00071). Models are trained with float32 tables, so every step is rounded to float32
-where transformers rounds it: at position 100,000 the last bit of a frequency is 0.006 radians.
+al. 2023, arXiv 2306.15595), Llama 3.1's frequency bands (arXiv 2407.21783), YaRN (Peng et al. 2023,
+arXiv 2309.00071), and LongRoPE's divisors (Ding et al. 2024, arXiv 2402.13753). Models are trained
+with float32 tables, so every step is rounded to float32 where transformers rounds it: at position
+100,000 the last bit of a frequency is 0.006 radians.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from edgewise_runtime.format.reading import shorten
 MAX_CONTEXT = 1 << 24
 """Positions are exact in float32 below this, tokens."""
 
+MAX_PAIRS = 1 << 10
+"""Pairs of dimensions that a list of divisors may have."""
+
 Floats = NDArray[np.float32]
 
 
@@ -31,14 +35,15 @@ class RopeConfig:
     """One rotary embedding.
 
     Attributes:
-        kind: ``default``, ``linear``, ``llama3`` or ``yarn``.
+        kind: ``default``, ``linear``, ``llama3``, ``longrope`` or ``yarn``.
         theta: base of the geometric series of wavelengths.
         factor: how far the context was stretched beyond ``original_context``.
         original_context: positions before stretching, tokens.
         low_freq_factor, high_freq_factor: bounds of llama3's band, periods per original context.
         beta_fast, beta_slow: bounds of yarn's ramp, rotations per original context.
-        attention_factor: multiplies cosine and sine; 1 for everything but yarn.
+        attention_factor: multiplies cosine and sine; 1 for everything but longrope and yarn.
         truncate: yarn's ramp begins and ends at whole dimensions.
+        divisors: longrope's, of the frequency of each pair of dimensions.
     """
 
     kind: str = "default"
@@ -51,6 +56,7 @@ class RopeConfig:
     beta_slow: float = 1.0
     attention_factor: float = 1.0
     truncate: bool = True
+    divisors: tuple[float, ...] = ()
 
 
 def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfig:
@@ -143,10 +149,37 @@ def _read_yarn(fields: ConfigFields, top: ConfigFields, theta: float, context: i
     )
 
 
+def _read_longrope(
+    fields: ConfigFields, top: ConfigFields, theta: float, context: int
+) -> RopeConfig:
+    divisors = fields.numbers("long_factor", 1e-6, 1e32, most=MAX_PAIRS)
+    if fields.numbers("short_factor", 1e-6, 1e32, most=MAX_PAIRS) != divisors:
+        raise UnsupportedError(
+            "A longrope whose short_factor and long_factor differ is not implemented: keys would "
+            "turn with the length of the text.",
+            remedy="Use a model that rotates short and long texts alike.",
+            code="unsupported.rope",
+        )
+    original = _original_context(fields, top, context)
+    factor = _factor(fields, default=max(1.0, context / original))
+    scale = (
+        math.sqrt(1 + math.log(factor) / math.log(original)) if min(factor, original) > 1 else 1.0
+    )
+    return RopeConfig(
+        "longrope",
+        theta,
+        factor,
+        original,
+        attention_factor=fields.number("attention_factor", 1e-3, 1e3, scale),
+        divisors=divisors,
+    )
+
+
 _READERS: dict[str, Callable[[ConfigFields, ConfigFields, float, int], RopeConfig]] = {
     "default": _read_default,
     "linear": _read_linear,
     "llama3": _read_llama3,
+    "longrope": _read_longrope,
     "yarn": _read_yarn,
 }
 
@@ -207,6 +240,10 @@ def _llama3_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floa
     return np.where(inside, blend, stretched).astype(np.float32)
 
 
+def _longrope_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
+    return np.float32(1.0) / (np.array(rope.divisors, np.float32) * powers)
+
+
 def _yarn_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
     low = _yarn_dimension(rope, rope.beta_fast, head_dim)
     high = _yarn_dimension(rope, rope.beta_slow, head_dim)
@@ -233,6 +270,7 @@ _FREQUENCIES: dict[str, Callable[[RopeConfig, Floats, int], Floats]] = {
     "default": _default_frequencies,
     "linear": _linear_frequencies,
     "llama3": _llama3_frequencies,
+    "longrope": _longrope_frequencies,
     "yarn": _yarn_frequencies,
 }
 

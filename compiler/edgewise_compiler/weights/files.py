@@ -1,12 +1,20 @@
-"""Files of a checkpoint, which came from the network: JSON, and errors that name the file."""
+"""Files of a checkpoint, which came from the network: JSON, rows of tensors, and errors that name
+the file."""
 
 from __future__ import annotations
 
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgewise_runtime.errors import CheckpointError
-from edgewise_runtime.format.reading import parse_json
+from edgewise_runtime.format.reading import parse_json, shorten
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
 
 _AGAIN = "Download the checkpoint again."
 
@@ -23,3 +31,42 @@ def checkpoint_json(raw: bytes, path: Path) -> Any:
 def damaged(path: Path, why: str) -> CheckpointError:
     """The error for a file that is not what it should be."""
     return CheckpointError(f"{path.name} is damaged: {why}.", remedy=_AGAIN, code="checkpoint.file")
+
+
+def read_exactly(file: BufferedReader | FileIO, count: int, path: Path) -> Bytes:
+    """The next ``count`` bytes of a file; CheckpointError where it ends before them."""
+    raw = np.empty(count, np.uint8)
+    done = 0
+    while done < count:
+        # An unbuffered read may return less than it was asked for.
+        got = file.readinto(raw[done:].data)
+        if not got:
+            raise damaged(path, "it ends in the middle of a tensor")
+        done += got
+    return raw
+
+
+def check_rows(name: str, start: int, stop: int | None, rows: int) -> int:
+    """Where rows ``start..stop`` of a tensor that has ``rows`` end; CheckpointError outside it."""
+    stop = rows if stop is None else stop
+    if not 0 <= start <= stop <= rows:
+        raise CheckpointError(
+            f"rows {start}..{stop} of {shorten(name)} were asked for; it has {rows}.",
+            code="checkpoint.weights",
+        )
+    return stop
+
+
+def check_finite(name: str, values: Floats, start: int) -> None:
+    """Raise CheckpointError for a NaN or an infinity; ``values`` begin at row ``start``."""
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    index = np.unravel_index(int(np.argmin(finite)), values.shape)
+    value = values[index]
+    where = [int(index[0]) + start, *(int(i) for i in index[1:])]
+    raise CheckpointError(
+        f"{shorten(name)} holds {value} at index {where}.",
+        remedy="The checkpoint is damaged or its training diverged: use another one.",
+        code="checkpoint.weights",
+    )

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from edgewise_compiler.weights.files import checkpoint_json, damaged
+from edgewise_compiler.weights.files import (
+    Bytes,
+    Floats,
+    check_finite,
+    check_rows,
+    checkpoint_json,
+    damaged,
+    read_exactly,
+)
 from edgewise_compiler.weights.header import read_header
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
@@ -22,9 +29,6 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 MAX_INDEX = 64 << 20
 MAX_SHARDS = 4096
-
-Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
 def _from_bf16(raw: Bytes) -> Floats:
@@ -90,20 +94,14 @@ class SafetensorsReader:
                 code="checkpoint.weights",
             )
         rows = entry.shape[0]
-        stop = rows if stop is None else stop
-        if not 0 <= start <= stop <= rows:
-            raise CheckpointError(
-                f"rows {start}..{stop} of {shorten(name)} were asked for; it has {rows}.",
-                code="checkpoint.weights",
-            )
+        stop = check_rows(name, start, stop, rows)
         row_bytes = entry.bytes // rows
-        raw = np.empty((stop - start) * row_bytes, np.uint8)
         file, path = self._files[entry.file], self._folder / entry.file
         with storage_errors("read", path):
             file.seek(entry.offset + start * row_bytes)
-            _fill(file, raw, path)
+            raw = read_exactly(file, (stop - start) * row_bytes, path)
         values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
-        _check_finite(name, values, start)
+        check_finite(name, values, start)
         return values
 
     def close(self) -> None:
@@ -170,30 +168,6 @@ def _shards(content: Any, index: Path) -> dict[str, set[str]]:
     if len(shards) > MAX_SHARDS:
         raise damaged(index, f"it lists {len(shards)} shards")
     return shards
-
-
-def _fill(file: FileIO, raw: Bytes, path: Path) -> None:
-    done = 0
-    while done < raw.size:
-        # An unbuffered read may return less than it was asked for.
-        count = file.readinto(raw[done:].data)
-        if not count:
-            raise damaged(path, "it ends in the middle of a tensor")
-        done += count
-
-
-def _check_finite(name: str, values: Floats, start: int) -> None:
-    finite = np.isfinite(values)
-    if finite.all():
-        return
-    index = np.unravel_index(int(np.argmin(finite)), values.shape)
-    value = values[index]
-    where = [int(index[0]) + start, *(int(i) for i in index[1:])]
-    raise CheckpointError(
-        f"{shorten(name)} holds {value} at index {where}.",
-        remedy="The checkpoint is damaged or its training diverged: use another one.",
-        code="checkpoint.weights",
-    )
 
 
 def _no_weights(folder: Path) -> CheckpointError | UnsupportedError:

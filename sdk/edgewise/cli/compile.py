@@ -1,4 +1,4 @@
-"""`edgewise compile PATH`: a checkpoint folder to a bundle."""
+"""`edgewise compile PATH`: a checkpoint to a bundle."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from edgewise.cache import DEFAULT_QUANT
-from edgewise.cli.output import Phases, size, stdout_console
+from edgewise.cache import DEFAULT_QUANT, is_gguf, model_name
+from edgewise.cli.output import Phases, size, stdout_console, stored_again
 from edgewise_runtime.format.bundle import Bundle
 
 
@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from edgewise_compiler.targets.table import DEFAULT, TARGETS
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
-    parser.add_argument("path", metavar="PATH", type=Path, help="a checkpoint folder")
+    parser.add_argument(
+        "path", metavar="PATH", type=Path, help="a checkpoint folder, or a GGUF file"
+    )
     parser.add_argument(
         "-o",
         "--out",
@@ -88,7 +90,10 @@ def run(args: argparse.Namespace) -> int:
 
     pages = "-kv8" if args.kv == "int8" else ""
     stored = args.quant if args.recipe is None else args.recipe.stem
-    out = args.out or Path("dist") / f"{args.path.resolve().name}-{stored}{pages}"
+    out = args.out or Path("dist") / f"{model_name(args.path)}-{stored}{pages}"
+    console = stdout_console()
+    if is_gguf(args.path):
+        console.print(stored_again(args.path, stored))
     start = perf_counter()
     with Phases() as phases:
         compile_model(
@@ -108,7 +113,6 @@ def run(args: argparse.Namespace) -> int:
     seconds = perf_counter() - start
     bundle = Bundle.open(out, verify=False)
     programs = ", ".join(program.id for program in bundle.manifest.programs)
-    console = stdout_console()
     console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
     console.print(f"Try it: edgewise chat {quote(str(out))}")
     return 0

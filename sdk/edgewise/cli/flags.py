@@ -8,8 +8,15 @@ from time import perf_counter
 
 from rich.console import Console
 
-from edgewise.cache import DEFAULT_QUANT, cached_bundle, find_bundle, is_bundle, is_checkpoint
-from edgewise.cli.output import Phases
+from edgewise.cache import (
+    DEFAULT_QUANT,
+    cached_bundle,
+    find_bundle,
+    is_bundle,
+    is_checkpoint,
+    is_gguf,
+)
+from edgewise.cli.output import Phases, stored_again
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
@@ -63,7 +70,9 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     # Only names and words: this does not load TVM.
     from edgewise_compiler.quantize import PRESETS
 
-    parser.add_argument("model", metavar="MODEL", help="a bundle, or a checkpoint folder")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
+    )
     group = parser.add_argument_group("loading")
     group.add_argument(
         "--device",
@@ -116,6 +125,8 @@ def compiled(path: Path, quant: str, console: Console) -> Path:
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {path} once, to {cached}", markup=False)
+    if is_gguf(path):
+        console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
     with Phases(console) as phases:
         found = find_bundle(path, quant=quant, progress=phases)

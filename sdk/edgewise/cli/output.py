@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 
@@ -30,6 +31,11 @@ def size(count: float) -> str:
     while count >= 1024 and unit < len(_UNITS) - 1:
         count, unit = count / 1024, unit + 1
     return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
+
+
+def stored_again(path: Path, quant: str) -> str:
+    """Return what becomes of the weights of a GGUF file."""
+    return f"The weights of {path.name} are read as floats and stored again as {quant}."
 
 
 def speed(completion: Completion) -> str:

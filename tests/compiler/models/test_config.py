@@ -11,6 +11,8 @@ from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [1.0, 2.0]}
+
 
 def llama(**changes: Any) -> dict[str, Any]:
     """SmolLM-like config.json; a change to ``...`` removes the key."""
@@ -135,6 +137,9 @@ def test_a_sliding_window_that_is_switched_off_is_no_obstacle() -> None:
             {"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 0}},
             "'original_max_position_embeddings'",
         ),
+        ({"rope_scaling": LONGROPE | {"long_factor": 2.0}}, "'long_factor'"),
+        ({"rope_scaling": LONGROPE | {"short_factor": [1.0, 0.0]}}, "'short_factor'"),
+        ({"rope_scaling": LONGROPE}, "2 divisors for heads of 16 pairs"),
     ],
 )
 def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
@@ -159,8 +164,9 @@ def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: st
         ({"layer_types": ["full_attention", "sliding_attention"] * 15}, "15 of 30"),
         ({"partial_rotary_factor": 0.5}, "0.5"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "0.25"),
-        ({"rope_scaling": {"rope_type": "longrope", "factor": 4}}, "'longrope'"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 4}}, "'dynamic'"),
         ({"rope_scaling": {"type": "dynamic", "factor": 4}}, "'dynamic'"),
+        ({"rope_scaling": LONGROPE | {"short_factor": [1.0, 1.0]}}, "differ"),
         ({"rope_scaling": {"type": "x" * 10**6}}, "xxx..."),
         ({"eos_token_id": list(range(17))}, "17 end-of-text"),
     ],

@@ -83,6 +83,17 @@ def test_yarn_without_a_factor_takes_the_ratio_of_contexts() -> None:
     assert read_rope({"rope_scaling": scaling}, context=131072, theta=1e4).factor == 4.0
 
 
+def test_longrope_divides_each_frequency_and_scales_by_how_far_it_stretches() -> None:
+    divisors = [1.0, 1.5, 2.0, 8.0]
+    scaling = {"rope_type": "longrope", "short_factor": divisors, "long_factor": divisors}
+    rope = read_rope({"rope_scaling": scaling | {"factor": 4.0}}, context=4096, theta=1e4)
+    ratio = inverse_frequencies(RopeConfig(theta=1e4), 8) / inverse_frequencies(rope, 8)
+    np.testing.assert_allclose(ratio, divisors, rtol=1e-6)
+    assert rope.attention_factor == pytest.approx(math.sqrt(1 + math.log(4) / math.log(4096)))
+    unscaled = read_rope({"rope_scaling": scaling}, context=4096, theta=1e4)
+    assert unscaled.attention_factor == 1.0
+
+
 def test_a_ramp_without_truncation_starts_between_dimensions() -> None:
     whole = RopeConfig("yarn", 1e4, 4.0, 4096)
     exact = RopeConfig("yarn", 1e4, 4.0, 4096, truncate=False)

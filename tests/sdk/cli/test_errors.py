@@ -93,8 +93,20 @@ def test_a_bundle_nobody_can_read_is_not_deleted(capsys: pytest.CaptureFixture[s
 
 
 def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model.bin").write_text("")
+    assert "a file, and no GGUF" in failed(capsys, "run", "model.bin", "x")
+
+
+@pytest.mark.parametrize("command", [("compile",), ("run", "--quant", "q8")])
+def test_a_damaged_gguf_file_is_refused_after_what_would_become_of_it(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("model.gguf").write_text("")
-    assert "a file, not a folder" in failed(capsys, "run", "model.gguf", "x")
+    prompt = ["x"] if command[0] == "run" else []
+    assert main([*command, "model.gguf", *prompt]) == 1
+    said = "".join(capsys.readouterr())
+    assert "model.gguf are read as floats and stored again as q" in said
+    assert "model.gguf is damaged" in said
 
 
 def test_a_link_is_not_deleted(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

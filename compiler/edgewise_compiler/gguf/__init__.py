@@ -1,0 +1,1 @@
+"""GGUF files as checkpoints: container, block types, and what their metadata means."""

@@ -1,0 +1,145 @@
+"""The tensors of a GGUF file, or of its parts, under the names they have there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from io import BufferedReader
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from edgewise_compiler.gguf.blocks import BY_NAME, Floats
+from edgewise_compiler.gguf.container import Container, Value, read_container
+from edgewise_compiler.gguf.names import parts
+from edgewise_compiler.weights.files import check_finite, check_rows, damaged, read_exactly
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_runtime.format.reading import shorten
+
+
+class GgufReader:
+    """The tensors of a GGUF file; implements :class:`~..weights.base.WeightReader`.
+
+    Rows are read as safetensors are, with plain file reads, and only what was asked for.
+
+    Attributes:
+        path: the file, the first of a split model.
+        metadata: values by key, of the first file.
+
+    Raises:
+        CheckpointError: a file that is malformed, or parts that do not fit together.
+        UnsupportedError: a version, byte order or tensor type that is not read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metadata: Mapping[str, Value] = {}
+        self._files: dict[str, BufferedReader] = {}
+        self._tensors: dict[str, TensorEntry] = {}
+        try:
+            first = self._add(path)
+            self.metadata = first.metadata
+            self._add_parts(first)
+        except BaseException:
+            self.close()
+            raise
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._find(name).shape
+
+    def dtype(self, name: str) -> str:
+        return self._find(name).dtype
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
+        entry = self._find(name)
+        block = BY_NAME[entry.dtype]
+        if block.decode is None:
+            known = ", ".join(kind.name for kind in BY_NAME.values() if kind.decode is not None)
+            raise UnsupportedError(
+                f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
+                remedy=f"Use a file whose tensors are {known}.",
+                code="unsupported.dtype",
+            )
+        rows = entry.shape[0]
+        stop = check_rows(name, start, stop, rows)
+        if start == stop:
+            return np.empty((0, *entry.shape[1:]), np.float32)
+        # Blocks lie within rows; those of a vector hold several elements, so it is read as one row.
+        vector = len(entry.shape) == 1
+        first, count, height = (0, 1, 1) if vector else (start, stop - start, rows)
+        row_bytes = entry.bytes // height
+        path, file = self.path.with_name(entry.file), self._files[entry.file]
+        with storage_errors("read", path):
+            file.seek(entry.offset + first * row_bytes)
+            raw = read_exactly(file, count * row_bytes, path)
+        with np.errstate(over="ignore", invalid="ignore"):
+            decoded = block.decode(raw.view(block.layout))
+        values = (
+            decoded.reshape(-1)[start:stop] if vector else decoded.reshape(count, *entry.shape[1:])
+        )
+        check_finite(name, values, start)
+        return values
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._tensors.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _find(self, name: str) -> TensorEntry:
+        if name not in self._tensors:
+            raise CheckpointError(
+                f"{self.path.name} has no tensor {shorten(name)}.",
+                remedy="Download the whole model, or convert it again.",
+                code="checkpoint.weights",
+            )
+        return self._tensors[name]
+
+    def _add(self, path: Path) -> Container:
+        with storage_errors("read", path):
+            file = self._files[path.name] = path.open("rb")
+            container = read_container(file, os.fstat(file.fileno()).st_size, path)
+        twice = container.tensors.keys() & self._tensors.keys()
+        if twice:
+            raise damaged(path, f"{shorten(min(twice))} is in another part, too")
+        self._tensors |= container.tensors
+        return container
+
+    def _add_parts(self, first: Container) -> None:
+        count = _split(first, "split.count", 1)
+        if count <= 1:
+            return
+        paths = parts(self.path)
+        if len(paths) != count:
+            raise damaged(self.path, f"it is one of {count} parts, which its name does not say")
+        if self.path != paths[0]:
+            raise CheckpointError(
+                f"{self.path.name} is not the first of its {count} parts.",
+                remedy=f"Name {paths[0].name}.",
+                code="checkpoint.file",
+            )
+        for number, path in enumerate(paths):
+            part = self._add(path) if number else first
+            found = _split(part, "split.no", -1), _split(part, "split.count", 1)
+            if found != (number, count):
+                raise damaged(path, f"it calls itself part {found[0] + 1} of {found[1]}")
+        total = _split(first, "split.tensors.count", len(self._tensors))
+        if total != len(self._tensors):
+            raise damaged(self.path, f"its parts have {len(self._tensors)} tensors of {total}")
+
+
+def _split(container: Container, key: str, default: int) -> int:
+    value = container.metadata.get(key, default)
+    return value if isinstance(value, int) else -1
