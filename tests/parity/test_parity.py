@@ -43,7 +43,13 @@ CODED_CASES = ["llama-gqa2-tied-linear", "llama-d80-yarn", "qwen3-gqa2-tied"]
 FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn"])
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
 INTEGERS = sampled(
-    product(CASES, reference.LIMITS), [("llama-d80-yarn", "q8"), ("qwen3-gqa2-tied", "q4")]
+    product(CASES, reference.INTEGERS),
+    [
+        ("llama-d80-yarn", "q8"),
+        ("qwen3-gqa2-tied", "q4"),
+        ("qwen3-gqa2-tied", "q4-h8"),
+        ("llama-gqa4-bias-llama3", "q4-h8"),
+    ],
 )
 CODED = sampled(
     product(CODED_CASES, ["f32", "q4"]),
