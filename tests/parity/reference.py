@@ -21,7 +21,10 @@ Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]
 
 GROUP = 32
-INTEGERS = ("q8", "q6", "q4")
+ENDS = ("model.embed_tokens.weight", "lm_head.weight")
+MIXED = {"q4-h8": ("q4", dict.fromkeys(ENDS, "q8"))}
+"""Presets by their names: the scheme of most matrices, and of those that have another."""
+INTEGERS = ("q8", "q6", "q4", *MIXED)
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -34,15 +37,19 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
     return weights
 
 
-def dequantized(weights: Weights, scheme: str) -> dict[str, NDArray[np.float32]]:
-    """The weights that a program over ``scheme`` computes with; vectors stay as they are."""
+def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
+    """The weights that a program over a preset computes with; vectors stay as they are."""
     rounding = {"f32": lambda w: w, "f16": lambda w: w.astype(np.float16).astype(np.float32)}
     rounding |= {
         "q8": _rounded_to_even_steps,
         "q6": lambda w: _rounded_by_extremes(w, 32),
         "q4": lambda w: _rounded_by_extremes(w, 8),
     }
-    return {name: rounding[scheme](w) if w.ndim == 2 else w for name, w in weights.items()}
+    most, others = MIXED.get(quant, (quant, {}))
+    return {
+        name: rounding[others.get(name, most)](w) if w.ndim == 2 else w
+        for name, w in weights.items()
+    }
 
 
 def _rounded_to_even_steps(weights: NDArray[np.float32]) -> NDArray[np.float32]:

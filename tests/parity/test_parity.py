@@ -44,7 +44,12 @@ FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn"])
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
 INTEGERS = sampled(
     product(CASES, reference.INTEGERS),
-    [("llama-d80-yarn", "q8"), ("llama-gqa2-tied-linear", "q6"), ("qwen3-gqa2-tied", "q4")],
+    [
+        ("llama-d80-yarn", "q8"),
+        ("llama-gqa2-tied-linear", "q6"),
+        ("qwen3-gqa2-tied", "q4"),
+        ("llama-gqa4-bias-llama3", "q4-h8"),
+    ],
 )
 CODED = sampled(
     product(CODED_CASES, ["f32", "q4"]),

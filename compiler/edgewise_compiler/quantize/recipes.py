@@ -65,8 +65,14 @@ class Recipe:
         return next((rule.scheme for rule in self.rules if rule.matches(name)), self.default)
 
 
+_ENDS = ("*embed_tokens.weight", "lm_head.weight")
+"""The embedding table, and the head where it has a matrix of its own."""
+
+_MIXED = (Recipe("q4-h8", SCHEMES["q4"], (Rule(_ENDS, SCHEMES["q8"]),)),)
+
 PRESETS: Mapping[str, Recipe] = {
-    scheme.name: Recipe(scheme.name, scheme) for scheme in SCHEMES.values()
+    **{scheme.name: Recipe(scheme.name, scheme) for scheme in SCHEMES.values()},
+    **{recipe.name: recipe for recipe in _MIXED},
 }
 """What ``--quant`` may name."""
 

@@ -35,6 +35,13 @@ def test_every_scheme_alone_is_a_preset_of_its_name() -> None:
         assert find_preset(name) == PRESETS[name] == Recipe(name, scheme)
 
 
+def test_a_preset_keeps_embedding_and_head_in_eight_bits() -> None:
+    recipe = find_preset("q4-h8")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        assert recipe.scheme_of(name) == Q8
+    assert recipe.scheme_of("model.layers.0.mlp.down_proj.weight") == Q4
+
+
 def test_a_preset_there_is_not_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="q5") as caught:
         find_preset("q5")
