@@ -14,13 +14,14 @@ SAMPLES = 16
 """Rows of each tensor that are looked at, evenly spaced, the first and the last among them."""
 
 
-def weights_fingerprint(checkpoint: Checkpoint, quant: str) -> str:
-    """A sha256 that differs between models, and between schemes of one.
+def weights_fingerprint(checkpoint: Checkpoint, quant: str, calibration: bytes = b"") -> str:
+    """A sha256 that differs between models, between schemes of one, and between calibrations.
 
     It covers the model's configuration, the name and shape of every tensor and the values of up to
     16 rows of each: any training step changes those, and reading them takes no time.
     """
     digest = hashlib.sha256(quant.encode())
+    digest.update(calibration)
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     for name in sorted(reader.names()):
