@@ -8,6 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_compiler.calibrate.codes import calibrated_codes, read_calibration
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.job import Job, Progress
@@ -43,6 +44,7 @@ def compile_model(
     prefill_chunk: int = 512,
     cpu: str = "native",
     kv: str = "auto",
+    calibrate: str | Path | bool = False,
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -62,6 +64,8 @@ def compile_model(
         cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
         kv: what KV pages hold: ``auto`` (float16, float32 in f32 programs), or ``int8``, half of
             float16's bytes.
+        calibrate: choose the codes of 4-bit weights for what the model does with a text, a file in
+            UTF-8; True for a neutral one (`calibrate.codes`). Takes the memory of a byte a weight.
         debug_dump: also write graphs, kernels and plans there, as text.
         progress: told about phases as they go.
 
@@ -95,10 +99,12 @@ def compile_model(
         )
         model = model_info(checkpoint, options)
         schemes = linear_schemes(options.recipe, checkpoint.family.params(checkpoint.model))
-        weights = weights_fingerprint(checkpoint, schemes)
+        text = read_calibration(checkpoint, calibrate)
+        weights = weights_fingerprint(checkpoint, schemes, text.tobytes())
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
+        codes = calibrated_codes(checkpoint, schemes, text, partial(tell, "Calibrating"))
         with new_folder(destination, replace=True) as folder:
             # 2. The weights, read once and packed in the layouts of all targets.
             job = Job(checkpoint, options, schemes, folder, tell)
@@ -113,6 +119,7 @@ def compile_model(
                 job.params,
                 checkpoint.weights,
                 partial(tell, "Packing weights"),
+                codes,
             )
             # 3. Each target's programs: graphs, passes, kernels, plans and code.
             programs: list[Program] = []

@@ -19,13 +19,14 @@ MEANING = 2
 programs and kept pages of before do not go with what is packed now."""
 
 
-def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes) -> str:
-    """A sha256 that differs between models, and between schemes of the matrices of one.
+def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes, calibration: bytes = b"") -> str:
+    """A sha256 that differs between models, between schemes of one, and between calibrations.
 
     It covers the model's configuration, the name and shape of every tensor and the values of up to
     16 rows of each: any training step changes those, and reading them takes no time.
     """
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
+    digest.update(calibration)
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     for name in sorted(reader.names()):

@@ -26,13 +26,13 @@ MIN_TOKENS = 64
 
 
 def calibration_tokens(
-    tokenizer: bytes, path: Path | None = None, *, context: int = LENGTH
+    tokenizer: bytes, path: Path = NEUTRAL, *, context: int = LENGTH
 ) -> NDArray[np.int64]:
     """Token ids of a text, cut into texts of one length, ``[texts, length]``.
 
     Args:
         tokenizer: a tokenizer.json that could be opened (`checkpoint.open_checkpoint`).
-        path: a file in UTF-8; the neutral text without one.
+        path: a file in UTF-8.
         context: the most tokens that the model takes.
 
     Raises:
@@ -40,7 +40,6 @@ def calibration_tokens(
         CheckpointError: the tokenizer cannot encode it.
         StorageError: the file cannot be read.
     """
-    path = path or NEUTRAL
     ids = _encode(tokenizer, _read(path))[:MAX_TOKENS]
     if len(ids) < MIN_TOKENS:
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from edgewise_compiler.weights.params import check_param
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.abi import GROUP
 from edgewise_runtime.format.bundle import TensorEntry
+
+NO_CODES: Mapping[str, CodedRows] = MappingProxyType({})
 
 
 def layout_tensors(
@@ -45,6 +48,7 @@ def pack_weights(
     params: tuple[ParamSpec, ...],
     reader: WeightReader,
     progress: Callable[[int, int], None],
+    codes: Mapping[str, CodedRows] = NO_CODES,
 ) -> dict[str, Mapping[str, TensorEntry]]:
     """Read and quantize every parameter once, and write it in every layout.
 
@@ -55,6 +59,7 @@ def pack_weights(
         folder: the bundle; files go to ``params/<layout>`` in it.
         layouts: with the tensors of each, from :func:`layout_tensors`.
         progress: told how many parameters of how many are written.
+        codes: of tensors that are quantized already, whole (`calibrate.codes`).
 
     Returns:
         Where each tensor lies, by layout and name.
@@ -68,7 +73,7 @@ def pack_weights(
         progress(done, len(params))
         check_param(param, reader)
         if isinstance(param, LinearSpec):
-            _write_linear(schemes[param.name], param, reader, files)
+            _write_linear(schemes[param.name], param, reader, codes, files)
         elif isinstance(param, RotationSpec):
             _write_rotation(param, files)
         else:
@@ -100,10 +105,20 @@ def pack_linear(
             layout.put_bias(scheme, spec, bias, out)
 
 
-def quantized(scheme: Scheme, spec: LinearSpec, reader: WeightReader) -> CodeSource:
-    """The weights of ``spec`` quantized as they are read; errors name the linear and the tensor."""
+def quantized(
+    scheme: Scheme,
+    spec: LinearSpec,
+    reader: WeightReader,
+    codes: Mapping[str, CodedRows] = NO_CODES,
+) -> CodeSource:
+    """The weights of ``spec`` quantized as they are read, but for those that ``codes`` has.
+
+    Errors name the linear and the tensor.
+    """
 
     def rows_of(name: str, start: int, stop: int) -> CodedRows:
+        if name in codes:
+            return codes[name].part(start, stop)
         rows = reader.read(name, start, stop)
         if rows.shape[1] % GROUP:
             rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % GROUP)))
@@ -118,14 +133,18 @@ def quantized(scheme: Scheme, spec: LinearSpec, reader: WeightReader) -> CodeSou
 
 
 def _write_linear(
-    scheme: Scheme, spec: LinearSpec, reader: WeightReader, files: Mapping[Layout, Shards]
+    scheme: Scheme,
+    spec: LinearSpec,
+    reader: WeightReader,
+    codes: Mapping[str, CodedRows],
+    files: Mapping[Layout, Shards],
 ) -> None:
     with ExitStack() as stack:
         outs = {
             layout: stack.enter_context(shards.mapped(layout.tensors(scheme, spec)))
             for layout, shards in files.items()
         }
-        pack_linear(scheme, spec, reader, quantized(scheme, spec, reader), outs)
+        pack_linear(scheme, spec, reader, quantized(scheme, spec, reader, codes), outs)
 
 
 def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:

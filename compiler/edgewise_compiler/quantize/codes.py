@@ -31,6 +31,22 @@ class CodedRows:
     codes: NDArray[Any]
     groups: Mapping[str, NDArray[np.float16]]
 
+    def part(self, start: int, stop: int) -> CodedRows:
+        """Rows ``start..stop``, not copied."""
+        groups = {name: values[start:stop] for name, values in self.groups.items()}
+        return CodedRows(self.codes[start:stop], groups)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Integers ``low..high`` that a float16 scale of any sign multiplies.
+
+    They are stored as the integer minus ``low``; a scale's sign says which way the longer side is.
+    """
+
+    low: int
+    high: int
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -44,6 +60,8 @@ class Scheme:
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.
         dequantize: codes to the float32 ``[rows, k]`` that kernels compute with, exactly.
+        levels: what a search for better scales (`quantize.search`) chooses from; None where
+            rounding to the nearest is as good.
     """
 
     name: str
@@ -52,6 +70,7 @@ class Scheme:
     groups: tuple[str, ...]
     quantize: Callable[[Floats], CodedRows]
     dequantize: Callable[[CodedRows], Floats]
+    levels: Levels | None = None
 
     @property
     def integer(self) -> bool:

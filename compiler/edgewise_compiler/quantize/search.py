@@ -8,12 +8,10 @@ in closed form, and the best of those is kept. llama.cpp's quantizers search in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, to_f16
 from edgewise_runtime.format.abi import GROUP
 
 FACTORS = np.linspace(0.7, 1.6, 16, dtype=np.float32)
@@ -22,14 +20,6 @@ Beyond 1 it is clipped, for the sake of columns that count more."""
 
 BLOCK_GROUPS = 1 << 12
 """Groups searched at once: their planes, 512 KiB each, stay in a core's second-level cache."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Integers ``low..high``, stored as the integer minus ``low``; a scale may be negative."""
-
-    low: int
-    high: int
 
 
 SIXTEEN = Levels(-8, 7)
@@ -63,7 +53,8 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
         # One plane per column of a group: NumPy reduces along planes at memory speed.
         w = np.ascontiguousarray(groups[block].T)
         u = np.ascontiguousarray(weights[np.arange(block.start, block.stop) % len(weights)].T)
-        scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale")
+        # A negative zero becomes the other: a zero has one spelling.
+        scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale") + np.float16(0)
         integers = nearest(w, scale[block].astype(np.float32), levels)
         codes[block] = (integers - np.float32(levels.low)).astype(np.uint8).T
     return CodedRows(codes.reshape(count, k), {"scale": scale.reshape(count, -1)})

@@ -7,11 +7,12 @@ want. Inputs they are multiplied with are int8.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme, to_f16
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
 ZERO_POINT = {"q8": 128, "q6": 32, "q4": 8}
@@ -89,5 +90,8 @@ Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
 Q6 = _scheme("q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6)
 """-32..31."""
 
-Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4)
+Q4 = replace(
+    _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4),
+    levels=Levels(-8, 7),
+)
 """-8..7."""

@@ -78,6 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "half of float16's bytes",
     )
     parser.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        nargs="?",
+        const=True,
+        default=False,
+        help="choose the codes of 4-bit weights for what the model does with this text (UTF-8); "
+        "without a FILE, with a neutral one",
+    )
+    parser.add_argument(
         "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
     )
 
@@ -106,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
             max_batch=args.max_batch,
             prefill_chunk=args.prefill_chunk,
             kv=args.kv,
+            calibrate=args.calibrate,
             debug_dump=args.debug_dump,
             progress=phases,
             **{o.name: getattr(args, o.name) for t in TARGETS.values() for o in t.options},

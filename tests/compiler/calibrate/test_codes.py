@@ -1,0 +1,110 @@
+"""A calibrated bundle holds codes that were chosen for what its linears are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise_compiler.calibrate.codes import calibrated_codes, read_calibration
+from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
+from edgewise_compiler.compile import compile_model
+from edgewise_compiler.layouts.order import coded_blocks
+from edgewise_compiler.layouts.packing import quantized
+from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
+from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.quantize import PRESETS, SCHEMES
+from edgewise_runtime.errors import StorageError
+from edgewise_runtime.format.bundle import Bundle
+from tests.parity.reference import load_weights, logits
+
+Checkpoints = Callable[[str], Path]
+Q4 = SCHEMES["q4"]
+
+
+def schemes_of(checkpoint: Checkpoint, quant: str) -> Schemes:
+    return linear_schemes(PRESETS[quant], checkpoint.family.params(checkpoint.model))
+
+
+@pytest.mark.parametrize("name", ["llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
+def test_calibrated_codes_change_logits_less_than_the_nearest(
+    checkpoints: Checkpoints, name: str
+) -> None:
+    rng = np.random.default_rng(7)
+    steps: list[tuple[int, int]] = []
+    weights = load_weights(checkpoints(name))
+    with open_checkpoint(checkpoints(name)) as checkpoint:
+        cfg = checkpoint.model
+        tokens, held = rng.integers(0, cfg.vocab, (8, 64)), rng.integers(0, cfg.vocab, 64)
+        schemes = schemes_of(checkpoint, "q4")
+        codes = calibrated_codes(checkpoint, schemes, tokens, lambda *step: steps.append(step))
+    k = {key: w.shape[1] for key, w in weights.items() if w.ndim == 2}
+    padded = {key: np.pad(weights[key], ((0, 0), (0, -k[key] % 32))) for key in codes}
+    rounded = {key: Q4.quantize(rows) for key, rows in padded.items()}
+    nearest, chosen = (
+        {key: Q4.dequantize(coded)[:, : k[key]] for key, coded in way.items()}
+        for way in (rounded, codes)
+    )
+    exact = logits(cfg, weights, held)
+    near, far = (
+        np.square(logits(cfg, weights | w, held) - exact).mean() for w in (chosen, nearest)
+    )
+    assert near < 0.9 * far, (near, far)
+    head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
+    assert codes.keys() == k.keys() - {"model.embed_tokens.weight"} | {head}
+    assert steps[0][0] == 0
+    assert steps[-1][0] == steps[-1][1]
+
+
+def test_nothing_is_chosen_without_a_text_or_for_a_scheme_without_levels(
+    checkpoints: Checkpoints,
+) -> None:
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        none, text = (read_calibration(checkpoint, given) for given in (False, True))
+        for quant, given in (("q4", none), ("q8", text)):
+            schemes = schemes_of(checkpoint, quant)
+            assert not calibrated_codes(checkpoint, schemes, given, lambda *step: None)
+
+
+def test_of_a_mixed_recipe_only_matrices_with_levels_are_chosen_for(
+    checkpoints: Checkpoints,
+) -> None:
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        text = read_calibration(checkpoint, True)[:2]
+        schemes = schemes_of(checkpoint, "q4-h8")
+        codes = calibrated_codes(checkpoint, schemes, text, lambda *step: None)
+    assert "lm_head.weight" not in codes
+    assert "model.layers.0.mlp.down_proj.weight" in codes
+
+
+def test_packing_takes_codes_that_are_there_and_quantizes_the_rest(
+    checkpoints: Checkpoints,
+) -> None:
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        spec = next(
+            param
+            for param in checkpoint.family.params(checkpoint.model)
+            if isinstance(param, LinearSpec) and param.name == "layers.0.qkv"
+        )
+        query, key, _ = spec.sources
+        own = Q4.quantize(checkpoint.weights.read(query))
+        own.codes[:] = 15 - own.codes
+        source = quantized(Q4, spec, checkpoint.weights, {query: own})
+        packed = np.concatenate([rows.codes for _, rows in coded_blocks(Q4, spec, source)])
+        np.testing.assert_array_equal(packed[: spec.rows[0]], own.codes)
+        nearest = Q4.quantize(checkpoint.weights.read(key)).codes
+        np.testing.assert_array_equal(packed[spec.rows[0] :][: spec.rows[1]], nearest)
+
+
+def test_a_calibrated_bundle_is_another_one(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    folder = checkpoints("llama-gqa2-tied-linear")
+    nearest, calibrated = (
+        Bundle.open(compile_model(folder, tmp_path / name, calibrate=text))
+        for name, text in (("nearest", False), ("calibrated", True))
+    )
+    assert nearest.manifest.weights_id != calibrated.manifest.weights_id
+    assert nearest.manifest.layouts.keys() == calibrated.manifest.layouts.keys()
+    with pytest.raises(StorageError, match=r"none\.txt"):
+        compile_model(folder, tmp_path / "nearest", calibrate=tmp_path / "none.txt")
