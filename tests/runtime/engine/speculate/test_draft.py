@@ -148,7 +148,10 @@ def test_accepted_tokens_are_not_computed_again(engine: Engine, make: Make) -> N
     drawn but never put through the model, and the token after it is another."""
     drafter, program = make()
     prompt = (PROMPT * 10)[:200]
-    text = [*prompt, *engine.generate(prompt, max_tokens=20, temperature=0).token_ids]
+    text = [
+        *prompt,
+        *engine.generate(prompt, max_tokens=20, temperature=0, ignore_eos=True).token_ids,
+    ]
     drafter.propose(view(text[:200], temperature=0), 4)
     assert program.rows == [128, 71, 1]
     program.rows.clear()
