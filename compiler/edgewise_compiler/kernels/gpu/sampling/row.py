@@ -10,7 +10,6 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.gpu.operations import u32
-from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import weight_of
 from edgewise_compiler.kernels.gpu.sampling.wide import Wide, halves, wide
 from edgewise_compiler.kernels.gpu.thread import Thread, barrier, keep, local, store, when
@@ -68,11 +67,12 @@ class Row:
         return T.EQ(self.thread.t, 0)
 
     def measure(
-        self, wanted: Callable[[Expr], Expr], needed: Expr, top: Expr, factor: Expr
+        self, wanted: Callable[[Expr], Expr], needed: Expr, top: Expr, factor: Expr, out: Buffer
     ) -> tuple[Expr, Wide]:
         """Number and mass of the tokens whose key is ``wanted``; every thread gets them.
 
-        Zeros where they are not ``needed``.
+        Zeros where they are not ``needed``. ``out`` is shared memory for three numbers, which
+        nobody else uses before the next barrier.
         """
         local_sums = local((3,), "uint32")
         for i in range(3):
@@ -85,13 +85,11 @@ class Row:
         with when(T.NE(needed, u32(0))):
             self.each(use)
         part = halves(local_sums[1], local_sums[2])
-        count = self.total(local_sums[0])
-        return count, wide(self.total(part.hi), self.total(part.lo))
+        # Together: drivers compile for seconds what has a barrier in many places.
+        self.sum_columns([local_sums[0], part.hi, part.lo], out, 0)
+        return keep(out[0]), wide(keep(out[1]), keep(out[2]))
 
-    def total(self, value: Expr) -> Expr:
-        return combine_group(self.thread, value, THREADS, lambda a, b: a + b, self.scratch)
-
-    def sum_columns(self, values: list[Expr], out: Buffer, first: int) -> None:
+    def sum_columns(self, values: list[Expr], out: Buffer, first: Expr | int) -> None:
         """``out[first + i]`` becomes the sum of ``values[i]`` over the threads."""
         t, scratch = self.thread.t, self.scratch
         for i, value in enumerate(values):

@@ -61,7 +61,7 @@ _FIRST_OCTAVE_BITS = 127 + 4  # the exponent field of 16.0
 
 def weigh_all(w: Row, state: State, lowest: Expr, top: Expr, factor: Expr) -> None:
     """Counts and weighs all there is to draw, which is what nothing filtered keeps."""
-    count, mass = w.measure(lambda key: key >= lowest, u32(1), top, factor)
+    count, mass = w.measure(lambda key: key >= lowest, u32(1), top, factor, state.counted)
     with when(w.leader()):
         state.put(ALL, count)
         state.put_wide(TOTAL, mass)
@@ -87,7 +87,7 @@ def search(w: Row, state: State, by_mass: Expr, lowest: Expr, top: Expr, factor:
         barrier()
     cut = _rank_near(w, state, by_mass, top, factor)
     needed = keep(state.sums[ACTIVE])
-    above_count, above_mass = w.measure(lambda key: key > cut, needed, top, factor)
+    above_count, above_mass = w.measure(lambda key: key > cut, needed, top, factor, state.counted)
     with when(T.And(w.leader(), T.NE(state.sums[ACTIVE], u32(0)))):
         _settle(w, state, by_mass, cut, above_count, above_mass, top, factor)
     barrier()
@@ -148,13 +148,12 @@ def _count_levels(w: Row, state: State, top: Expr, factor: Expr) -> None:
                         note_token(tally, i, weight)
 
         w.each(use)
-    parts = [halves(tally[3 * i + 1], tally[3 * i + 2]) for i in range(LEVELS)]
-    rounds = (
-        [tally[3 * i] for i in range(LEVELS)],
-        [part.hi for part in parts],
-        [part.lo for part in parts],
-    )
-    for which, values in enumerate(rounds):
+    for i in range(LEVELS):
+        mass = halves(tally[3 * i + 1], tally[3 * i + 2])
+        store(tally, mass.hi, 3 * i + 1)
+        store(tally, mass.lo, 3 * i + 2)
+    with T.serial(0, 3) as which:
+        values = [keep(tally[3 * i + which]) for i in range(LEVELS)]
         w.sum_columns(values, state.counted, which * LEVELS)
 
 
