@@ -7,8 +7,8 @@ export default defineConfig({
     globalSetup: ["tests/browser/global-setup.ts"],
     pool: "forks",
     fileParallelism: false,
-    testTimeout: 180_000,
-    hookTimeout: 120_000,
+    testTimeout: 400_000,
+    hookTimeout: 400_000,
     teardownTimeout: 20_000,
   },
 });

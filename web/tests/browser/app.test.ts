@@ -4,7 +4,7 @@ import { launch, type RunningBrowser } from "./launch.ts";
 import { FULL } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
-const WAIT = { timeout: 120_000 };
+const WAIT = { timeout: 300_000 };
 const ADAPTERS = FULL ? (["lavapipe", "swiftshader"] as const) : (["lavapipe"] as const);
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
 

@@ -4,7 +4,7 @@ import type { Conversation } from "../../chat/conversations.ts";
 import { openSession, type Session } from "./session.ts";
 import { loseDevice } from "./worker-patch.ts";
 
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: 300_000 };
 const PHONE = { width: 390, height: 780 };
 
 const by = (page: Page, name: string): Locator => page.getByTestId(name);

@@ -90,7 +90,7 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
       });
       session.proxy.fault = (path) => (path === SHARD ? { kind: "wait", until } : null);
       const loading = load(DEMO);
-      await expect.poll(() => shardFetches().length, { timeout: 60_000 }).toBe(1);
+      await expect.poll(() => shardFetches().length, { timeout: 300_000 }).toBe(1);
       await loseDevice(page);
       session.proxy.fault = () => null;
       release();

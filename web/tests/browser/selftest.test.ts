@@ -116,7 +116,7 @@ async function finished(page: Page): Promise<Report> {
       document.querySelector("[data-testid=report]")?.textContent !== "" ||
       document.querySelector("[data-testid=status].bad"),
     undefined,
-    { timeout: 100_000 },
+    { timeout: 300_000 },
   );
   expect(await page.locator("[data-testid=status].bad").allTextContents()).toEqual([]);
   return JSON.parse((await report.textContent()) ?? "");
