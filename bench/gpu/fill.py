@@ -29,7 +29,12 @@ CHUNK = 32 << 20
 DEVIATION = 0.02
 """Of weights, as models are initialized; it keeps activations and logits finite."""
 
-SCALES = {"q4": DEVIATION / 4.6, "q6": DEVIATION / 18.5, "q8": DEVIATION / 74.0}
+SCALES = {
+    "q4": DEVIATION / 4.6,
+    "q5": DEVIATION / 9.2,
+    "q6": DEVIATION / 18.5,
+    "q8": DEVIATION / 74.0,
+}
 """A group's scale: the deviation of weights over that of random bytes' values."""
 
 THETA = 1e4

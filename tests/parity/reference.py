@@ -24,7 +24,7 @@ GROUP = 32
 ENDS = ("model.embed_tokens.weight", "lm_head.weight")
 MIXED = {"q4-h8": ("q4", dict.fromkeys(ENDS, "q8"))}
 """Presets by their names: the scheme of most matrices, and of those that have another."""
-INTEGERS = ("q8", "q6", "q4", *MIXED)
+INTEGERS = ("q8", "q6", "q5", "q4", *MIXED)
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -43,6 +43,7 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
     rounding |= {
         "q8": _rounded_to_even_steps,
         "q6": lambda w: _rounded_by_extremes(w, 32),
+        "q5": lambda w: _rounded_by_extremes(w, 16),
         "q4": lambda w: _rounded_by_extremes(w, 8),
     }
     most, others = MIXED.get(quant, (quant, {}))

@@ -40,7 +40,7 @@ AGREEING = sampled(
     [("qwen3-gqa2-tied", "f16")],
 )
 QUANTIZED = sampled(
-    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], ["q8", "q6", "q4", "q4-h8"]),
+    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], ["q8", "q6", "q5", "q4", "q4-h8"]),
     [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "q4-h8")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])

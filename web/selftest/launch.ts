@@ -98,5 +98,5 @@ function schemeOf(weight: Argument, scale: Argument | undefined): Scheme {
   const words = (weight.shape[0] ?? 0) * (weight.shape[1] ?? 0);
   const perGroup = words / (2 * (scale.shape[0] ?? 1));
   const fits = (scheme: Scheme) => WORDS_PER_GROUP[scheme] === perGroup;
-  return (["q4", "q6"] as const).find(fits) ?? "q8";
+  return (["q4", "q5", "q6"] as const).find(fits) ?? "q8";
 }

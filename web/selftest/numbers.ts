@@ -39,7 +39,7 @@ function roundEven(value: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-export type Scheme = "f32" | "f16" | "q8" | "q6" | "q4";
+export type Scheme = "f32" | "f16" | "q8" | "q6" | "q5" | "q4";
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
 export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
@@ -47,6 +47,7 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 16,
   q8: 8,
   q6: 6,
+  q5: 5,
   q4: 4,
 };
 
@@ -84,6 +85,11 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
     const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
     const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
     return (half(low, column) | (high << 4)) - 32;
+  },
+  q5: (word, column) => {
+    // Four words as in q4, and one that has one more bit of each column.
+    const high = (word(4) >>> (8 * (column & 3) + (column >> 2))) & 1;
+    return (half(word(column >> 3), column) | (high << 4)) - 16;
   },
   q4: (word, column) => half(word(column >> 3), column) - 8,
 };

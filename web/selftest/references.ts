@@ -41,7 +41,7 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
   return [
     [/^embed_/, embed],
     [/^rms_norm_/, rmsNorm],
-    [/^(matmul|matvec|serial)_(f32|f16|q8|q6|q4)_/, linear],
+    [/^(matmul|matvec|serial)_(f32|f16|q8|q6|q5|q4)_/, linear],
     [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
     [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
     [/^draw_/, (launch) => draw(launch, model)],

@@ -58,7 +58,7 @@ class Scheme:
     """How weights are stored.
 
     Attributes:
-        name: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        name: ``f32``, ``f16``, ``q8``, ``q6``, ``q5`` or ``q4``.
         arithmetic: what programs over this scheme compute in.
         code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
         groups: names of the numbers that a group has; their tensors are called after them.

@@ -85,7 +85,7 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-ZERO = {4: 8, 6: 32, 8: 128}
+ZERO = {4: 8, 5: 16, 6: 32, 8: 128}
 """The code of zero, by bits of a code."""
 
 
@@ -115,15 +115,15 @@ def panels(values: Array) -> Array:
 def pack(codes: Array, bits: int) -> Array:
     """Codes [NP,K] as words [NP/16, K*bits/32, 16] of the ``cpu`` layout."""
     rows = len(codes)
-    if bits == 6:
-        low = words(codes & 15, 4).reshape(rows, -1, 2)
-        high = words(codes >> 4, 2).reshape(rows, -1, 1)
+    if bits in (5, 6):
+        low = words(codes & 15, 4).reshape(rows, -1, 4 // (bits - 4))
+        high = words(codes >> 4, bits - 4).reshape(rows, -1, 1)
         return panels(np.concatenate([low, high], axis=2).reshape(rows, -1))
     return panels(words(codes, bits))
 
 
 def words(codes: Array, bits: int) -> Array:
-    """Codes [NP,K] of 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
+    """Codes [NP,K] of 1, 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
     the next four above them in each byte."""
     rows, columns = codes.shape
     each = 32 // bits

@@ -201,32 +201,35 @@ def _pairs_added(sums: Expr) -> Expr:
     return ((both << sixteen) >> sixteen) + (both >> sixteen)
 
 
-def _portable_q6(tile: Tile, operands: Operands) -> list[list[Expr]]:
-    """int16 products, of which four of at most 63 * 127 are added up before they are widened."""
-    run = RUNS["q6"]
-    sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
-    with T.serial(run.count) as at, block("run"):
-        fours = _fours(run, tile, operands, at)
-        for first in range(0, run.fours, 2):
-            parts = range(first, first + 2)
-            codes = [
-                [
-                    bits(masked(w[part], shift, 0x00FF00FF), "int16")
-                    for part in parts
-                    for shift in (0, 8)
+def _portable_pairs(run: Run, together: int) -> Group:
+    """int16 products, of which ``together`` are added up before they are widened: two of a four."""
+
+    def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
+        sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
+        with T.serial(run.count) as at, block("run"):
+            fours = _fours(run, tile, operands, at)
+            for first in range(0, run.fours, together // 2):
+                parts = range(first, first + together // 2)
+                codes = [
+                    [
+                        bits(masked(w[part], shift, 0x00FF00FF), "int16")
+                        for part in parts
+                        for shift in (0, 8)
+                    ]
+                    for w in fours
                 ]
-                for w in fours
-            ]
-            for r in range(tile.rows):
-                values = [
-                    half
-                    for part in parts
-                    for half in _even_and_odd(operands.four(r, at * run.fours + part), 16)
-                ]
-                for p in range(tile.panels):
-                    products = [c * v for c, v in zip(codes[p], values, strict=True)]
-                    _increase(sums[r][p], _pairs_added(reduce(add, products)))
-    return _grid(tile, lambda r, p: load(sums[r][p], 0))
+                for r in range(tile.rows):
+                    values = [
+                        half
+                        for part in parts
+                        for half in _even_and_odd(operands.four(r, at * run.fours + part), 16)
+                    ]
+                    for p in range(tile.panels):
+                        products = [c * v for c, v in zip(codes[p], values, strict=True)]
+                        _increase(sums[r][p], _pairs_added(reduce(add, products)))
+        return _grid(tile, lambda r, p: load(sums[r][p], 0))
+
+    return group
 
 
 def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
@@ -246,14 +249,19 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
+# What may be added up in int16 follows from the largest code of a scheme, times 127: 15 in q4, 31
+# in q5, 63 in q6.
 DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q4"): Dot(_vnni(RUNS["q4"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q5"): Dot(_vnni(RUNS["q5"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q6"): Dot(_vnni(RUNS["q6"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q8"): Dot(_vnni(RUNS["q8"]), Shapes(Tile(8, 1), Tile(8, 1))),
     ("avx2", "q4"): Dot(_avx2_bytes(RUNS["q4"], most=8), _SMALL),
+    ("avx2", "q5"): Dot(_avx2_bytes(RUNS["q5"], most=4), _SMALL),
     ("avx2", "q6"): Dot(_avx2_bytes(RUNS["q6"], most=2), _SMALL),
     ("avx2", "q8"): Dot(_avx2_q8, _SMALL),
     ("portable", "q4"): Dot(_portable_q4, _SMALL),
-    ("portable", "q6"): Dot(_portable_q6, _SMALL),
+    ("portable", "q5"): Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
+    ("portable", "q6"): Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
     ("portable", "q8"): Dot(_portable_q8, _SMALL),
 }

@@ -40,7 +40,7 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     """y = x @ weight.T (+ bias) on codes, for step[count] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q8, q6 or q4, bias float32[NP] if there is one, outputs, step. Outputs by
+    ``cpu`` layout of q8, q6, q5 or q4, bias float32[NP] if there is one, outputs, step. Outputs by
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
