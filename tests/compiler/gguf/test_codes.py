@@ -1,0 +1,90 @@
+"""Codes of a block, in a scheme of ours, are the weights that the block has as floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgewise_compiler.gguf.blocks import BY_NAME, TYPES, Floats, Records
+from edgewise_compiler.gguf.codes import HELD
+from edgewise_compiler.quantize import SCHEMES, CodedRows
+from edgewise_runtime.errors import CheckpointError
+
+COUNT = 2048
+UNPACKED = [
+    (kind, scheme)
+    for kind, unpackers in HELD.items()
+    for scheme, unpack in unpackers.items()
+    if unpack is not None
+]
+ROUNDED = {"IQ4_XS"}
+"""Types whose groups have scales of more bits than a float16."""
+
+
+def random_blocks(kind: str) -> Records:
+    """Every code there is, and finite scales of either sign, subnormal ones among them."""
+    block, rng = BY_NAME[kind], np.random.default_rng(len(kind))
+    blocks = rng.integers(0, 256, (COUNT, block.bytes), np.uint8).reshape(-1).view(block.layout)
+    names = block.layout.names
+    assert names is not None
+    for name in {"d", "dmin", "m"} & set(names):
+        scales = rng.standard_normal(COUNT) * np.exp2(rng.integers(-22, 2, COUNT))
+        blocks[name] = scales.astype(np.float16)
+    if "e" in names:
+        blocks["e"] = rng.integers(128 - 24, 128 + 16, COUNT)
+    return blocks
+
+
+def values(kind: str) -> tuple[Records, Floats]:
+    blocks, decode = random_blocks(kind), BY_NAME[kind].decode
+    assert decode is not None
+    return blocks, decode(blocks)
+
+
+def coded(kind: str, scheme: str, blocks: Records) -> CodedRows:
+    unpack = HELD[kind][scheme]
+    assert unpack is not None
+    return unpack(blocks)
+
+
+def bits(floats: Floats) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(floats).view(np.uint32)
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [c for c in UNPACKED if c[0] not in ROUNDED])
+def test_values_are_those_of_the_file_bit_for_bit(kind: str, scheme: str) -> None:
+    blocks, expected = values(kind)
+    rows = coded(kind, scheme, blocks)
+    assert rows.codes.dtype == np.uint8
+    assert {name: own.dtype for name, own in rows.groups.items()} == dict.fromkeys(
+        SCHEMES[scheme].groups, np.float16
+    )
+    np.testing.assert_array_equal(bits(SCHEMES[scheme].dequantize(rows)), bits(expected))
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [c for c in UNPACKED if c[0] in ROUNDED])
+def test_computed_scales_are_rounded_to_float16_and_nothing_else_is(kind: str, scheme: str) -> None:
+    blocks, expected = values(kind)
+    found = SCHEMES[scheme].dequantize(coded(kind, scheme, blocks))
+    error = np.abs(found - expected)
+    # Half a step of a float16's 11 bits, or of the least subnormal one times 127.
+    assert (error <= np.maximum(np.abs(expected) * 2.0**-11, 127 * 2.0**-25)).all()
+
+
+def test_a_type_is_held_by_integers_narrowest_first_and_in_any_company() -> None:
+    decoded = {block.name for block in TYPES.values() if block.decode is not None}
+    assert set(HELD) == decoded - {"F32", "F16", "BF16"}
+    widths = {scheme: SCHEMES[scheme].code for held in HELD.values() for scheme in held}
+    for held in HELD.values():
+        found = [int(widths[scheme].removeprefix("uint")) for scheme in held]
+        assert found == sorted(found)
+        assert list(held)[-1] == "q8"
+
+
+def test_a_scale_beyond_float16_is_refused() -> None:
+    blocks = random_blocks("MXFP4")
+    blocks["e"][7] = 200
+    with pytest.raises(CheckpointError, match="65504") as caught:
+        coded("MXFP4", "q6", blocks)
+    assert caught.value.code == "checkpoint.range"
