@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.format.abi import GROUP
 
 Floats = NDArray[np.float32]
 
@@ -49,6 +50,10 @@ class Levels:
 
     low: int
     high: int
+
+
+SIXTEEN = Levels(-8, 7)
+"""All of four bits. Which side has one more is the sign of the scale."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,12 @@ RowSource = Callable[[int, int], CodedRows]
 Holders = Mapping[str, RowSource | None]
 """The schemes that hold a tensor of a quantized file with little or no loss, narrowest first: the
 codes it has there, or None where they have to be made from its floats."""
+
+
+def whole_groups(rows: Floats) -> Floats:
+    """``rows`` with zeros after its columns, so that they make groups of 32; itself if they do."""
+    more = -rows.shape[1] % GROUP
+    return np.pad(rows, ((0, 0), (0, more))) if more else rows
 
 
 def to_f16(values: Floats, what: str) -> NDArray[np.float16]:
