@@ -28,8 +28,13 @@ from tests.compiler.layouts.test_packing import unpacked
 
 CASE = "llama-gqa2-tied-linear"
 HEAD_DIM = 32
-ZEROS = {4: 8, 6: 32, 8: 128}
-"""The code of zero, by bits."""
+VALUES = {
+    "q4": np.arange(-8.0, 8.0),
+    "q6": np.arange(-32.0, 32.0),
+    "q8": np.arange(-128.0, 128.0),
+    "mxfp4": 2 * np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6]),
+}
+"""What each code of a scheme stands for, before the scale."""
 
 MIXED = {"attn_v": "Q8_0", "ffn_down": "F16", "token_embd": "Q5_0", "ffn_gate": "Q5_1"}
 """Where a file of Q4_0 has other types."""
@@ -85,10 +90,11 @@ def packed(checkpoint: Checkpoint, schemes: Schemes, folder: Path) -> Mapping[st
 
 
 def codes_and_scales(
-    layout: str, arrays: Arrays, name: str, bits: int
+    layout: str, arrays: Arrays, name: str, scheme: str
 ) -> tuple[NDArray[np.uint32], NDArray[np.float16]]:
     """Those of a packed linear, row by row, as docs/bundle-format.md has them."""
-    words, scales = arrays[f"{name}.weight"], arrays[f"{name}.scale"]
+    (scales,) = [a for key, a in arrays.items() if key.startswith(name) and key.endswith("scale")]
+    words, bits = arrays[f"{name}.weight"], len(VALUES[scheme]).bit_length() - 1
     if layout == "cpu":
         words, scales = rows_of(words), rows_of(scales)
     codes = unpacked(np.ascontiguousarray(words), bits)
@@ -125,14 +131,14 @@ def test_codes_and_scales_of_q4_0_lie_in_the_bundle_unchanged(
         rows = {name: np.ones(len(found), bool) for name, (found, _) in own.items()}
         real = ordered_rows(spec, rows, spec.sources)
         for layout, arrays in tensors.items():
-            found, found_scales = codes_and_scales(layout, arrays, spec.name, 4)
+            found, found_scales = codes_and_scales(layout, arrays, spec.name, "q4")
             np.testing.assert_array_equal(found[real], codes[real])
             np.testing.assert_array_equal(found_scales.view(np.uint16), scales.view(np.uint16))
     assert {-1.0, 1.0} <= signs
 
 
 @pytest.mark.parametrize(
-    ("kind", "scheme"), [("Q4_0", "q4"), ("Q5_0", "q6"), ("Q8_0", "q8"), ("MXFP4", "q6")]
+    ("kind", "scheme"), [("Q4_0", "q4"), ("Q5_0", "q6"), ("Q8_0", "q8"), ("MXFP4", "mxfp4")]
 )
 def test_weights_of_a_bundle_are_the_floats_of_the_file_bit_for_bit(
     kind: str, scheme: str, written: Written, tmp_path: Path
@@ -151,7 +157,7 @@ def assert_weights(
 ) -> None:
     """Those of the file; ``steps`` has modules that may be so many steps of a group away."""
     for spec in linears(checkpoint):
-        bits = int(schemes[spec.name].name.removeprefix("q"))
+        scheme = schemes[spec.name].name
         floats = {name: checkpoint.weights.read(name) for name in spec.sources}
         far = {
             name: np.full_like(values, steps.get(name.split(".")[-2], 0.0))
@@ -160,9 +166,9 @@ def assert_weights(
         expected = ordered_rows(spec, floats, spec.sources)
         allowed = ordered_rows(spec, far, spec.sources)
         for layout, arrays in tensors.items():
-            codes, scales = codes_and_scales(layout, arrays, spec.name, bits)
+            codes, scales = codes_and_scales(layout, arrays, spec.name, scheme)
             step = scales.astype(np.float32).repeat(32, axis=1)
-            found = (codes.astype(np.float32) - np.float32(ZEROS[bits])) * step
+            found = VALUES[scheme].astype(np.float32)[codes] * step
             assert (np.abs(found - expected) <= allowed * np.abs(step)).all()
 
 

@@ -39,7 +39,9 @@ function roundEven(value: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-export type Scheme = "f32" | "f16" | "q8" | "q6" | "q4";
+/** How weights are stored, by the names that kernels have for it. */
+export const SCHEMES = ["f32", "f16", "q8", "q6", "q4", "iq4_nl", "mxfp4"] as const;
+export type Scheme = (typeof SCHEMES)[number];
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
 export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
@@ -48,6 +50,14 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   q8: 8,
   q6: 6,
   q4: 4,
+  iq4_nl: 4,
+  mxfp4: 4,
+};
+
+/** What codes stand for that name the values of a table. */
+const TABLES = {
+  iq4_nl: [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
+  mxfp4: [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
 };
 
 /**
@@ -86,6 +96,8 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
     return (half(low, column) | (high << 4)) - 32;
   },
   q4: (word, column) => half(word(column >> 3), column) - 8,
+  iq4_nl: (word, column) => TABLES.iq4_nl[half(word(column >> 3), column)] ?? Number.NaN,
+  mxfp4: (word, column) => TABLES.mxfp4[half(word(column >> 3), column)] ?? Number.NaN,
 };
 
 /** Of eight codes in a word, byte b has column b in its low half, column b + 4 in its high half. */

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.quantize.tables import TABLES
+
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
 Records = NDArray[Any]
@@ -155,15 +157,11 @@ def _q6_k(blocks: Records) -> Floats:
     return _flat(scale * _grouped(_centred(codes, 32), 16))
 
 
-IQ4_VALUES = np.array(
-    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32
-)
-FP4_VALUES = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
-"""E2M1's values doubled, so that they are whole."""
+_IQ4, _FP4 = (np.array(TABLES[name], np.float32) for name in ("iq4_nl", "mxfp4"))
 
 
 def _iq4_nl(blocks: Records) -> Floats:
-    return as_f32(blocks["d"]) * IQ4_VALUES[bit_fields(blocks["qs"], 4, 16)]
+    return as_f32(blocks["d"]) * _IQ4[bit_fields(blocks["qs"], 4, 16)]
 
 
 def iq4_xs_scales(blocks: Records) -> Floats:
@@ -173,7 +171,7 @@ def iq4_xs_scales(blocks: Records) -> Floats:
 
 
 def _iq4_xs(blocks: Records) -> Floats:
-    values = IQ4_VALUES[bit_fields(blocks["qs"], 4, 16)]
+    values = _IQ4[bit_fields(blocks["qs"], 4, 16)]
     return _flat(as_f32(iq4_xs_scales(blocks)) * _grouped(values, 32))
 
 
@@ -184,7 +182,7 @@ def mxfp4_scales(blocks: Records) -> Floats:
 
 
 def _mxfp4(blocks: Records) -> Floats:
-    return mxfp4_scales(blocks) * FP4_VALUES[bit_fields(blocks["qs"], 4, 16)]
+    return mxfp4_scales(blocks) * _FP4[bit_fields(blocks["qs"], 4, 16)]
 
 
 def _decoded(

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.gguf.blocks import (
-    FP4_VALUES,
-    IQ4_VALUES,
     Floats,
     Records,
     bit_fields,
@@ -27,6 +24,7 @@ from edgewise_compiler.gguf.blocks import (
 )
 from edgewise_compiler.quantize.codes import CodedRows, to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
+from edgewise_compiler.quantize.tables import TABLES
 
 Integers = NDArray[np.int16]
 Scales = NDArray[np.float16]
@@ -61,12 +59,6 @@ def _q8_0(blocks: Records) -> Integers:
     return integers
 
 
-def _of_table(values: NDArray[Any]) -> Callable[[Records], Integers]:
-    """Four bits are places in a table of whole numbers."""
-    integers: Integers = values.astype(np.int16)
-    return lambda blocks: integers[bit_fields(blocks["qs"], 4, 16)]
-
-
 def _integers(
     integers: Callable[[Records], Integers],
     *schemes: str,
@@ -79,6 +71,21 @@ def _integers(
         return CodedRows(codes, {"scale": scales(blocks)})
 
     return {name: partial(unpack, zero=ZERO_POINT[name]) for name in schemes}
+
+
+def _table(
+    name: str, *schemes: str, scales: Callable[[Records], Scales] = _own_scales
+) -> Unpackers:
+    """A type of a scheme's table; ``schemes`` have all of its integers, too."""
+    table = np.array(TABLES[name], np.int16)
+
+    def unpack(blocks: Records) -> CodedRows:
+        return CodedRows(bit_fields(blocks["qs"], 4, 16), {"scale": scales(blocks)})
+
+    def integers(blocks: Records) -> Integers:
+        return table[bit_fields(blocks["qs"], 4, 16)]
+
+    return {name: unpack, **_integers(integers, *schemes, scales=scales)}
 
 
 def _floats(*schemes: str) -> Unpackers:
@@ -96,8 +103,8 @@ HELD: Mapping[str, Unpackers] = {
     "Q4_K": _floats("q6", "q8"),
     "Q5_K": _floats("q6", "q8"),
     "Q6_K": _floats("q8"),
-    "IQ4_NL": _integers(_of_table(IQ4_VALUES), "q8"),
-    "IQ4_XS": _integers(_of_table(IQ4_VALUES), "q8", scales=_rounded(iq4_xs_scales)),
-    "MXFP4": _integers(_of_table(FP4_VALUES), "q6", "q8", scales=_rounded(mxfp4_scales)),
+    "IQ4_NL": _table("iq4_nl", "q8"),
+    "IQ4_XS": _table("iq4_nl", "q8", scales=_rounded(iq4_xs_scales)),
+    "MXFP4": _table("mxfp4", "q6", "q8", scales=_rounded(mxfp4_scales)),
 }
 """By name, for every type that is decoded and is not plain floats."""

@@ -61,15 +61,17 @@ class Scheme:
     """How weights are stored.
 
     Attributes:
-        name: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        name: what recipes call it, see `quantize.schemes`.
         arithmetic: what programs over this scheme compute in.
         code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
-        groups: names of the numbers that a group has; their tensors are called after them.
+        groups: names of the numbers that a group has.
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.
         dequantize: codes to the float32 ``[rows, k]`` that kernels compute with, exactly.
         levels: what a search for better scales (`quantize.search`) chooses from; None where
             rounding to the nearest is as good.
+        numbers: what a linear's tensor of those numbers is called. Where bytes a number tell a
+            scheme from the others, ``scale``; else a name of its own, by which it is known.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Scheme:
     quantize: Callable[[Floats], CodedRows]
     dequantize: Callable[[CodedRows], Floats]
     levels: Levels | None = None
+    numbers: str = "scale"
 
     @property
     def integer(self) -> bool:

@@ -75,9 +75,8 @@ def test_computed_scales_are_rounded_to_float16_and_nothing_else_is(kind: str, s
 def test_a_type_is_held_by_integers_narrowest_first_and_in_any_company() -> None:
     decoded = {block.name for block in TYPES.values() if block.decode is not None}
     assert set(HELD) == decoded - {"F32", "F16", "BF16"}
-    widths = {scheme: SCHEMES[scheme].code for held in HELD.values() for scheme in held}
     for held in HELD.values():
-        found = [int(widths[scheme].removeprefix("uint")) for scheme in held]
+        found = [int(SCHEMES[scheme].code.removeprefix("uint")) for scheme in held]
         assert found == sorted(found)
         assert list(held)[-1] == "q8"
 

@@ -85,23 +85,39 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-ZERO = {4: 8, 6: 32, 8: 128}
-"""The code of zero, by bits of a code."""
+BITS = {"q4": 4, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
+
+INTEGERS = {
+    "q4": np.arange(-8, 8),
+    "q6": np.arange(-32, 32),
+    "q8": np.arange(-128, 128),
+    "iq4_nl": np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]),
+    "mxfp4": np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]),
+}
+"""What each code of a scheme stands for, before its group's numbers."""
 
 
-def quantize_weight(w: Array, bits: int) -> tuple[Array, Array]:
-    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the schemes with ``bits``.
+def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
+    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of a scheme.
 
-    The value furthest from zero gets code 0, whichever its sign: codes are all there are and scales
-    have either sign, which q8 too would have to compute with if a file brought them.
+    The value furthest from zero becomes the lowest integer, whichever its sign: codes are all there
+    are and scales have either sign, which q8 too would have to compute with if a file brought them.
     """
-    zero = ZERO[bits]
+    integers = INTEGERS[scheme]
     groups = f32(w).reshape(len(w), -1, 32)
     furthest = np.abs(groups).argmax(-1)[..., None]
-    scale = (np.take_along_axis(groups, furthest, -1)[..., 0] / -zero).astype("float16")
+    extreme = np.take_along_axis(groups, furthest, -1)[..., 0]
+    scale = (extreme / integers.min()).astype("float16")
     unit = scale.astype("float32")[..., None]
-    codes = np.rint(np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0))
-    return (np.clip(codes + zero, 0, 2 * zero - 1)).astype("uint8").reshape(w.shape), scale
+    steps = np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0)
+    codes = np.abs(steps[..., None] - integers).argmin(-1)
+    return codes.astype("uint8").reshape(w.shape), scale
+
+
+def dequantize_weight(codes: Array, scale: Array, scheme: str) -> Floats:
+    """What codes and scales stand for, [NP,K]."""
+    groups = INTEGERS[scheme][codes].astype("float32").reshape(len(codes), -1, 32)
+    return f32(groups * scale.astype("float32")[..., None]).reshape(codes.shape)
 
 
 def panels(values: Array) -> Array:
@@ -135,11 +151,11 @@ def words(codes: Array, bits: int) -> Array:
 
 
 def linear_int(
-    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None, bits: int
+    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None, scheme: str
 ) -> Floats:
     """Quantized rows times quantized weights: groups in order, one fma each."""
     xq, xs, _ = codes
-    integers = weight.astype("int32") - ZERO[bits]
+    integers = INTEGERS[scheme][weight].astype("int32")
     rows, columns = weight.shape
     total = np.zeros((len(xq), rows), "float32")
     for g in range(columns // 32):

@@ -111,11 +111,13 @@ def test_every_row_of_every_tensor_is_read_once_for_all_layouts(
     assert reads == dict.fromkeys(rows, 1)
 
 
-@pytest.mark.parametrize("bits", [4, 6, 8])
+@pytest.mark.parametrize(("quant", "bits"), [("q4", 4), ("q6", 6), ("q8", 8), ("mxfp4", 4)])
 @pytest.mark.parametrize("name", SPECS)
-def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(bits: int, name: str) -> None:
+def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(
+    quant: str, bits: int, name: str
+) -> None:
     """Codes and scales that no quantizing makes: every code there is, scales of either sign."""
-    spec, scheme = SPECS[name], SCHEMES[f"q{bits}"]
+    spec, scheme = SPECS[name], SCHEMES[quant]
     rng = np.random.default_rng(bits)
     codes, scales = {}, {}
     for source, rows in zip(spec.sources, spec.rows, strict=True):
@@ -128,8 +130,9 @@ def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(bits: int, name: s
     outs = {layout: empty(layout, scheme, spec) for layout in BOTH}
     no_bias = LinearSpec(spec.name, spec.sources, spec.rows, spec.k, None, spec.interleave)
     pack_linear(scheme, no_bias, Unread(), source_of, outs)
-    ours = joined(outs[GPU], ".weight"), joined(outs[GPU], ".scale").view(np.float16)
-    theirs = rows_of(outs[CPU]["l.weight"]), rows_of(outs[CPU]["l.scale"])
+    numbers = scheme.numbers
+    ours = joined(outs[GPU], ".weight"), joined(outs[GPU], f".{numbers}").view(np.float16)
+    theirs = rows_of(outs[CPU]["l.weight"]), rows_of(outs[CPU][f"l.{numbers}"])
     filled = ordered_rows(spec, {k: np.ones(len(v), bool) for k, v in codes.items()}, spec.sources)
     for words, packed_scales in (ours, theirs):
         found = unpacked(words.reshape(padded_rows(spec), -1), bits)
@@ -158,7 +161,8 @@ def unpacked(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "beyond"), [("f16", 65536.0), ("q8", 8.4e6), ("q6", 2.2e6), ("q4", 5.3e5)]
+    ("scheme", "beyond"),
+    [("f16", 65536.0), ("q8", 8.4e6), ("q6", 2.2e6), ("q4", 5.3e5), ("iq4_nl", 8.4e6)],
 )
 def test_weights_beyond_a_scheme_are_refused_by_name(
     tmp_path: Path, scheme: str, beyond: float

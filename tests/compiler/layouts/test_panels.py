@@ -31,7 +31,7 @@ def plain_pack(scheme: str, rows: Floats) -> dict[str, NDArray[Any]]:
             for column in range(k):
                 weight[row // 16, column, row % 16] = rows[row, column]
         return {"weight": weight}
-    bits = int(scheme[1])
+    bits = int(SCHEMES[scheme].code.removeprefix("uint"))
     coded = SCHEMES[scheme].quantize(rows.copy())
     words = np.zeros((n // 16, k * bits // 32, 16), np.uint32)
     scales = np.zeros((n // 16, k // 32, 16), np.float16)
@@ -41,7 +41,7 @@ def plain_pack(scheme: str, rows: Floats) -> dict[str, NDArray[Any]]:
         for column, code in enumerate(coded.codes[row]):
             for word, shift, value in places(bits, column, int(code)):
                 words[row // 16, word, row % 16] |= np.uint32(value << shift)
-    return {"weight": words, "scale": scales}
+    return {"weight": words, SCHEMES[scheme].numbers: scales}
 
 
 def places(bits: int, column: int, code: int) -> list[tuple[int, int, int]]:

@@ -15,11 +15,11 @@ from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
 
-def _integers(scheme: str, words: list[Expr]) -> list[Expr]:
-    """The codes in a run of words minus their zero point, four at a time: int32x4 each."""
+def _integers(scheme: str, words: list[Expr], isa: str) -> list[Expr]:
+    """The integers in a run of words minus their zero point, four at a time: int32x4 each."""
     shifts, mask = cast(T.ramp(0, 8, 4), "uint32"), splat(0xFF, 4, "uint32")
     zero = splat(ZERO_POINT[scheme], 4, "int32")
-    fours = RUNS[scheme].unpack(words)
+    fours = RUNS[scheme].integers(words, isa)
     return [cast((splat(four, 4) >> shifts) & mask, "int32") - zero for four in fours]
 
 
@@ -47,7 +47,7 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
             with T.serial(H // run.fours // 4) as r, block("run"):
                 unit = let(widen(scale[panel, r // run.count, lane], isa))
                 words = [let(weight[panel, r * run.words + w, lane]) for w in range(run.words)]
-                for part, codes in enumerate(_integers(scheme, words)):
+                for part, codes in enumerate(_integers(scheme, words, isa)):
                     column = (r * run.fours + part) * 4
                     store(x, cast(codes, "float32") * splat(unit, 4), i, column)
 

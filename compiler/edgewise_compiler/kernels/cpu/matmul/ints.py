@@ -40,7 +40,7 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     """y = x @ weight.T (+ bias) on codes, for step[count] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q8, q6 or q4, bias float32[NP] if there is one, outputs, step. Outputs by
+    ``cpu`` layout of integers, bias float32[NP] if there is one, outputs, step. Outputs by
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
@@ -77,7 +77,7 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                     return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
                 starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
-                results = dot.group(tile, Operands(word, four, starts))
+                results = dot.group(tile, Operands(word, four, starts, isa))
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
                 units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]

@@ -8,12 +8,13 @@ for 32 columns, [NP/16, K/32, 16]. `RUNS` takes runs apart; `layouts.words` says
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm.ir import Expr
 
-from edgewise_compiler.kernels.cpu.vector import lanes_of, let, splat
+from edgewise_compiler.kernels.cpu.vector import lanes_of, let, lookup, splat
 from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.quantize import SCHEMES, table_bytes
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP, PANEL
 
@@ -27,11 +28,20 @@ class Run:
         fours: columns, by four.
         unpack: the words, vectors of uint32, to vectors of bytes in column order: four columns
             each, as uint32 too.
+        table: the bytes that those stand for, by code; None where they are the integers.
     """
 
     words: int
     fours: int
     unpack: Callable[[Sequence[Expr]], list[Expr]]
+    table: tuple[int, ...] | None = None
+
+    def integers(self, words: Sequence[Expr], isa: str) -> list[Expr]:
+        """The words as vectors of unsigned integers, four columns each, zero points included."""
+        fours = self.unpack(words)
+        if self.table is None:
+            return fours
+        return [lookup(four, self.table, isa) for four in fours]
 
     @property
     def count(self) -> int:
@@ -57,7 +67,13 @@ def _thirds(words: Sequence[Expr]) -> list[Expr]:
     return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
 
 
-RUNS = {"q8": Run(1, 1, list), "q6": Run(3, 4, _thirds), "q4": Run(1, 2, _halves)}
+_CODES = {"uint8": Run(1, 1, list), "uint6": Run(3, 4, _thirds), "uint4": Run(1, 2, _halves)}
+
+RUNS = {
+    name: replace(_CODES[scheme.code], table=table_bytes(name))
+    for name, scheme in SCHEMES.items()
+    if scheme.integer
+}
 """By the scheme of integers."""
 
 # Elements that hold 32 columns, and their type.

@@ -48,7 +48,6 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, ROWS, STEP_SYMBOLS
 
 QUANTIZE_THREADS = 64
@@ -107,8 +106,8 @@ def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
     """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the live rows i.
 
     Arguments: xq uint32 [rows, K/4] and xs float32 [rows, K/32] of `quantize`, weight and scale of
-    ``q4``, ``q6`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks
-    for `dot_int8`, which not every device has.
+    an integer scheme, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks for
+    `dot_int8`, which not every device has.
 
     Args:
         spec, few: as for `matmul`.
@@ -129,7 +128,8 @@ def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * rows < live):
-            _Kernel(thread, named, spec, weights, rows, live).run()
+            ready = weights.begun("uint32", team=thread)
+            _Kernel(thread, named, spec, ready, rows, live).run()
 
     name = (
         f"matmul_int8_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{rows}_o{spec.width}_{spec.first}"
@@ -212,15 +212,7 @@ class _Kernel:
         row, part = bind(self.thread.t // octets), bind(self.thread.t % octets)
         source = bind(T.min(self.thread.x * COLUMNS + row, weights.rows - 1))
         packed = [self.named["weight"], self.named["scale"]]
-        codes = weights.codes(weights.load(packed, source, bind(g * octets + part)))
-        tops = u32(0x80808080)
-        if weights.scheme == "q8":
-            # What is stored is the integer plus 128: turning the top bit makes it signed.
-            words = [bind(four ^ tops) for four in codes]
-        else:
-            # Minus the zero point in every byte at once: the top bits keep borrows from crossing.
-            zeros = u32(ZERO_POINT[weights.scheme] * 0x01010101)
-            words = [bind(((four | tops) - zeros) ^ tops) for four in codes]
+        words = weights.int8_words(weights.load(packed, source, bind(g * octets + part)))
         for i, word in enumerate(words):
             store(ws, word, row * STRIDE + part * 2 + i)
         with when(part == 0):

@@ -109,7 +109,8 @@ def matvec(
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][count], bound))
         with when(thread.y * batch < live):
-            _Kernel(thread, named, spec, weights, shape, live, norm, gather).run()
+            ready = weights.begun(team=thread)
+            _Kernel(thread, named, spec, ready, shape, live, norm, gather).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)

@@ -56,7 +56,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
         live = bind(T.min(named["step"][count], bound))
         place = bind(thread.x * THREADS + thread.t)
         with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
-            _Kernel(thread, named, spec, weights, batch, live, place).run()
+            _Kernel(thread, named, spec, weights.begun(), batch, live, place).run()
 
     name = (
         f"serial_{spec.scheme}_{spec.epilogue}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}_{bound}"
