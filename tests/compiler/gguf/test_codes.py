@@ -87,3 +87,39 @@ def test_a_scale_beyond_float16_is_refused() -> None:
     with pytest.raises(CheckpointError, match="65504") as caught:
         coded("MXFP4", "q6", blocks)
     assert caught.value.code == "checkpoint.range"
+
+
+GRIDS = {
+    "Q2_K": (4, 16, True),
+    "Q3_K": (8, 16, False),
+    "Q4_1": (16, 32, True),
+    "Q4_K": (16, 32, True),
+    "Q5_1": (32, 32, True),
+    "Q5_K": (32, 32, True),
+    "Q6_K": (64, 16, False),
+}
+"""Values of a group, how many weights have one scale, and whether one is the group's least."""
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind, held in HELD.items() if None in list(held.values())[:1]]
+)
+def test_what_is_rounded_again_gets_the_narrowest_scheme_that_adds_at_most_half(kind: str) -> None:
+    levels, size, least = GRIDS[kind]
+    exact = np.random.default_rng(1).standard_normal((4096, size), dtype=np.float32)
+    low, high = exact.min(axis=1, keepdims=True), exact.max(axis=1, keepdims=True)
+    step = (high - low) / (levels - 1) if least else np.where(-low > high, low, high) / (levels / 2)
+    zero = low if least else -step * (levels / 2)
+    found = (np.clip(np.rint((exact - zero) / step), 0, levels - 1) * step + zero).astype(
+        np.float32
+    )
+    own = np.mean((found - exact) ** 2)
+    rows = found.reshape(-1, 128)
+
+    def added(scheme: str) -> float:
+        again = SCHEMES[scheme].dequantize(SCHEMES[scheme].quantize(rows.copy()))
+        return float(np.mean((again - rows) ** 2) / own)
+
+    symmetric = ["q4", "q6", "q8"]
+    narrowest = next(scheme for scheme in symmetric if added(scheme) <= 0.5)
+    assert next(iter(HELD[kind])) == narrowest
