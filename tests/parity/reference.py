@@ -26,7 +26,7 @@ GROUP = 32
 ENDS = ("*embed_tokens.weight", "lm_head.weight")
 MIXED = {
     "q4-h8": ("q4", dict.fromkeys(ENDS, "q8")),
-    "fours": ("iq4_nl", dict.fromkeys(ENDS, "mxfp4")),
+    "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
 }
 """Presets and recipes (of this folder) by their names: the scheme of most matrices, and by globs
 over names of those that have another."""
@@ -35,7 +35,9 @@ TABLES = {
     "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
 }
 """What weights in these schemes are, times their group's scale, in order."""
-INTEGERS = ("q8", "q6", "q4", *TABLES, *MIXED)
+INTEGERS = ("q8", "q6", "q4", "q4a", "iq4_nl", *MIXED)
+"""What models are compared in. Not mxfp4 for all: a table of tokens in it has halves of a group's
+largest number, which are ties when they are rounded to int8, and fall to either side."""
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -55,6 +57,7 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
         "q8": _rounded_to_even_steps,
         "q6": lambda w: _rounded_by_extremes(w, 32),
         "q4": lambda w: _rounded_by_extremes(w, 8),
+        "q4a": _rounded_from_lowest,
         **{name: partial(_rounded_to_table, table=table) for name, table in TABLES.items()},
     }
     most, others = MIXED.get(quant, (quant, {}))
@@ -92,6 +95,17 @@ def _rounded_to_table(weights: NDArray[np.float32], table: tuple[int, ...]) -> N
     nearest = values[np.abs(steps[..., None] - values).argmin(axis=-1)]
     rows, k = weights.shape
     return (nearest * scale).astype(np.float32).reshape(rows, -1)[:, :k]
+
+
+def _rounded_from_lowest(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same in 15 steps from the lowest value to the highest; scale and lowest are float16."""
+    groups = _groups(weights)
+    low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
+    scale = ((high - low) / np.float32(15)).astype(np.float16).astype(np.float32)
+    minimum = (-low).astype(np.float16).astype(np.float32)
+    integers = np.rint((groups + minimum) / np.where(scale != 0, scale, np.float32(1)))
+    rows, k = weights.shape
+    return (np.clip(integers, 0, 15) * scale - minimum).astype(np.float32).reshape(rows, -1)[:, :k]
 
 
 def _groups(weights: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -50,7 +50,7 @@ def test_goldens_can_tell_a_wrong_program(name: str) -> None:
     assert 2 < golden["logits"].std() < 8
 
 
-@pytest.mark.parametrize("scheme", ["f16", "q8", "q6", "q4", "iq4_nl", "mxfp4"])
+@pytest.mark.parametrize("scheme", ["f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4"])
 def test_coarser_schemes_stay_near_and_in_order(folders: dict[str, Path], scheme: str) -> None:
     name = "qwen3-gqa4-d96-bias"
     golden = load(name)

@@ -2,7 +2,7 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { fromHalf, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
+import { fromHalf, NUMBERS, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */
@@ -81,13 +81,13 @@ export function weightReader(program: LoadedProgram) {
       row: number,
     ): Promise<Float64Array> {
       const words = await read(weight.buffer, row, 1);
-      const groups = words.length / WORDS_PER_GROUP[scheme];
-      if (scale === undefined) return unpackRow(scheme, words, () => 1);
-      const first = Math.floor((row * groups) / 2); // two float16 a word
-      const count = Math.floor((row * groups + groups - 1) / 2) - first + 1;
+      const numbers = (words.length / WORDS_PER_GROUP[scheme]) * NUMBERS[scheme];
+      if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
+      const first = Math.floor((row * numbers) / 2); // two float16 a word
+      const count = Math.floor((row * numbers + numbers - 1) / 2) - first + 1;
       const packed = await read(scale.buffer, first, count);
-      return unpackRow(scheme, words, (group) => {
-        const at = row * groups + group - first * 2;
+      return unpackRow(scheme, words, (index) => {
+        const at = row * numbers + index - first * 2;
         return fromHalf(((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff);
       });
     },

@@ -105,6 +105,7 @@ def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int)
         ("q8", 8.3e6, 8.4e6),
         ("q6", 2.09e6, 2.11e6),
         ("q4", 5.2e5, 5.3e5),
+        ("q4a", 9.8e5, 9.9e5),
         ("iq4_nl", 8.3e6, 8.4e6),
         ("mxfp4", 7.8e5, 7.9e5),
     ],
@@ -121,6 +122,6 @@ def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond
 
 
 def test_an_unknown_scheme_lists_those_there_are() -> None:
-    with pytest.raises(UnsupportedError, match="f32, f16, q8, q6, q4, iq4_nl, mxfp4"):
+    with pytest.raises(UnsupportedError, match="f32, f16, q8, q6, q4, q4a, iq4_nl, mxfp4"):
         find_scheme("q5")
     assert find_scheme("q4").arithmetic == "w4a8"

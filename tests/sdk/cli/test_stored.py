@@ -42,7 +42,7 @@ def test_integers_are_told_apart_by_their_bits_and_count_their_scales(layout: st
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("scheme", "numbers"), [("iq4_nl", 1), ("mxfp4", 1)])
+@pytest.mark.parametrize(("scheme", "numbers"), [("q4a", 2), ("iq4_nl", 1), ("mxfp4", 1)])
 def test_other_integers_of_four_bits_are_known_by_what_their_numbers_are_called(
     layout: str, scheme: str, numbers: int
 ) -> None:

@@ -44,6 +44,8 @@ CASES = [
     Case("q8", "add", False, 64, 32),
     Case("q8", "swiglu", True, 64, 64),
     Case("q8", "swiglu_a8", False, 64, 64),
+    Case("q4a", "store", True, 96, 64),
+    Case("q4a", "swiglu_a8", False, 64, 96),
     Case("iq4_nl", "store", True, 96, 64),
     Case("iq4_nl", "swiglu_a8", False, 64, 96),
     Case("mxfp4", "store", False, 32, 96),
@@ -185,7 +187,8 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
             xc = aligned((N, case.K // 32), "int32")
             integers = reference.INTEGERS[case.scheme]
             weight = np.full((case.NP, case.K), integers.argmax(), "uint8")
-            scale = np.ones((case.NP, case.K // 32), "float16")
+            numbers = case.K // 32 * reference.NUMBERS.get(case.scheme, 1)
+            scale = np.ones((case.NP, numbers), "float16")
             out = aligned((N, case.NP), "float32")
             step = aligned_copy(np.array([N] + [0] * 7, "int32"))
             biases = () if data.bias is None else (aligned(case.NP, "float32"),)
@@ -198,7 +201,7 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
 def test_quantized_layers_approximate_real_ones() -> None:
     random = np.random.default_rng(5)
     x, w = random.normal(size=(4, 256)), random.normal(size=(64, 256))
-    bounds = {"q4": 0.12, "q6": 0.03, "q8": 0.02, "iq4_nl": 0.12, "mxfp4": 0.16}
+    bounds = {"q4": 0.12, "q6": 0.03, "q8": 0.02, "q4a": 0.12, "iq4_nl": 0.12, "mxfp4": 0.16}
     for scheme, bound in bounds.items():
         codes, scale = reference.quantize_weight(w, scheme)
         y = reference.linear_int(reference.quantize(x), codes, scale, None, scheme)

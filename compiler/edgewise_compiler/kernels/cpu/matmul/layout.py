@@ -1,8 +1,9 @@
 """How the ``cpu`` weight layout packs a linear of NP rows (padded to 32) and K columns.
 
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
-Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with one float16 scale
-for 32 columns, [NP/16, K/32, 16]. `RUNS` takes runs apart; `layouts.words` says what lies in them.
+Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with a float16 scale for
+32 columns and, where a scheme has one, a minimum after it, [NP/16, K/32*numbers, 16]. `RUNS` takes
+runs apart; `layouts.words` says what lies in them.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ _ELEMENTS = {"f32": (GROUP, "float32"), "f16": (GROUP, "float16")} | {
 
 
 def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
-    """The weight argument of a packed linear, and the scale argument of quantized ones.
+    """The weight argument of a packed linear, and that of the scales and minima of quantized ones.
 
     Raises CompileError for shapes the layout cannot hold.
     """
@@ -99,4 +100,5 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
     weight = Arg("weight", dtype, (NP // PANEL, elements, PANEL))
     if scheme not in RUNS:
         return (weight,)
-    return (weight, Arg("scale", "float16", (NP // PANEL, K // GROUP, PANEL)))
+    numbers = K // GROUP * len(SCHEMES[scheme].groups)
+    return (weight, Arg("scale", "float16", (NP // PANEL, numbers, PANEL)))

@@ -44,9 +44,7 @@ def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
             with T.serial(0, -(-weights.groups // _THREADS)) as i:
                 g = bind(i * _THREADS + thread.t)
                 with when(g < weights.groups):
-                    vectors, scale = ready.group(packed, token, g)
-                    for j, vector in enumerate(vectors):
-                        value = vector if scale is None else vector * scale
+                    for j, value in enumerate(ready.group(packed, token, g)):
                         store(x, value, row, g * VECTORS + j)
 
     name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"

@@ -162,20 +162,27 @@ class _Kernel:
         rows, columns = self.rows // SIDE, COLUMNS // SIDE
         xs, ws = shared((self.rows * STRIDE,), "uint32"), shared((COLUMNS * STRIDE,), "uint32")
         x_scales, w_scales = shared((self.rows,)), shared((COLUMNS,))
+        shifts = shared((COLUMNS,)) if self.weights.shifted else None
         sums, dot = local((rows * columns,)), local((rows * columns,), "int32")
+        totals = local((rows,), "int32") if self.weights.shifted else None
         for i in range(rows * columns):
             store(sums, 0.0, i)
         across, down = bind(thread.t % SIDE), bind(thread.t // SIDE)
         with T.serial(0, self.weights.groups) as g:
             self._load_x(xs, x_scales, g)
-            self._load_weights(ws, w_scales, g)
+            self._load_weights(ws, w_scales, shifts, g)
             barrier()
             for i in range(rows * columns):
                 store(dot, 0, i)
+            if totals is not None:
+                for i in range(rows):
+                    store(totals, 0, i)
             with T.serial(0, WORDS) as v:
                 xv = [bind(xs[(down + SIDE * i) * STRIDE + v]) for i in range(rows)]
                 wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
                 for i in range(rows):
+                    if totals is not None:
+                        store(totals, totals[i] + dot_int8(xv[i], u32(0x01010101)), i)
                     for j in range(columns):
                         product = dot_int8(xv[i], wv[j])
                         store(dot, dot[i * columns + j] + product, i * columns + j)
@@ -184,6 +191,9 @@ class _Kernel:
                     at = i * columns + j
                     scale = x_scales[down + SIDE * i] * w_scales[across + SIDE * j]
                     store(sums, fma(f32(dot[at]), scale, sums[at]), at)
+                    if totals is not None and shifts is not None:
+                        total = f32(totals[i]) * x_scales[down + SIDE * i]
+                        store(sums, fma(total, shifts[across + SIDE * j], sums[at]), at)
             barrier()
         for i in range(rows):
             row = bind(thread.y * self.rows + down + SIDE * i)
@@ -206,7 +216,9 @@ class _Kernel:
             source = bind(T.min(self.thread.y * self.rows + t, last))
             store(x_scales, self.named["xs"][source, g], t)
 
-    def _load_weights(self, ws: Buffer, w_scales: Buffer, g: TirExpr) -> None:
+    def _load_weights(
+        self, ws: Buffer, w_scales: Buffer, shifts: Buffer | None, g: TirExpr
+    ) -> None:
         """Each thread unpacks 8 columns of one matrix row to two words of int8."""
         weights, octets = self.weights, GROUP // 8
         row, part = bind(self.thread.t // octets), bind(self.thread.t % octets)
@@ -216,4 +228,7 @@ class _Kernel:
         for i, word in enumerate(words):
             store(ws, word, row * STRIDE + part * 2 + i)
         with when(part == 0):
-            store(w_scales, weights.scale(packed, source, g), row)
+            scale, *shift = weights.numbers(packed, source, g)
+            store(w_scales, scale, row)
+            if shifts is not None:
+                store(shifts, shift[0], row)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -12,11 +14,14 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.operations import (
     bits,
+    f32,
+    fma,
     i32,
     join,
     lane,
     lanes_of,
     number,
+    splat,
     u32,
     unpack_halves,
     vector_of,
@@ -108,13 +113,19 @@ class GpuWeights:
         """Whether groups have scales, which come as a second buffer."""
         return self.scheme in ZERO_POINT
 
+    @property
+    def shifted(self) -> bool:
+        """Whether groups have a minimum too, beside their scale."""
+        return "min" in SCHEMES[self.scheme].groups
+
     def arguments(self) -> tuple[Arg, ...]:
-        """The weight buffer as kernels see it, and the scales of an integer scheme."""
+        """The weight buffer as kernels see it, and of an integer scheme the scales (and minima)."""
         dtype, count = _GROUPS[self.code]
         weight = Arg("weight", dtype, (self.rows, self.groups * count))
         if not self.scaled:
             return (weight,)
-        return weight, Arg("scale", "uint32", (self.rows * self.groups // 2,))
+        numbers = self.rows * self.groups * len(SCHEMES[self.scheme].groups)
+        return weight, Arg("scale", "uint32", (numbers // 2,))
 
     def octet_arguments(self) -> tuple[Arg, ...]:
         """The same buffers for kernels that read 8 columns at a time (`octet`)."""
@@ -123,12 +134,12 @@ class GpuWeights:
         return weight, *self.arguments()[1:]
 
     def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
-        """Columns 8c to 8c+7 of a row as two float32x4, multiplied with their scale."""
+        """Columns 8c to 8c+7 of a row as two float32x4, what they stand for."""
         vectors = self.unpack(self.load(buffers, row, c))
         if not self.scaled:
             return vectors
-        scale = self.scale(buffers, row, T.floordiv(c, VECTORS // 2))
-        return [bind(vector * scale) for vector in vectors]
+        numbers = self.numbers(buffers, row, T.floordiv(c, VECTORS // 2))
+        return [bind(_value(vector, *numbers)) for vector in vectors]
 
     def load(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
         """What is stored of columns 8c to 8c+7 of a row, for `unpack`.
@@ -147,16 +158,17 @@ class GpuWeights:
         lanes = lanes_of(loaded)
         return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
 
-    def group(
-        self, buffers: Sequence[Buffer], row: Expr, g: Expr
-    ) -> tuple[list[Expr], Expr | None]:
-        """Columns 32g to 32g+31 of a row as eight float32x4, unscaled, and their scale if any.
+    def group(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
+        """Columns 32g to 32g+31 of a row as eight float32x4, what they stand for.
 
         Loads, conversions and the scale are bound where this is called.
         """
         words = self.group_words(buffers[0], row, g)
         vectors = [v for octet in range(GROUP // 8) for v in self.unpack_octet(words, octet)]
-        return vectors, self.scale(buffers, row, g) if self.scaled else None
+        if not self.scaled:
+            return vectors
+        numbers = self.numbers(buffers, row, g)
+        return [_value(vector, *numbers) for vector in vectors]
 
     def group_words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
         """What is stored of columns 32g to 32g+31 of a row, for `unpack_octet`.
@@ -228,11 +240,24 @@ class GpuWeights:
         biased = bits(bind(vector_of(*numbers)), "float32")
         return bind(biased - number(2.0**23 + ZERO_POINT[self.scheme], "float32x4"))
 
-    def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
-        """The scale of a row's group g, float32."""
+    def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
+        """What a row's group g multiplies its integers with, and what it adds if any, float32."""
         index = bind(row * self.groups + g)
+        if self.shifted:
+            pair = bind(unpack_halves(buffers[1][index]))
+            return [bind(lane(pair, 0)), bind(f32(0.0) - lane(pair, 1))]
         pair = bind(unpack_halves(buffers[1][index >> 1]))
-        return bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))
+        return [bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))]
+
+
+def _value(vector: Expr, scale: Expr, shift: Expr | None = None) -> Expr:
+    return vector * scale if shift is None else fma(vector, splat(scale), splat(shift))
+
+
+def sum_lanes(vectors: Sequence[Expr]) -> Expr:
+    """The lanes of float vectors, added up in order."""
+    first, *others = (lane(vector, i) for vector in vectors for i in range(lanes_of(vector)))
+    return reduce(add, others, first)
 
 
 def _filled(table: Buffer, values: Sequence[int]) -> Buffer:
