@@ -30,11 +30,12 @@ CASE = "llama-gqa2-tied-linear"
 HEAD_DIM = 32
 VALUES = {
     "q4": np.arange(-8.0, 8.0),
+    "q4a": np.arange(16.0),
     "q6": np.arange(-32.0, 32.0),
     "q8": np.arange(-128.0, 128.0),
     "mxfp4": 2 * np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6]),
 }
-"""What each code of a scheme stands for, before the scale."""
+"""What each code of a scheme stands for, before the scale, and before a minimum is taken off."""
 
 MIXED = {"attn_v": "Q8_0", "ffn_down": "F16", "token_embd": "Q5_0", "ffn_gate": "Q5_1"}
 """Where a file of Q4_0 has other types."""
@@ -89,16 +90,18 @@ def packed(checkpoint: Checkpoint, schemes: Schemes, folder: Path) -> Mapping[st
     }
 
 
-def codes_and_scales(
+def codes_and_numbers(
     layout: str, arrays: Arrays, name: str, scheme: str
 ) -> tuple[NDArray[np.uint32], NDArray[np.float16]]:
-    """Those of a packed linear, row by row, as docs/bundle-format.md has them."""
+    """Codes of a packed linear, row by row, and what each group has, scale first: float16
+    ``[rows, groups, numbers]``, as docs/bundle-format.md has them."""
     (scales,) = [a for key, a in arrays.items() if key.startswith(name) and key.endswith("scale")]
     words, bits = arrays[f"{name}.weight"], len(VALUES[scheme]).bit_length() - 1
     if layout == "cpu":
         words, scales = rows_of(words), rows_of(scales)
     codes = unpacked(np.ascontiguousarray(words), bits)
-    return codes, np.ascontiguousarray(scales).view(np.float16).reshape(len(codes), -1)
+    numbers = np.ascontiguousarray(scales).view(np.float16)
+    return codes, numbers.reshape(len(codes), codes.shape[1] // 32, -1)
 
 
 def q4_0(file: GGUFReader, name: str) -> tuple[NDArray[np.uint8], NDArray[np.float16]]:
@@ -131,14 +134,16 @@ def test_codes_and_scales_of_q4_0_lie_in_the_bundle_unchanged(
         rows = {name: np.ones(len(found), bool) for name, (found, _) in own.items()}
         real = ordered_rows(spec, rows, spec.sources)
         for layout, arrays in tensors.items():
-            found, found_scales = codes_and_scales(layout, arrays, spec.name, "q4")
+            found, numbers = codes_and_numbers(layout, arrays, spec.name, "q4")
             np.testing.assert_array_equal(found[real], codes[real])
-            np.testing.assert_array_equal(found_scales.view(np.uint16), scales.view(np.uint16))
+            bits = numbers[:, :, 0].view(np.uint16)
+            np.testing.assert_array_equal(bits, scales.view(np.uint16))
     assert {-1.0, 1.0} <= signs
 
 
 @pytest.mark.parametrize(
-    ("kind", "scheme"), [("Q4_0", "q4"), ("Q5_0", "q6"), ("Q8_0", "q8"), ("MXFP4", "mxfp4")]
+    ("kind", "scheme"),
+    [("Q4_0", "q4"), ("Q4_1", "q4a"), ("Q5_0", "q6"), ("Q8_0", "q8"), ("MXFP4", "mxfp4")],
 )
 def test_weights_of_a_bundle_are_the_floats_of_the_file_bit_for_bit(
     kind: str, scheme: str, written: Written, tmp_path: Path
@@ -166,9 +171,10 @@ def assert_weights(
         expected = ordered_rows(spec, floats, spec.sources)
         allowed = ordered_rows(spec, far, spec.sources)
         for layout, arrays in tensors.items():
-            codes, scales = codes_and_scales(layout, arrays, spec.name, scheme)
-            step = scales.astype(np.float32).repeat(32, axis=1)
+            codes, numbers = codes_and_numbers(layout, arrays, spec.name, scheme)
+            step, *minimum = np.moveaxis(numbers.astype(np.float32).repeat(32, axis=1), 2, 0)
             found = VALUES[scheme].astype(np.float32)[codes] * step
+            found = found - minimum[0] if minimum else found
             assert (np.abs(found - expected) <= allowed * np.abs(step)).all()
 
 

@@ -20,6 +20,7 @@ from edgewise_compiler.gguf.blocks import (
     bit_fields,
     five_bits,
     iq4_xs_scales,
+    k_scales,
     mxfp4_scales,
 )
 from edgewise_compiler.quantize.codes import CodedRows, to_f16
@@ -88,19 +89,34 @@ def _table(
     return {name: unpack, **_integers(integers, *schemes, scales=scales)}
 
 
+def _q4_1(blocks: Records) -> CodedRows:
+    """A block's ``m`` is added; ``q4a`` takes a minimum off."""
+    scales = {"scale": _own_scales(blocks), "min": -blocks["m"][:, None]}
+    return CodedRows(bit_fields(blocks["qs"], 4, 16), scales)
+
+
+def _q4_k(blocks: Records) -> CodedRows:
+    scale, minimum = k_scales(blocks)
+    scales = {
+        "scale": to_f16(scale, "quantization scale"),
+        "min": to_f16(minimum, "quantization minimum"),
+    }
+    return CodedRows(bit_fields(blocks["qs"], 4, 32), scales)
+
+
 def _floats(*schemes: str) -> Unpackers:
     return dict.fromkeys(schemes)
 
 
 HELD: Mapping[str, Unpackers] = {
     "Q4_0": _integers(_q4_0, "q4", "q6", "q8"),
-    "Q4_1": _floats("q6", "q8"),
+    "Q4_1": {"q4a": _q4_1, **_floats("q6", "q8")},
     "Q5_0": _integers(_q5_0, "q6", "q8"),
     "Q5_1": _floats("q6", "q8"),
     "Q8_0": _integers(_q8_0, "q8"),
     "Q2_K": _floats("q4", "q6", "q8"),
     "Q3_K": _floats("q4", "q6", "q8"),
-    "Q4_K": _floats("q6", "q8"),
+    "Q4_K": {"q4a": _q4_k, **_floats("q6", "q8")},
     "Q5_K": _floats("q6", "q8"),
     "Q6_K": _floats("q8"),
     "IQ4_NL": _table("iq4_nl", "q8"),

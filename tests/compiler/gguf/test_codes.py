@@ -18,7 +18,7 @@ UNPACKED = [
     for scheme, unpack in unpackers.items()
     if unpack is not None
 ]
-ROUNDED = {"IQ4_XS"}
+ROUNDED = {"IQ4_XS", "Q4_K"}
 """Types whose groups have scales of more bits than a float16."""
 
 
@@ -67,9 +67,10 @@ def test_values_are_those_of_the_file_bit_for_bit(kind: str, scheme: str) -> Non
 def test_computed_scales_are_rounded_to_float16_and_nothing_else_is(kind: str, scheme: str) -> None:
     blocks, expected = values(kind)
     found = SCHEMES[scheme].dequantize(coded(kind, scheme, blocks))
-    error = np.abs(found - expected)
-    # Half a step of a float16's 11 bits, or of the least subnormal one times 127.
-    assert (error <= np.maximum(np.abs(expected) * 2.0**-11, 127 * 2.0**-25)).all()
+    largest = np.abs(expected).reshape(COUNT, -1, 32).max(axis=2).repeat(32, axis=1)
+    # Half a step of a float16's 11 bits, or of the least subnormal one times 127. What is left
+    # where a minimum is taken off may be a quarter of what was rounded.
+    assert (np.abs(found - expected) <= np.maximum(4 * largest * 2.0**-11, 127 * 2.0**-25)).all()
 
 
 def test_a_type_is_held_by_integers_narrowest_first_and_in_any_company() -> None:
@@ -101,9 +102,7 @@ GRIDS = {
 """Values of a group, how many weights have one scale, and whether one is the group's least."""
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind, held in HELD.items() if None in list(held.values())[:1]]
-)
+@pytest.mark.parametrize("kind", [kind for kind, held in HELD.items() if None in held.values()])
 def test_what_is_rounded_again_gets_the_narrowest_scheme_that_adds_at_most_half(kind: str) -> None:
     levels, size, least = GRIDS[kind]
     exact = np.random.default_rng(1).standard_normal((4096, size), dtype=np.float32)
@@ -120,6 +119,5 @@ def test_what_is_rounded_again_gets_the_narrowest_scheme_that_adds_at_most_half(
         again = SCHEMES[scheme].dequantize(SCHEMES[scheme].quantize(rows.copy()))
         return float(np.mean((again - rows) ** 2) / own)
 
-    symmetric = ["q4", "q6", "q8"]
-    narrowest = next(scheme for scheme in symmetric if added(scheme) <= 0.5)
-    assert next(iter(HELD[kind])) == narrowest
+    narrowest = next(scheme for scheme in ("q4", "q6", "q8") if added(scheme) <= 0.5)
+    assert next(name for name, unpack in HELD[kind].items() if unpack is None) == narrowest
