@@ -17,6 +17,7 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
@@ -82,11 +83,11 @@ def compile_model(
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    with open_checkpoint(Path(path)) as checkpoint:
+    with open_checkpoint(Path(path)) as opened:
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
-            checkpoint.model,
+            opened.model,
             targets=targets,
             quant=quant,
             recipe=recipe,
@@ -97,6 +98,7 @@ def compile_model(
             kv=kv,
             debug_dump=debug_dump,
         )
+        checkpoint = smoothed(opened)
         model = model_info(checkpoint, options)
         schemes = linear_schemes(options.recipe, checkpoint.family.params(checkpoint.model))
         text = read_calibration(checkpoint, calibrate)
