@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 LEAST = 3
 """Octaves above or below its group from which a channel stands out. What two trained models have
-on both sides of a seam at once is 1.3 at most (docs/decisions/0012)."""
+on both sides of a seam at once is 1.1 at most (docs/decisions/0012)."""
 
 MOST = 60
 """Octaves by which a channel is changed at most."""
