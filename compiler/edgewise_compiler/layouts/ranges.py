@@ -15,6 +15,7 @@ from edgewise_compiler.layouts.order import BLOCK_ELEMENTS
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Floats
 from edgewise_compiler.weights.base import WeightReader
+from edgewise_compiler.weights.params import naming
 from edgewise_runtime.errors import CheckpointError
 
 LEAST = 2.0**-18
@@ -40,14 +41,8 @@ def checked(spec: LinearSpec, reader: WeightReader, source: CodeSource) -> CodeS
         rows = source(name, start, stop)
         largest[name] = max(largest[name], _largest_half(rows))
         if stop == reader.shape(name)[0] and largest[name] < LEAST:
-            weight = _largest_weight(reader, name)
-            if weight > NOTHING:
-                raise CheckpointError(
-                    f"{spec.name} ({name}): the largest weight is {weight:g}, too small for "
-                    "float16.",
-                    remedy="Compile with --quant f32.",
-                    code="checkpoint.range",
-                )
+            with naming(spec, name):
+                _check_nothing(reader, name)
         return rows
 
     return rows_of
@@ -72,8 +67,15 @@ def _largest_half(rows: CodedRows) -> float:
     return max((float(np.abs(half).max()) for half in halves), default=np.inf)
 
 
-def _largest_weight(reader: WeightReader, name: str) -> float:
+def _check_nothing(reader: WeightReader, name: str) -> None:
+    """Refuse a tensor that is more than NOTHING."""
     rows, k = reader.shape(name)
     step = max(1, BLOCK_ELEMENTS // k)
     blocks = (reader.read(name, start, min(start + step, rows)) for start in range(0, rows, step))
-    return max(float(np.abs(block).max()) for block in blocks)
+    largest = max(float(np.abs(block).max()) for block in blocks)
+    if largest > NOTHING:
+        raise CheckpointError(
+            f"The largest weight is {largest:g}, too small for float16.",
+            remedy="Compile with --quant f32.",
+            code="checkpoint.range",
+        )

@@ -45,7 +45,7 @@ def test_a_tensor_too_small_for_its_scheme_is_refused_by_name(
     rows *= np.float32(least / np.abs(rows).max())
     pack(tmp_path, scheme, rows)
     with pytest.raises(
-        CheckpointError, match=r"^l \(w\): the largest weight is .*float16"
+        CheckpointError, match=r"^l \(w\): The largest weight is .*float16"
     ) as caught:
         pack(tmp_path, scheme, rows / np.float32(1.1))
     assert (caught.value.code, "f32" in caught.value.remedy) == ("checkpoint.range", True)
