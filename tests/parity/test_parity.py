@@ -54,6 +54,7 @@ INTEGERS = sampled(
         ("qwen3-d48-yarn", "q5"),
         ("qwen3-gqa2-tied", "q4"),
         ("llama-gqa4-bias-llama3", "q4-h8"),
+        ("qwen3-gqa2-tied", "fours"),
     ],
 )
 CODED = sampled(

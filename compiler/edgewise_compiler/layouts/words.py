@@ -6,7 +6,7 @@ words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such wo
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
 Of 32 codes of 5 bits they are four words, and byte b of a fifth has the high bits of every fourth
 column, from 32i+b on.
-Values are elements by themselves.
+Values are elements by themselves. The numbers of a group lie beside each other in one tensor.
 """
 
 from __future__ import annotations
@@ -70,12 +70,17 @@ ELEMENTS = {
 
 def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     """What a row of ``k`` columns consists of: suffix of a tensor to dtype and elements."""
-    element = ELEMENTS[scheme.code]
-    weight = {"weight": (element.dtype, k // GROUP * element.count)}
-    return weight | dict.fromkeys(scheme.groups, ("float16", k // GROUP))
+    element, groups = ELEMENTS[scheme.code], k // GROUP
+    weight = {"weight": (element.dtype, groups * element.count)}
+    if not scheme.groups:
+        return weight
+    return weight | {scheme.numbers: ("float16", groups * len(scheme.groups))}
 
 
 def packed_rows(scheme: Scheme, rows: CodedRows) -> dict[str, NDArray[Any]]:
     """The elements of rows, ``[rows, elements]`` of every entry of :func:`row_elements`."""
-    weight = ELEMENTS[scheme.code].pack(rows.codes)
-    return {"weight": weight, **{name: rows.groups[name] for name in scheme.groups}}
+    weight = {"weight": ELEMENTS[scheme.code].pack(rows.codes)}
+    if not scheme.groups:
+        return weight
+    numbers = np.stack([rows.groups[name] for name in scheme.groups], axis=2)
+    return weight | {scheme.numbers: numbers.reshape(len(numbers), -1)}

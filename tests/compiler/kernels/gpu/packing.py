@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.layouts.words import packed_rows
-from edgewise_compiler.quantize import find_scheme
+from edgewise_compiler.quantize import SCHEMES, find_scheme
 
 Floats = NDArray[np.float32]
+
+KINDS = tuple(name for name in SCHEMES if name != "mxfp4")
+"""A scheme for each way in which kernels read weights: of those with tables, one."""
 
 
 def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:
