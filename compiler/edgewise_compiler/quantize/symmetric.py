@@ -90,10 +90,14 @@ def _scheme(
 Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
 """-127..127 when quantized here, so that scales are never negative; files may bring -128 too."""
 
-Q6 = _scheme("q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6)
+Q6 = _scheme(
+    "q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6, levels=Levels(-32, 31)
+)
 """-32..31."""
 
-Q5 = _scheme("q5", partial(extreme_scales, zero=ZERO_POINT["q5"]), least=0, bits=5)
+Q5 = _scheme(
+    "q5", partial(extreme_scales, zero=ZERO_POINT["q5"]), least=0, bits=5, levels=Levels(-16, 15)
+)
 """-16..15."""
 
 Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4, levels=SIXTEEN)
