@@ -19,6 +19,7 @@ from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
+from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
@@ -84,13 +85,13 @@ def compile_model(
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    with open_checkpoint(Path(path)) as checkpoint:
+    with open_checkpoint(Path(path)) as opened:
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
-            checkpoint.model,
+            opened.model,
             targets=targets,
-            recipe=_recipe(checkpoint, quant, recipe),
+            recipe=_recipe(opened, quant, recipe),
             context=context,
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,
@@ -98,15 +99,16 @@ def compile_model(
             kv=kv,
             debug_dump=debug_dump,
         )
-        model = model_info(checkpoint, options)
-        schemes = linear_schemes(options.recipe, checkpoint.family.params(checkpoint.model))
-        own = file_codes(checkpoint, schemes) if options.recipe.name == AS_FILE else {}
+        model = model_info(opened, options)
+        schemes = linear_schemes(options.recipe, opened.family.params(opened.model))
+        own = file_codes(opened, schemes) if options.recipe.name == AS_FILE else {}
         if own and calibrate is not False:
             raise InputError(
-                f"{checkpoint.path.name} brings its codes: there are none to calibrate.",
+                f"{opened.path.name} brings its codes: there are none to calibrate.",
                 remedy=f"Leave --calibrate out, or have others made: --quant {DEFAULT_QUANT}.",
                 code="input.option",
             )
+        checkpoint = smoothed(opened, own)
         text = read_calibration(checkpoint, calibrate)
         weights = weights_fingerprint(checkpoint, schemes, text.tobytes(), own)
         kept = kept_programs(destination, options.targets, model, weights)

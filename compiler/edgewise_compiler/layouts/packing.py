@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
 from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
+from edgewise_compiler.layouts.ranges import check_norm, checked
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
@@ -142,7 +144,8 @@ def _write_linear(
             layout: stack.enter_context(shards.mapped(layout.tensors(scheme, spec)))
             for layout, shards in files.items()
         }
-        pack_linear(scheme, spec, reader, quantized(scheme, spec, reader, codes), outs)
+        source = checked(spec, reader, quantized(scheme, spec, reader, codes))
+        pack_linear(scheme, spec, reader, source, outs)
 
 
 def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
@@ -154,6 +157,8 @@ def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
 
 def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:
     values = reader.read(spec.source)
+    if GPU in files:
+        check_norm(spec, values)
     for layout, shards in files.items():
         place = layout.place(spec)
         with shards.mapped([place.name]) as out:
