@@ -53,6 +53,7 @@ INTEGERS = sampled(
         ("llama-gqa2-tied-linear", "q6"),
         ("qwen3-gqa2-tied", "q4"),
         ("llama-gqa4-bias-llama3", "q4-h8"),
+        ("qwen3-gqa2-tied", "fours"),
     ],
 )
 CODED = sampled(
