@@ -57,6 +57,7 @@ def distance(logits: npt.NDArray[np.floating], exact: npt.NDArray[np.float64]) -
     return float(np.sqrt(np.square(logits - exact).mean()) / exact.std())
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("case", WIDE)
 def test_large_channels_cost_q8_less_than_the_bound(case: str, place: str, tmp_path: Path) -> None:
@@ -78,6 +79,7 @@ def test_q4_is_as_good_as_without_large_channels(place: str, tmp_path: Path) -> 
     assert error(cfg, raw, "q4", exact) > 1.1 * without
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("norm", MILLION)
 @pytest.mark.parametrize("quant", ["q8", "q4", "f16"])
 def test_norms_a_million_times_as_large_or_small_cost_no_more(
@@ -89,6 +91,7 @@ def test_norms_a_million_times_as_large_or_small_cost_no_more(
     assert error(cfg, even, quant, exact) < 1.05 * error(cfg, usual, quant, exact)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("change", [PLACES["everywhere"], *MILLION.values()])
 @pytest.mark.parametrize("case", [WIDE[0], "llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
 def test_what_a_model_computes_in_float32_keeps_every_bit(
