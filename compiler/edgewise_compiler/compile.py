@@ -18,6 +18,7 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.pages import check_pages
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
@@ -109,6 +110,8 @@ def compile_model(
                 code="input.option",
             )
         checkpoint = smoothed(opened, own)
+        if options.half_pages:
+            check_pages(checkpoint)
         text = read_calibration(checkpoint, calibrate)
         weights = weights_fingerprint(checkpoint, schemes, text.tobytes(), own)
         kept = kept_programs(destination, options.targets, model, weights)

@@ -71,7 +71,7 @@ def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
 def _exponents(reader: WeightReader, seam: Seam) -> Exponents:
     """By how many octaves each channel is made smaller and its columns larger, int32."""
     maker = seam.maker
-    made = _made(reader, maker)
+    made = expected(reader, maker)
     out = _octaves(made[maker.channels])
     whole = maker.vector and abs(_median(made)) >= LEAST
     if not whole and not (np.abs(out) >= LEAST).any():
@@ -127,9 +127,9 @@ def _median(values: Doubles) -> float:
     return float(np.log2(np.median(known))) if len(known) else 0.0
 
 
-def _made(reader: WeightReader, maker: Maker) -> Doubles:
+def expected(reader: WeightReader, maker: Maker) -> Doubles:
     """How large each channel may be expected to be: of a norm its weight, of a linear the norm of
-    its row for inputs as large as the weight of the norm before it."""
+    its row for inputs as large as the weight of the norm before it; float64 ``[channels]``."""
     if maker.vector:
         return np.abs(reader.read(maker.tensor)).astype(np.float64)
     norm = np.float32(1) if maker.norm is None else reader.read(maker.norm)
