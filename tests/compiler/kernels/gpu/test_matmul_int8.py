@@ -36,6 +36,7 @@ CASES = [
     Case(96, 160, "q8"),
     Case(32, 32, "q4"),
     Case(96, 96, "q6"),
+    Case(96, 160, "q5"),
     Case(96, 96, "q4a"),
     Case(96, 96, "iq4_nl"),
     Case(160, 256, "q4", "add", bias=True),
