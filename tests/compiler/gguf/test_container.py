@@ -132,6 +132,17 @@ def test_a_file_written_by_hand_is_read(tmp_path: Path, version: int) -> None:
         np.testing.assert_array_equal(reader.read("w"), [[0, 1], [2, 3], [4, 5]])
 
 
+@pytest.mark.parametrize("size", [0, 4095, 4096, 4097, 20000])
+def test_texts_of_any_length_are_read(tmp_path: Path, size: int) -> None:
+    value = "a" * size + "é漢🙂"
+    (tmp_path / "x.gguf").write_bytes(build((pair("k", TEXT, text(value)),), (GOOD,), DATA))
+    with GgufReader(tmp_path / "x.gguf") as reader:
+        assert reader.metadata["k"] == value
+    (tmp_path / "x.gguf").write_bytes(build((pair("k", TEXT, text(value.encode()[:-1])),)))
+    with pytest.raises(CheckpointError, match="not UTF-8"):
+        GgufReader(tmp_path / "x.gguf")
+
+
 def test_part_of_a_quantized_vector_is_read(tmp_path: Path) -> None:
     block = b"\0\x3c" + bytes(range(32))
     (tmp_path / "x.gguf").write_bytes(build((), (info("v", (64,), 8),), block * 2))
