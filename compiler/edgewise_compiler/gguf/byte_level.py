@@ -75,7 +75,6 @@ def byte_level(vocabulary: Vocabulary) -> Pipeline:
         special=vocabulary.of_type(CONTROL),
         others=vocabulary.of_type(USER_DEFINED),
         bos=rules.bos,
-        named={},
         steps={
             "normalizer": {"type": "NFC"} if rules.nfc else None,
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": list(rules.steps)},

@@ -15,14 +15,12 @@ class Pipeline:
         special: ids of tokens that are no text.
         others: ids of tokens that are found in a text before it is cut.
         bos: a text begins with the beginning token, unless the file says otherwise.
-        named: ids of named tokens that a file need not name, by their keys.
         steps: ``normalizer``, ``pre_tokenizer``, ``decoder`` and ``model`` of tokenizer.json.
     """
 
     special: set[int]
     others: set[int]
     bos: bool
-    named: Mapping[str, int]
     steps: Mapping[str, Any]
 
 

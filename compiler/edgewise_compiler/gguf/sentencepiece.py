@@ -59,7 +59,6 @@ def sentencepiece(vocabulary: Vocabulary) -> Pipeline:
         special=vocabulary.of_type(UNKNOWN, CONTROL),
         others=vocabulary.of_type(USER_DEFINED),
         bos=True,
-        named=NAMED,
         steps={
             "normalizer": {"type": "Sequence", "normalizers": [*before, spaces]},
             "pre_tokenizer": None,

@@ -6,23 +6,35 @@ Two kinds are read: byte-level BPE (`byte_level`) and SentencePiece's BPE (`sent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgewise_compiler.gguf.byte_level import byte_level
 from edgewise_compiler.gguf.container import Value
 from edgewise_compiler.gguf.pipeline import Pipeline
-from edgewise_compiler.gguf.sentencepiece import sentencepiece
+from edgewise_compiler.gguf.sentencepiece import NAMED, sentencepiece
 from edgewise_compiler.gguf.vocabulary import KEYS, Vocabulary
 from edgewise_compiler.models.decoder import MAX_EOS
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
-_KINDS: Mapping[str, Callable[[Vocabulary], Pipeline]] = {
-    "gpt2": byte_level,
-    "llama": sentencepiece,
-}
+
+@dataclass(frozen=True)
+class _Kind:
+    """How tokenizers of one kind are read.
+
+    Attributes:
+        pipeline: what they do with a text.
+        named: ids of tokens that a file need not name, by their keys.
+    """
+
+    pipeline: Callable[[Vocabulary], Pipeline]
+    named: Mapping[str, int]
+
+
+_KINDS = {"gpt2": _Kind(byte_level, {}), "llama": _Kind(sentencepiece, NAMED)}
 """By ``tokenizer.ggml.model``."""
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -47,11 +59,11 @@ def tokenizer_files(metadata: Mapping[str, Value], path: Path) -> dict[str, Any]
     """
     kind = _kind(ConfigFields(metadata, path.name))
     vocabulary = Vocabulary.read(metadata, path)
-    pipeline = kind(vocabulary)
     tokens, fields = vocabulary.tokens, vocabulary.fields
-    named = {name: vocabulary.id(key, pipeline.named.get(key)) for name, key in _NAMED.items()}
+    named = {name: vocabulary.id(key, kind.named.get(key)) for name, key in _NAMED.items()}
     ids = {name: token for name, token in named.items() if token is not None}
-    eos = _ends(vocabulary, pipeline)
+    eos = _ends(vocabulary, kind)
+    pipeline = kind.pipeline(vocabulary)
     bos = fields.flag(f"{KEYS}.add_bos_token", pipeline.bos)
     end = fields.flag(f"{KEYS}.add_eos_token", False)
     around = [ids.get("bos_token") if bos else None, ids.get("eos_token") if end else None]
@@ -73,7 +85,7 @@ def tokenizer_files(metadata: Mapping[str, Value], path: Path) -> dict[str, Any]
     }
 
 
-def _kind(fields: ConfigFields) -> Callable[[Vocabulary], Pipeline]:
+def _kind(fields: ConfigFields) -> _Kind:
     model = fields.text(f"{KEYS}.model")
     if model not in _KINDS:
         raise UnsupportedError(
@@ -85,9 +97,9 @@ def _kind(fields: ConfigFields) -> Callable[[Vocabulary], Pipeline]:
     return _KINDS[model]
 
 
-def _ends(vocabulary: Vocabulary, pipeline: Pipeline) -> list[int]:
+def _ends(vocabulary: Vocabulary, kind: _Kind) -> list[int]:
     """The end token, then those that end a turn, named or known by their text."""
-    named = [vocabulary.id(key, pipeline.named.get(key)) for key in _END_KEYS]
+    named = [vocabulary.id(key, kind.named.get(key)) for key in _END_KEYS]
     known = [vocabulary.tokens.index(text) for text in _ENDS if text in vocabulary.tokens]
     return list(dict.fromkeys(i for i in named + known if i is not None))[:MAX_EOS]
 

@@ -29,41 +29,39 @@ class Vocabulary:
         metadata: values by key; ``fields`` are the same, read by type.
         path: the file, for messages.
         tokens: their texts, no two alike.
-        types: their types; all normal in a file that does not say.
     """
 
     metadata: Mapping[str, Value]
     fields: ConfigFields
     path: Path
     tokens: list[str]
-    types: list[int]
 
     @classmethod
     def read(cls, metadata: Mapping[str, Value], path: Path) -> Self:
         """Of a file's metadata.
 
         Raises:
-            CheckpointError: no tokens, one twice, or types of another number of them.
+            CheckpointError: no tokens, or one twice.
         """
         tokens = _texts(metadata, "tokens", path)
         if len(set(tokens)) != len(tokens):
             raise damaged(path, f"{KEYS}.tokens holds a token twice")
-        types = [NORMAL] * len(tokens)
-        if f"{KEYS}.token_type" in metadata:
-            types = _numbers(metadata, "token_type", "iu", "a type", len(tokens), path)
-        return cls(metadata, ConfigFields(metadata, path.name), path, tokens, types)
+        return cls(metadata, ConfigFields(metadata, path.name), path, tokens)
 
     def texts(self, key: str) -> list[str]:
         """The list of strings under ``tokenizer.ggml.<key>``, not empty."""
         return _texts(self.metadata, key, self.path)
 
     def scores(self) -> list[float]:
-        """What each token's merging is worth."""
-        return _numbers(self.metadata, "scores", "f", "a score", len(self.tokens), self.path)
+        """What joining others into each token is worth."""
+        return self._numbers("scores", "f", "a score")
 
     def of_type(self, *types: int) -> set[int]:
-        """Ids of the tokens of these types."""
-        return {i for i, kind in enumerate(self.types) if kind in types}
+        """Ids of the tokens of these types; all are normal in a file that does not say."""
+        if f"{KEYS}.token_type" not in self.metadata:
+            return set(range(len(self.tokens))) if NORMAL in types else set()
+        found = self._numbers("token_type", "iu", "a type")
+        return {i for i, kind in enumerate(found) if kind in types}
 
     def id(self, key: str, default: int | None = None) -> int | None:
         """The token that ``tokenizer.ggml.<key>`` names; None for none."""
@@ -82,19 +80,20 @@ class Vocabulary:
             )
         return token
 
+    def _numbers(self, key: str, kinds: str, what: str) -> list[Any]:
+        found, count = self.metadata.get(f"{KEYS}.{key}"), len(self.tokens)
+        if (
+            not isinstance(found, np.ndarray)
+            or found.dtype.kind not in kinds
+            or len(found) != count
+        ):
+            raise damaged(self.path, f"{KEYS}.{key} does not give {count} tokens {what}")
+        values: list[Any] = found.tolist()
+        return values
+
 
 def _texts(metadata: Mapping[str, Value], key: str, path: Path) -> list[str]:
     found = metadata.get(f"{KEYS}.{key}")
     if not isinstance(found, list) or not found:
         raise damaged(path, f"{KEYS}.{key} is {shorten(found)}, not a list of texts")
     return found
-
-
-def _numbers(
-    metadata: Mapping[str, Value], key: str, kinds: str, what: str, count: int, path: Path
-) -> list[Any]:
-    found = metadata.get(f"{KEYS}.{key}")
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in kinds or len(found) != count:
-        raise damaged(path, f"{KEYS}.{key} does not give {count} tokens {what}")
-    values: list[Any] = found.tolist()
-    return values
