@@ -22,13 +22,15 @@ MARKER = "sampled(one_in): of a test's cases, one of so many runs in the quick s
 def mark_cases(items: Iterable[pytest.Item]) -> None:
     """Mark as `full` what samples leave out."""
     tests: dict[str, list[pytest.Function]] = defaultdict(list)
+    one_in: dict[str, int] = {}
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        if isinstance(item, pytest.Function) and "sampled" in marks and "full" not in marks:
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for cases in tests.values():
-        (marker,) = list(cases[0].iter_markers("sampled"))[:1]
-        chosen = choose({case.nodeid: _values(case) for case in cases}, marker.kwargs["one_in"])
+        marker = item.get_closest_marker("sampled")
+        if isinstance(item, pytest.Function) and marker and not item.get_closest_marker("full"):
+            name = item.nodeid.partition("[")[0]
+            one_in[name] = marker.kwargs["one_in"]
+            tests[name].append(item)
+    for name, cases in tests.items():
+        chosen = choose({case.nodeid: _values(case) for case in cases}, one_in[name])
         for case in cases:
             if case.nodeid not in chosen:
                 case.add_marker(pytest.mark.full)

@@ -28,7 +28,7 @@ from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import checkpoint_json
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.errors import CheckpointError, raised_by_rust
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
 
@@ -205,8 +205,7 @@ def _count_tokens(files: Mapping[str, bytes], vocab: int) -> int:
         backend = Tokenizer.from_buffer(files["tokenizer.json"])
         ids = backend.get_vocab(with_added_tokens=True).values()
     except BaseException as error:
-        # A panic of the Rust library arrives as a BaseException that is not an Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not raised_by_rust(error):
             raise
         raise CheckpointError(
             f"tokenizer.json cannot be parsed: {shorten(str(error), 200)}.",

@@ -87,6 +87,14 @@ class StorageError(EdgewiseError):
     default_code = "storage"
 
 
+def raised_by_rust(error: BaseException) -> bool:
+    """Whether an extension written in Rust may have raised it, such as the package tokenizers.
+
+    Those raise bare Exceptions, and a panic arrives as something that is not even one.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 AnError = TypeVar("AnError", bound=EdgewiseError)
 
 

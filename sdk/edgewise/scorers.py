@@ -46,6 +46,11 @@ class Scorer:
     logits: Callable[[Sequence[int]], Logits]
 
 
+def run_by_llama_cpp(path: Path) -> bool:
+    """Whether a model is run as it is, by llama.cpp: what the file says is what is scored."""
+    return path.suffix.lower() == ".gguf" and not path.is_dir()
+
+
 def open_scorer(
     path: Path, *, context: int, threads: int | None, trust: bool, progress: Progress | None
 ) -> AbstractContextManager[Scorer]:
@@ -54,7 +59,7 @@ def open_scorer(
     Raises:
         EdgewiseError: whatever is wrong with it, when the context is entered.
     """
-    if path.suffix.lower() == ".gguf" and not path.is_dir():
+    if run_by_llama_cpp(path):
         return _gguf(path, context, threads)
     return _compiled(path, context, threads, trust, progress)
 

@@ -15,10 +15,10 @@ from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize.codes import CodedRows, Floats
+from edgewise_compiler.quantize.codes import CodedRows, Floats, whole_groups
 from edgewise_compiler.quantize.gptq import gptq
 from edgewise_compiler.quantize.search import search
-from edgewise_runtime.errors import CheckpointError
+from edgewise_compiler.weights.params import naming
 from edgewise_runtime.format.abi import GROUP
 
 
@@ -75,19 +75,14 @@ def calibrated_codes(
         levels = schemes[spec.name].levels
         if levels is None:
             return
-        more = -spec.k % GROUP
-        moments = np.pad((x.T @ x).astype(np.float64) / len(x), (0, more))
+        moments = np.pad((x.T @ x).astype(np.float64) / len(x), (0, -spec.k % GROUP))
         for name in spec.sources:
-            rows = np.pad(reader.read(name), ((0, 0), (0, more)))
-            try:
+            rows = whole_groups(reader.read(name))
+            with naming(spec, name):
                 if spec.name in tables:
                     codes[name] = search(rows, np.diagonal(moments).astype(np.float32), levels)
                 else:
                     codes[name] = gptq(rows, moments, levels)
-            except CheckpointError as error:
-                raise CheckpointError(
-                    f"{spec.name} ({name}): {error.message}", remedy=error.remedy, code=error.code
-                ) from error
 
     forward(family, cfg, reader, tokens, observe=observe, logits=False)
     progress(total, total)

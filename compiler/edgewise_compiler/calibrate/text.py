@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from edgewise_runtime.errors import CheckpointError, InputError
+from edgewise_runtime.errors import CheckpointError, InputError, raised_by_rust
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
 
@@ -79,8 +79,7 @@ def _encode(raw: bytes, text: str) -> list[int]:
         tokenizer.no_padding()
         ids: list[int] = tokenizer.encode(text).ids
     except BaseException as error:
-        # A panic of the Rust library arrives as a BaseException that is not an Exception.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not raised_by_rust(error):
             raise
         raise CheckpointError(
             f"The tokenizer cannot encode the calibration text: {shorten(str(error), 200)}.",

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from io import BufferedReader
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
 from edgewise_compiler.gguf.blocks import BY_NAME, Floats
 from edgewise_compiler.gguf.container import Container, Value, read_container
 from edgewise_compiler.gguf.names import parts
-from edgewise_compiler.weights.files import check_finite, check_rows, damaged, read_exactly
+from edgewise_compiler.weights.files import check_finite, check_rows, damaged
+from edgewise_compiler.weights.open_files import TensorFiles
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.bundle import TensorEntry
 from edgewise_runtime.format.reading import shorten
 
 
-class GgufReader:
+class GgufReader(TensorFiles):
     """The tensors of a GGUF file; implements :class:`~..weights.base.WeightReader`.
-
-    Rows are read as safetensors are, with plain file reads, and only what was asked for.
 
     Attributes:
         path: the file, the first of a split model.
@@ -35,10 +31,9 @@ class GgufReader:
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path.parent, path.name, "Download the whole model, or convert it again.")
         self.path = path
         self.metadata: Mapping[str, Value] = {}
-        self._files: dict[str, BufferedReader] = {}
-        self._tensors: dict[str, TensorEntry] = {}
         try:
             first = self._add(path)
             self.metadata = first.metadata
@@ -46,15 +41,6 @@ class GgufReader:
         except BaseException:
             self.close()
             raise
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._tensors)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._find(name).shape
-
-    def dtype(self, name: str) -> str:
-        return self._find(name).dtype
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         entry = self._find(name)
@@ -74,10 +60,7 @@ class GgufReader:
         vector = len(entry.shape) == 1
         first, count, height = (0, 1, 1) if vector else (start, stop - start, rows)
         row_bytes = entry.bytes // height
-        path, file = self.path.with_name(entry.file), self._files[entry.file]
-        with storage_errors("read", path):
-            file.seek(entry.offset + first * row_bytes)
-            raw = read_exactly(file, count * row_bytes, path)
+        raw = self._bytes(entry, first * row_bytes, count * row_bytes)
         with np.errstate(over="ignore", invalid="ignore"):
             decoded = block.decode(raw.view(block.layout))
         values = (
@@ -85,27 +68,6 @@ class GgufReader:
         )
         check_finite(name, values, start)
         return values
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        self._tensors.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _find(self, name: str) -> TensorEntry:
-        if name not in self._tensors:
-            raise CheckpointError(
-                f"{self.path.name} has no tensor {shorten(name)}.",
-                remedy="Download the whole model, or convert it again.",
-                code="checkpoint.weights",
-            )
-        return self._tensors[name]
 
     def _add(self, path: Path) -> Container:
         with storage_errors("read", path):

@@ -7,19 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
 from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
-from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
+from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme, whole_groups
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_compiler.weights.params import check_param
-from edgewise_runtime.errors import CheckpointError
-from edgewise_runtime.format.abi import GROUP
+from edgewise_compiler.weights.params import check_param, naming
 from edgewise_runtime.format.bundle import TensorEntry
 
 NO_CODES: Mapping[str, CodedRows] = MappingProxyType({})
@@ -119,15 +115,9 @@ def quantized(
     def rows_of(name: str, start: int, stop: int) -> CodedRows:
         if name in codes:
             return codes[name].part(start, stop)
-        rows = reader.read(name, start, stop)
-        if rows.shape[1] % GROUP:
-            rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % GROUP)))
-        try:
+        rows = whole_groups(reader.read(name, start, stop))
+        with naming(spec, name):
             return scheme.quantize(rows)
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"{spec.name} ({name}): {error.message}", remedy=error.remedy, code=error.code
-            ) from error
 
     return rows_of
 

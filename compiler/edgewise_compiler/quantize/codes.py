@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_runtime.errors import CheckpointError
+from edgewise_runtime.format.abi import GROUP
 
 Floats = NDArray[np.float32]
 
@@ -46,6 +47,10 @@ class Levels:
 
     low: int
     high: int
+
+
+SIXTEEN = Levels(-8, 7)
+"""All of four bits. Which side has one more is the sign of the scale."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,12 @@ class Scheme:
 CodeSource = Callable[[str, int, int], CodedRows]
 """Rows ``start..stop`` of a checkpoint's tensor, columns padded to a multiple of 32: quantized on
 the way (`layouts.packing.quantized`), or as a file that is quantized already has them."""
+
+
+def whole_groups(rows: Floats) -> Floats:
+    """``rows`` with zeros after its columns, so that they make groups of 32; itself if they do."""
+    more = -rows.shape[1] % GROUP
+    return np.pad(rows, ((0, 0), (0, more))) if more else rows
 
 
 def to_f16(values: Floats, what: str) -> NDArray[np.float16]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels
-from edgewise_compiler.quantize.search import SIXTEEN, nearest, search
+from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels
+from edgewise_compiler.quantize.search import nearest, search
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, to_f16
+from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, to_f16
 from edgewise_runtime.format.abi import GROUP
 
 FACTORS = np.linspace(0.7, 1.6, 16, dtype=np.float32)
@@ -20,10 +20,6 @@ Beyond 1 it is clipped, for the sake of columns that count more."""
 
 BLOCK_GROUPS = 1 << 12
 """Groups searched at once: their planes, 512 KiB each, stay in a core's second-level cache."""
-
-
-SIXTEEN = Levels(-8, 7)
-"""All of four bits. Which side has one more is the sign of the scale."""
 
 
 def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) -> CodedRows:
@@ -62,13 +58,18 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
 
 def nearest(w: Floats, scale: Floats, levels: Levels) -> Floats:
     """The nearest integers of ``w / scale``; 0 where the scale is."""
-    with np.errstate(divide="ignore", over="ignore"):
-        inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
-    # Beyond the largest float there is nothing to tell apart: such a scale is a subnormal's.
-    return _rounded(w, np.clip(inverse, -_HUGE, _HUGE), levels)
+    return _rounded(w, _inverse(scale), levels)
 
 
 _HUGE = np.float32(2.0**100)
+
+
+def _inverse(scale: Floats) -> Floats:
+    """``1 / scale``; 0 where the scale is."""
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
+    # Beyond the largest float there is nothing to tell apart: such a scale is a subnormal's.
+    return np.clip(inverse, -_HUGE, _HUGE)
 
 
 def _rounded(w: Floats, inverse: Floats, levels: Levels) -> Floats:
@@ -101,14 +102,10 @@ def _best_scales(w: Floats, u: Floats, levels: Levels) -> NDArray[np.float32]:
         np.copyto(best, scale, where=better)
         np.copyto(gain, less, where=better)
 
-    with np.errstate(divide="ignore", over="ignore"):
-        unit = np.where(extreme == 0, np.float32(0), np.float32(1) / extreme)
-    np.clip(unit, -_HUGE, _HUGE, out=unit)
+    unit = _inverse(extreme)
     for end in (levels.low, levels.high):
         for factor in FACTORS:
             consider(unit * (np.float32(end) * factor))
     for _ in range(2):
-        with np.errstate(divide="ignore", over="ignore"):
-            inverse = np.where(best == 0, np.float32(0), np.float32(1) / best)
-        consider(np.clip(inverse, -_HUGE, _HUGE))
+        consider(_inverse(best))
     return best

@@ -7,12 +7,11 @@ want. Inputs they are multiplied with are int8.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, Scheme, to_f16
+from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
 ZERO_POINT = {"q8": 128, "q6": 32, "q4": 8}
@@ -72,7 +71,9 @@ def dequantize(rows: CodedRows, zero: int) -> Floats:
     return (rows.codes.astype(np.float32) - np.float32(zero)) * scale
 
 
-def _scheme(name: str, scales: Scales, least: int, bits: int) -> Scheme:
+def _scheme(
+    name: str, scales: Scales, least: int, bits: int, levels: Levels | None = None
+) -> Scheme:
     zero, most = ZERO_POINT[name], (1 << bits) - 1
     return Scheme(
         name=name,
@@ -81,6 +82,7 @@ def _scheme(name: str, scales: Scales, least: int, bits: int) -> Scheme:
         groups=("scale",),
         quantize=partial(quantize, scales=scales, zero=zero, least=least, most=most),
         dequantize=partial(dequantize, zero=zero),
+        levels=levels,
     )
 
 
@@ -90,8 +92,5 @@ Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
 Q6 = _scheme("q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6)
 """-32..31."""
 
-Q4 = replace(
-    _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4),
-    levels=Levels(-8, 7),
-)
+Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4, levels=SIXTEEN)
 """-8..7."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from edgewise_compiler.models.base import ParamSpec, RotationSpec, VectorSpec
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.errors import CheckpointError
 
@@ -31,3 +34,14 @@ def check_param(spec: ParamSpec, reader: WeightReader) -> None:
                 remedy="Use weights and config.json of the same checkpoint.",
                 code="checkpoint.shape",
             )
+
+
+@contextmanager
+def naming(spec: LinearSpec, source: str) -> Iterator[None]:
+    """Errors of what is done with one of a linear's tensors say which."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{spec.name} ({source}): {error.message}", remedy=error.remedy, code=error.code
+        ) from error

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +16,19 @@ from edgewise_compiler.weights.files import (
     check_rows,
     checkpoint_json,
     damaged,
-    read_exactly,
 )
 from edgewise_compiler.weights.header import read_header
+from edgewise_compiler.weights.open_files import TensorFiles
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.bundle import TensorEntry
 from edgewise_runtime.format.reading import shorten
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 MAX_INDEX = 64 << 20
 MAX_SHARDS = 4096
+
+_ANOTHER = "Use a checkpoint that fits its config.json."
 
 
 def _from_bf16(raw: Bytes) -> Floats:
@@ -44,11 +44,8 @@ _FLOATS: dict[str, Callable[[Bytes], Floats]] = {
 """How each dtype that a weight may have becomes float32, without loss."""
 
 
-class SafetensorsReader:
+class SafetensorsReader(TensorFiles):
     """The tensors of a checkpoint folder; implements :class:`~.base.WeightReader`.
-
-    Rows are read with plain file reads: unlike a mapping, a file that is truncated meanwhile is an
-    error and not a signal, and the memory in use is the block that was asked for.
 
     Raises:
         CheckpointError: no weights in the folder, or a file or index that is malformed.
@@ -56,9 +53,7 @@ class SafetensorsReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._files: dict[str, FileIO] = {}
-        self._tensors: dict[str, TensorEntry] = {}
+        super().__init__(folder, "The checkpoint", _ANOTHER)
         try:
             if (folder / SINGLE).is_file():
                 self._add(folder / SINGLE)
@@ -69,15 +64,6 @@ class SafetensorsReader:
         except BaseException:
             self.close()
             raise
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._tensors)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._find(name).shape
-
-    def dtype(self, name: str) -> str:
-        return self._find(name).dtype
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         entry = self._find(name)
@@ -90,40 +76,16 @@ class SafetensorsReader:
         if not entry.shape or not entry.bytes:
             raise CheckpointError(
                 f"{shorten(name)} in {entry.file} has shape {list(entry.shape)}: no rows to read.",
-                remedy="Use a checkpoint that fits its config.json.",
+                remedy=_ANOTHER,
                 code="checkpoint.weights",
             )
         rows = entry.shape[0]
         stop = check_rows(name, start, stop, rows)
         row_bytes = entry.bytes // rows
-        file, path = self._files[entry.file], self._folder / entry.file
-        with storage_errors("read", path):
-            file.seek(entry.offset + start * row_bytes)
-            raw = read_exactly(file, (stop - start) * row_bytes, path)
+        raw = self._bytes(entry, start * row_bytes, (stop - start) * row_bytes)
         values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
         check_finite(name, values, start)
         return values
-
-    def close(self) -> None:
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-        self._tensors.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _find(self, name: str) -> TensorEntry:
-        if name not in self._tensors:
-            raise CheckpointError(
-                f"The checkpoint has no tensor {shorten(name)}.",
-                remedy="Use a checkpoint that fits its config.json.",
-                code="checkpoint.weights",
-            )
-        return self._tensors[name]
 
     def _add(self, path: Path) -> set[str]:
         with storage_errors("read", path):

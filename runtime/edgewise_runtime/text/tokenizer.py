@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
+from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError, raised_by_rust
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
@@ -76,7 +76,7 @@ class Tokenizer:
             backend = Backend.from_str(text)
             backend.encode("a")  # some contradictions only show when it is used
         except BaseException as error:
-            if not _from_backend(error):
+            if not raised_by_rust(error):
                 raise
             raise CheckpointError(
                 f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
@@ -123,7 +123,7 @@ class Tokenizer:
                 code="input.text",
             ) from error
         except BaseException as error:
-            if not _from_backend(error):
+            if not raised_by_rust(error):
                 raise
             raise CheckpointError(
                 f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
@@ -153,11 +153,6 @@ class Tokenizer:
     def token_of(self, token_id: int) -> str | None:
         """Return the token of one id as the vocabulary spells it, or None."""
         return self._backend.id_to_token(_checked(token_id))
-
-
-def _from_backend(error: BaseException) -> bool:
-    """The tokenizers package raises bare Exception, and a Rust panic is not even that."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _strips_around_tokens(backend: Backend) -> bool:

@@ -10,7 +10,7 @@ from rich.console import Console
 from edgewise.cli.flags import compiled
 from edgewise.cli.output import Phases, size, stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
-from edgewise.scorers import CHECKPOINT_QUANT
+from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors, write_json
 
@@ -48,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
         with storage_errors("write", args.json):
             args.json.parent.stat()
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for path in filter(None, (args.a, args.b)):
-        compiled(Path(path), CHECKPOINT_QUANT, console)
+    for path in map(Path, filter(None, (args.a, args.b))):
+        if not run_by_llama_cpp(path):
+            compiled(path, CHECKPOINT_QUANT, console)
     with Phases() as phases:
         found = evaluate(
             args.a,

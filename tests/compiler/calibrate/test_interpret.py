@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.calibrate.interpret import Step, execute, forward, ignore
-from edgewise_compiler.calibrate.moments import importance
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.graph.build import FUSE, build_graphs
 from edgewise_compiler.layouts.order import linear_widths
@@ -43,26 +42,31 @@ def test_texts_do_not_see_each_other(checkpoints: Checkpoints) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
-def test_moments_are_the_mean_squares_of_what_every_linear_is_given(
+def test_what_every_linear_is_given_is_observed_with_and_without_logits(
     checkpoints: Checkpoints, name: str
 ) -> None:
     tokens = np.random.default_rng(4).integers(0, 320, (2, 30))
     weights = load_weights(checkpoints(name))
     seen: dict[str, np.ndarray] = {}
+    again: dict[str, np.ndarray] = {}
 
     def observe(spec: LinearSpec, x: np.ndarray) -> None:
         seen.update(dict.fromkeys(spec.sources, x))
 
+    def observe_again(spec: LinearSpec, x: np.ndarray) -> None:
+        again.update(dict.fromkeys(spec.sources, x))
+
     with open_checkpoint(checkpoints(name)) as checkpoint:
         cfg = checkpoint.model
-        moments = importance(checkpoint, tokens)
-        logits = forward(checkpoint.family, cfg, checkpoint.weights, tokens, observe=observe)
+        parts = (checkpoint.family, cfg, checkpoint.weights)
+        forward(*parts, tokens, observe=observe_again, logits=False)
+        logits = forward(*parts, tokens, observe=observe)
     head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
     matrices = {key for key, w in weights.items() if w.ndim == 2} - {"model.embed_tokens.weight"}
-    assert moments.keys() == matrices | {head}
-    for key, x in seen.items():
-        expected = np.square(x.astype(np.float64)).mean(axis=0)
-        np.testing.assert_allclose(moments[key], expected, rtol=1e-5)
+    assert again.keys() == seen.keys() == matrices | {head}
+    moments = {key: np.square(x.astype(np.float64)).mean(axis=0) for key, x in seen.items()}
+    for key, x in again.items():
+        np.testing.assert_allclose(np.square(x).mean(axis=0), moments[key], rtol=1e-5)
     np.testing.assert_allclose(seen[head] @ weights[head].T, logits, rtol=0, atol=1e-4)
     # The first layer's input is the normalized table of tokens: nothing of ours is needed for it.
     x = weights["model.embed_tokens.weight"][tokens.reshape(-1)].astype(np.float64)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.quantize.codes import CodedRows, Levels
+from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Levels
 from edgewise_compiler.quantize.gptq import gptq
-from edgewise_compiler.quantize.search import SIXTEEN, search
+from edgewise_compiler.quantize.search import search
 from edgewise_compiler.quantize.symmetric import dequantize
 from edgewise_runtime.errors import CheckpointError, CompileError
 

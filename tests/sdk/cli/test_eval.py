@@ -60,6 +60,14 @@ def test_a_narrow_terminal_shows_every_figure(bundle: Path) -> None:
         assert words in shown.getvalue()
 
 
+def test_a_gguf_file_is_not_compiled(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model.gguf").write_bytes(b"GGUF")
+    assert main(["eval", "model.gguf", "--text", str(text)]) == 1
+    said = capsys.readouterr().err
+    assert "[unsupported.llama_cpp]" in said
+    assert "Compiling" not in said
+
+
 @pytest.mark.parametrize(
     ("argv", "code"),
     [

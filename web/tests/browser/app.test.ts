@@ -1,10 +1,9 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
-import { FULL } from "./paths.ts";
+import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
-const WAIT = { timeout: 300_000 };
 const ADAPTERS = FULL ? (["lavapipe", "swiftshader"] as const) : (["lavapipe"] as const);
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
 

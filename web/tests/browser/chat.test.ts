@@ -1,10 +1,10 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Conversation } from "../../chat/conversations.ts";
+import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { loseDevice } from "./worker-patch.ts";
 
-const WAIT = { timeout: 300_000 };
 const PHONE = { width: 390, height: 780 };
 
 const by = (page: Page, name: string): Locator => page.getByTestId(name);

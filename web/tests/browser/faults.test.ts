@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
 import type { Answer } from "./pages/library.ts";
-import { FULL } from "./paths.ts";
+import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 import { loseDevice } from "./worker-patch.ts";
 
@@ -90,7 +90,7 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
       });
       session.proxy.fault = (path) => (path === SHARD ? { kind: "wait", until } : null);
       const loading = load(DEMO);
-      await expect.poll(() => shardFetches().length, { timeout: 300_000 }).toBe(1);
+      await expect.poll(() => shardFetches().length, WAIT).toBe(1);
       await loseDevice(page);
       session.proxy.fault = () => null;
       release();

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Report } from "../../selftest/report.ts";
 import type { AdapterName } from "./launch.ts";
-import { FULL } from "./paths.ts";
+import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
 
 interface Case {
@@ -116,7 +116,7 @@ async function finished(page: Page): Promise<Report> {
       document.querySelector("[data-testid=report]")?.textContent !== "" ||
       document.querySelector("[data-testid=status].bad"),
     undefined,
-    { timeout: 300_000 },
+    WAIT,
   );
   expect(await page.locator("[data-testid=status].bad").allTextContents()).toEqual([]);
   return JSON.parse((await report.textContent()) ?? "");
