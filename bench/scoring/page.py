@@ -28,7 +28,7 @@ def filled(text: str, data: Mapping[str, Mapping[str, Figures]]) -> str:
         _, end, after = rest.partition(END)
         if not (mark and end):
             raise ValueError(f"the page has no place for the figures of {key}")
-        text = before + mark + "\n".join(_figures(points)) + "\n" + end + after
+        text = before + mark + "\n".join(_figures(key, points)) + "\n" + end + after
     return text
 
 
@@ -58,11 +58,12 @@ def reference(points: Mapping[str, Figures]) -> Figures:
     return found[0]
 
 
-def _figures(points: Mapping[str, Figures]) -> Iterator[str]:
+def _figures(key: str, points: Mapping[str, Figures]) -> Iterator[str]:
     exact = reference(points)
     dates = sorted({found["date"] for found in points.values()})
+    yield f"\n![KL by size](quality-{key}.svg)\n"
     yield (
-        f"\n{exact['windows']} windows, {exact['scored_tokens']:,} tokens scored; measured "
+        f"{exact['windows']} windows, {exact['scored_tokens']:,} tokens scored; measured "
         f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}.\n"
     )
     yield "| | MiB | bits | on disk | perplexity | KL mean | median | 99.9% | same top-1 |"

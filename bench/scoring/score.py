@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.cache import is_bundle
 from edgewise.divergence import Logits
 from edgewise.evaluation import CONTEXT, evaluate_scorers
 from edgewise.scorers import Scorer, open_scorer
@@ -45,7 +46,7 @@ def score(model: Model, point: Point, llama: Path | None, threads: int) -> Figur
     """Compiles or quantizes the model as ``point`` says, and scores the model's text with it."""
     model.folder.mkdir(parents=True, exist_ok=True)
     path = bundle(model, point) if point.ours else file(model, point, llama)
-    exact = bundle(model, Point(REFERENCE, ours=True))
+    exact = reference_bundle(model)
     with opened(path, threads) as scorer, opened(exact, threads) as reference:
         kept = model.folder / "logits" / Bundle.open(exact, verify=False).manifest.weights_id[-16:]
         known = replace(reference, logits=remembered(reference.logits, kept))
@@ -84,6 +85,12 @@ def bundle(model: Model, point: Point) -> Path:
     options = ("--calibrate",) if point.option == CALIBRATED else ()
     path = model.folder / point.name
     return our_bundle(model.checkpoint(), path, point.kind, "--context", str(CONTEXT), *options)
+
+
+def reference_bundle(model: Model) -> Path:
+    """The model in float32, compiled once: its logits are remembered whatever compiles it."""
+    path = model.folder / REFERENCE
+    return path if is_bundle(path) else bundle(model, Point(REFERENCE, ours=True))
 
 
 def file(model: Model, point: Point, llama: Path | None) -> Path:

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scoring.models import MODELS
 from scoring.page import MOST_BITS, drawing, filled, reference
 from scoring.plot import Axes, Box, Dot, labels, quality_svg
 from scoring.points import OURS, PEERS, POINTS
@@ -28,12 +27,12 @@ def test_the_page_has_the_figures() -> None:
     assert filled(text, DATA) == text
 
 
-@pytest.mark.parametrize("key", MODELS)
+@pytest.mark.parametrize("key", DATA)
 def test_the_drawing_is_of_the_figures(key: str) -> None:
     assert drawing(key, DATA[key]) == (DOCS / f"quality-{key}.svg").read_text("utf-8")
 
 
-@pytest.mark.parametrize("key", MODELS)
+@pytest.mark.parametrize("key", DATA)
 def test_the_drawing_shows_every_point_where_it_is(key: str) -> None:
     root = ElementTree.parse(DOCS / f"quality-{key}.svg").getroot()
     titles = [title.text for title in root.iter(f"{SVG}title")]
@@ -47,7 +46,7 @@ def test_the_drawing_shows_every_point_where_it_is(key: str) -> None:
     assert marks[0] == marks[1] + 1  # and the legend's
 
 
-@pytest.mark.parametrize("key", MODELS)
+@pytest.mark.parametrize("key", DATA)
 def test_points_are_told_that_there_are_and_how_each_was_measured(key: str) -> None:
     for name, found in DATA[key].items():
         assert found["ours"] == (name in OURS) == (name not in PEERS)
