@@ -79,7 +79,9 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
 
 BundleFactory = Callable[..., Path]
 """``bundles(case, quant="q4", cpu="native", targets=("cpu",), kv="auto")``: a compiled tiny
-checkpoint, made once a session."""
+checkpoint, made once a session. A recipe of tests/parity may stand for ``quant``."""
+
+RECIPES = Path(__file__).parent / "parity"
 
 
 @pytest.fixture(scope="session")
@@ -109,12 +111,15 @@ def bundles(
         targets: tuple[str, ...] = ("cpu",),
         kv: str = "auto",
     ) -> Path:
+        recipe = RECIPES / f"{quant}.toml"
+
         def compile_to(out: Path) -> None:
             compile_model(
                 checkpoints(case),
                 out,
                 targets=targets,
                 quant=quant,
+                recipe=recipe if recipe.exists() else None,
                 cpu=cpu,
                 prefill_chunk=128,
                 kv=kv,

@@ -29,7 +29,14 @@ CHUNK = 32 << 20
 DEVIATION = 0.02
 """Of weights, as models are initialized; it keeps activations and logits finite."""
 
-SCALES = {"q4": DEVIATION / 4.6, "q6": DEVIATION / 18.5, "q8": DEVIATION / 74.0}
+SCALES = {
+    "q4": DEVIATION / 4.6,
+    "q4a": DEVIATION / 4.6,
+    "q6": DEVIATION / 18.5,
+    "q8": DEVIATION / 74.0,
+    "iq4_nl": DEVIATION / 67.4,
+    "mxfp4": DEVIATION / 5.9,
+}
 """A group's scale: the deviation of weights over that of random bytes' values."""
 
 THETA = 1e4
@@ -60,8 +67,10 @@ def contents(
         return
     for start in range(0, entry.bytes, CHUNK):
         size = min(CHUNK, entry.bytes - start)
-        if name.endswith(".scale"):
-            yield _bytes(np.full(size // 2, SCALES[quant], np.float16))
+        if name.endswith("scale"):
+            scale = SCALES[quant]
+            numbers = [scale, scale * 7.5] if quant == "q4a" else [scale]
+            yield _bytes(np.resize(np.array(numbers, np.float16), size // 2))
         elif name.endswith(".bias"):
             yield np.zeros(size, np.uint8)
         elif len(entry.shape) == 1 or name.endswith("_norm.weight"):

@@ -7,6 +7,8 @@ contract). Weights go by their names in the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the bfloat16 that safe_open asks it for
@@ -21,10 +23,21 @@ Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]
 
 GROUP = 32
-ENDS = ("model.embed_tokens.weight", "lm_head.weight")
-MIXED = {"q4-h8": ("q4", dict.fromkeys(ENDS, "q8"))}
-"""Presets by their names: the scheme of most matrices, and of those that have another."""
-INTEGERS = ("q8", "q6", "q4", *MIXED)
+ENDS = ("*embed_tokens.weight", "lm_head.weight")
+MIXED = {
+    "q4-h8": ("q4", dict.fromkeys(ENDS, "q8")),
+    "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
+}
+"""Presets and recipes (of this folder) by their names: the scheme of most matrices, and by globs
+over names of those that have another."""
+TABLES = {
+    "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
+    "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
+}
+"""What weights in these schemes are, times their group's scale, in order."""
+INTEGERS = ("q8", "q6", "q4", "q4a", "iq4_nl", *MIXED)
+"""What models are compared in. Not mxfp4 for all: a table of tokens in it has halves of a group's
+largest number, which are ties when they are rounded to int8, and fall to either side."""
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
@@ -44,12 +57,15 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
         "q8": _rounded_to_even_steps,
         "q6": lambda w: _rounded_by_extremes(w, 32),
         "q4": lambda w: _rounded_by_extremes(w, 8),
+        "q4a": _rounded_from_lowest,
+        **{name: partial(_rounded_to_table, table=table) for name, table in TABLES.items()},
     }
     most, others = MIXED.get(quant, (quant, {}))
-    return {
-        name: rounding[others.get(name, most)](w) if w.ndim == 2 else w
-        for name, w in weights.items()
-    }
+
+    def scheme(name: str) -> str:
+        return next((other for glob, other in others.items() if fnmatchcase(name, glob)), most)
+
+    return {name: rounding[scheme(name)](w) if w.ndim == 2 else w for name, w in weights.items()}
 
 
 def _rounded_to_even_steps(weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -66,6 +82,30 @@ def _rounded_by_extremes(weights: NDArray[np.float32], steps: int) -> NDArray[np
     low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
     scale = np.where(high > -low, high, low) / np.float32(-steps)
     return _rounded(weights, groups, scale, -steps, steps - 1)
+
+
+def _rounded_to_table(weights: NDArray[np.float32], table: tuple[int, ...]) -> NDArray[np.float32]:
+    """The same where it is the table's lowest value, and others are the nearest of the table's: of
+    two equally near the lower one."""
+    groups, values = _groups(weights), np.array(table, np.float32)
+    low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
+    scale = np.where(high > -low, high, low) / values[0]
+    scale = scale.astype(np.float16).astype(np.float32)
+    steps = groups / np.where(scale != 0, scale, np.float32(1))
+    nearest = values[np.abs(steps[..., None] - values).argmin(axis=-1)]
+    rows, k = weights.shape
+    return (nearest * scale).astype(np.float32).reshape(rows, -1)[:, :k]
+
+
+def _rounded_from_lowest(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same in 15 steps from the lowest value to the highest; scale and lowest are float16."""
+    groups = _groups(weights)
+    low, high = groups.min(axis=2, keepdims=True), groups.max(axis=2, keepdims=True)
+    scale = ((high - low) / np.float32(15)).astype(np.float16).astype(np.float32)
+    minimum = (-low).astype(np.float16).astype(np.float32)
+    integers = np.rint((groups + minimum) / np.where(scale != 0, scale, np.float32(1)))
+    rows, k = weights.shape
+    return (np.clip(integers, 0, 15) * scale - minimum).astype(np.float32).reshape(rows, -1)[:, :k]
 
 
 def _groups(weights: NDArray[np.float32]) -> NDArray[np.float32]:

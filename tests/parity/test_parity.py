@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +22,11 @@ F32_TOLERANCE = 1e-3
 """Absolute, on logits of deviation about 4: what the order of float32 sums can move."""
 
 FIRST_ROW_TOLERANCE = 1e-4
-"""Relative to the deviation of the logits: before any rounding has fallen to the other side."""
+"""Relative to the deviation of the logits: where no rounding has fallen to the other side."""
+
+FIRST_ROWS = 5
+"""Tokens that are each scored alone. Float32 and float64 round one of a row's thousands of
+activations to different sides in about one row of ten; three of five are without one."""
 
 ROUNDING_NOISE = 0.035
 """Root mean square, relative to the deviation of the logits, of what int8 activations add to these
@@ -49,6 +53,7 @@ INTEGERS = sampled(
         ("llama-gqa2-tied-linear", "q6"),
         ("qwen3-gqa2-tied", "q4"),
         ("llama-gqa4-bias-llama3", "q4-h8"),
+        ("qwen3-gqa2-tied", "fours"),
     ],
 )
 CODED = sampled(
@@ -98,8 +103,13 @@ def test_integer_logits_are_those_of_the_dequantized_reference(
     rounded = reference.logits(cfg, weights, tokens, a8=True, kv="float16")
     with Engine(bundles(case, quant)) as engine:
         logits = engine.score(tokens)
+        firsts = [engine.score([token])[0] for token in tokens[:FIRST_ROWS]]
     spread = exact.std()
-    assert np.abs(logits[0] - rounded[0]).max() / spread < FIRST_ROW_TOLERANCE
+    alone = [
+        reference.logits(cfg, weights, [token], a8=True, kv="float16")[0]
+        for token in tokens[:FIRST_ROWS]
+    ]
+    assert median_error(firsts, alone) / spread < FIRST_ROW_TOLERANCE
     noise = rms(logits - exact) / spread
     assert noise < ROUNDING_NOISE
     assert noise < 1.15 * rms(rounded - exact) / spread
@@ -115,8 +125,13 @@ def test_int8_pages_add_the_noise_of_their_codes(
     rounded = reference.logits(cfg, weights, tokens, a8=quant == "q4", kv="int8")
     with Engine(bundles(case, quant, kv="int8")) as engine:
         logits = engine.score(tokens)
+        firsts = [engine.score([token])[0] for token in tokens[:FIRST_ROWS]]
     spread = exact.std()
-    assert np.abs(logits[0] - rounded[0]).max() / spread < FIRST_ROW_TOLERANCE
+    alone = [
+        reference.logits(cfg, weights, [token], a8=quant == "q4", kv="int8")[0]
+        for token in tokens[:FIRST_ROWS]
+    ]
+    assert median_error(firsts, alone) / spread < FIRST_ROW_TOLERANCE
     noise = rms(logits - exact) / spread
     assert 5e-3 < noise < (CODE_NOISE if quant == "f32" else ROUNDING_NOISE)
     assert noise < 1.15 * rms(rounded - exact) / spread
@@ -125,6 +140,13 @@ def test_int8_pages_add_the_noise_of_their_codes(
 def config(checkpoint: Path) -> ModelConfig:
     with open_checkpoint(checkpoint) as opened:
         return opened.model
+
+
+def median_error(
+    found: Sequence[npt.NDArray[np.float32]], wanted: Sequence[npt.NDArray[np.float64]]
+) -> float:
+    """The largest error of each row, and of those the one in the middle."""
+    return float(np.median([np.abs(a - b).max() for a, b in zip(found, wanted, strict=True)]))
 
 
 def rms(values: npt.NDArray[np.float64]) -> float:

@@ -40,7 +40,7 @@ AGREEING = sampled(
     [("qwen3-gqa2-tied", "f16")],
 )
 QUANTIZED = sampled(
-    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], ["q8", "q6", "q4", "q4-h8"]),
+    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS),
     [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "q4-h8")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
@@ -111,7 +111,7 @@ def test_quantized_weights_are_computed_with_exactly(
         assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
 
 
-@pytest.mark.parametrize("quant", reference.INTEGERS)
+@pytest.mark.parametrize("quant", ["q8", "q6", "q4", *reference.MIXED])
 def test_integer_prefill_adds_the_noise_of_rounded_activations(
     quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:

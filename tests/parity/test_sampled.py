@@ -22,7 +22,13 @@ def test_every_family_is_in_the_quick_suite(target: Any) -> None:
 
 def test_every_scheme_is_in_the_quick_suite() -> None:
     assert quick(test_parity.HALVES)
-    assert {quant for _, quant in quick(test_parity.INTEGERS)} == {"q8", "q6", "q4", "q4-h8"}
+    assert {quant for _, quant in quick(test_parity.INTEGERS)} == {
+        "q8",
+        "q6",
+        "q4",
+        "q4-h8",
+        "fours",
+    }
     assert {quant for _, quant in quick(test_parity_webgpu.AGREEING)} == {"f16"}
     assert quick(test_parity_webgpu.QUANTIZED)
 
@@ -32,7 +38,7 @@ def test_the_contract_is_tested_for_every_program() -> None:
     for program in programs:
         assert test_contract.is_quick("q4", program, "auto")
     taken = [w for w in test_contract.PROGRAMS if test_contract.is_quick(w.quant, w.program, w.kv)]
-    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q4", "q4-h8"}
+    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q4", "q4-h8", "fours"}
     for kind in (test_contract.CPU_PROGRAMS, test_contract.GPU_PROGRAMS):
         assert {w.kv for w in taken if w in kind} == {"auto", "int8"}
 

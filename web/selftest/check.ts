@@ -6,7 +6,14 @@
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import type { Plan } from "../format/plan.ts";
 import { planFor } from "../format/programs.ts";
-import { type Argument, argumentsOf, type Launch, placeOf, weightReader } from "./launch.ts";
+import {
+  type Argument,
+  argumentsOf,
+  type Launch,
+  placeOf,
+  schemeOf,
+  weightReader,
+} from "./launch.ts";
 import { type Keys, references } from "./references.ts";
 import { type Call, scenario } from "./scenario.ts";
 
@@ -193,8 +200,11 @@ function launchOf(
     buffer: (name) => before.get(`${name}@0`),
     weightRow(row) {
       const weight = named.get("weight");
-      if (weight === undefined) throw new Error(`${plan.name} step ${at} has no weight`);
-      return run.weights.row(weight, named.get("scale"), row);
+      const scheme = schemeOf(this.kernel);
+      if (weight === undefined || scheme === undefined) {
+        throw new Error(`${plan.name} step ${at} has no weight`);
+      }
+      return run.weights.row(scheme, weight, named.get("scale"), row);
     },
     parameter(name) {
       const arg = named.get(name);

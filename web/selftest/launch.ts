@@ -2,7 +2,7 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { fromHalf, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
+import { fromHalf, NUMBERS, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */
@@ -73,16 +73,21 @@ export function weightReader(program: LoadedProgram) {
     return found;
   };
   return {
-    async row(weight: Argument, scale: Argument | undefined, row: number): Promise<Float64Array> {
+    /** A row as kernels of a scheme read it, unpacked. */
+    async row(
+      scheme: Scheme,
+      weight: Argument,
+      scale: Argument | undefined,
+      row: number,
+    ): Promise<Float64Array> {
       const words = await read(weight.buffer, row, 1);
-      const scheme = schemeOf(weight, scale);
-      const groups = words.length / WORDS_PER_GROUP[scheme];
-      if (scale === undefined) return unpackRow(scheme, words, () => 1);
-      const first = Math.floor((row * groups) / 2); // two float16 a word
-      const count = Math.floor((row * groups + groups - 1) / 2) - first + 1;
+      const numbers = (words.length / WORDS_PER_GROUP[scheme]) * NUMBERS[scheme];
+      if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
+      const first = Math.floor((row * numbers) / 2); // two float16 a word
+      const count = Math.floor((row * numbers + numbers - 1) / 2) - first + 1;
       const packed = await read(scale.buffer, first, count);
-      return unpackRow(scheme, words, (group) => {
-        const at = row * groups + group - first * 2;
+      return unpackRow(scheme, words, (index) => {
+        const at = row * numbers + index - first * 2;
         return fromHalf(((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff);
       });
     },
@@ -92,11 +97,9 @@ export function weightReader(program: LoadedProgram) {
   };
 }
 
-function schemeOf(weight: Argument, scale: Argument | undefined): Scheme {
-  if (scale === undefined) return weight.dtype === "float32" ? "f32" : "f16";
-  // A group has a scale of half a word.
-  const words = (weight.shape[0] ?? 0) * (weight.shape[1] ?? 0);
-  const perGroup = words / (2 * (scale.shape[0] ?? 1));
-  const fits = (scheme: Scheme) => WORDS_PER_GROUP[scheme] === perGroup;
-  return (["q4", "q6"] as const).find(fits) ?? "q8";
+/** How a kernel reads its weights, as its name says; undefined of a kernel without. */
+export function schemeOf(kernel: string): Scheme | undefined {
+  return SCHEMES.find((scheme) => NAMED.exec(kernel)?.[1] === scheme);
 }
+
+const NAMED = new RegExp(`^(?:embed|matmul|matvec|serial)_(${SCHEMES.join("|")})_`);

@@ -39,7 +39,9 @@ function roundEven(value: number): number {
   return below % 2 === 0 ? below : below + 1;
 }
 
-export type Scheme = "f32" | "f16" | "q8" | "q6" | "q4";
+/** How weights are stored, by the names that kernels have for it. */
+export const SCHEMES = ["f32", "f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4"] as const;
+export type Scheme = (typeof SCHEMES)[number];
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
 export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
@@ -48,26 +50,50 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   q8: 8,
   q6: 6,
   q4: 4,
+  q4a: 4,
+  iq4_nl: 4,
+  mxfp4: 4,
+};
+
+/** Numbers in float16 that a group has: a scale, and then a minimum. */
+export const NUMBERS: Readonly<Record<Scheme, number>> = {
+  f32: 0,
+  f16: 0,
+  q8: 1,
+  q6: 1,
+  q4: 1,
+  q4a: 2,
+  iq4_nl: 1,
+  mxfp4: 1,
+};
+
+/** What codes stand for that name the values of a table. */
+const TABLES = {
+  iq4_nl: [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
+  mxfp4: [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
 };
 
 /**
  * One row of a matrix in the GPU layout (docs/bundle-format.md), in columns' order.
  *
  * @param words the row's words; float32 rows come as their numbers.
- * @param scale of a group of columns; 1 for schemes without scales.
+ * @param numbers the float16 of all its groups, `NUMBERS` of each; none for schemes without.
  */
 export function unpackRow(
   scheme: Scheme,
   words: ArrayLike<number>,
-  scale: (group: number) => number,
+  numbers: (at: number) => number,
 ): Float64Array {
   const groups = words.length / WORDS_PER_GROUP[scheme];
   const row = new Float64Array(groups * GROUP);
+  const count = NUMBERS[scheme];
   for (let group = 0; group < groups; group++) {
     const first = group * WORDS_PER_GROUP[scheme];
     const word = (at: number) => words[first + at] ?? Number.NaN;
+    const scale = count > 0 ? numbers(group * count) : 1;
+    const minimum = count > 1 ? numbers(group * count + 1) : 0;
     for (let column = 0; column < GROUP; column++) {
-      row[group * GROUP + column] = VALUES[scheme](word, column) * scale(group);
+      row[group * GROUP + column] = VALUES[scheme](word, column) * scale - minimum;
     }
   }
   return row;
@@ -86,6 +112,9 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
     return (half(low, column) | (high << 4)) - 32;
   },
   q4: (word, column) => half(word(column >> 3), column) - 8,
+  q4a: (word, column) => half(word(column >> 3), column),
+  iq4_nl: (word, column) => TABLES.iq4_nl[half(word(column >> 3), column)] ?? Number.NaN,
+  mxfp4: (word, column) => TABLES.mxfp4[half(word(column >> 3), column)] ?? Number.NaN,
 };
 
 /** Of eight codes in a word, byte b has column b in its low half, column b + 4 in its high half. */

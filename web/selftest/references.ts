@@ -6,7 +6,7 @@
  */
 import type { ModelInfo } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
-import { relativeError, roundToCodes, roundToHalf } from "./numbers.ts";
+import { relativeError, roundToCodes, roundToHalf, SCHEMES } from "./numbers.ts";
 import { draw, logprobs, record } from "./references-sampling.ts";
 import { rowsOf } from "./scenario.ts";
 
@@ -41,7 +41,7 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
   return [
     [/^embed_/, embed],
     [/^rms_norm_/, rmsNorm],
-    [/^(matmul|matvec|serial)_(f32|f16|q8|q6|q4)_/, linear],
+    [new RegExp(`^(matmul|matvec|serial)_(${SCHEMES.join("|")})_`), linear],
     [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
     [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
     [/^draw_/, (launch) => draw(launch, model)],

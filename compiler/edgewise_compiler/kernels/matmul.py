@@ -15,7 +15,7 @@ class MatmulSpec:
         rows: the most rows of x.
         outputs: rows of the packed weight, padding included: columns of y.
         inputs: columns of x and of the weight.
-        scheme: how the weight is stored: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        scheme: how the weight is stored, a name of `quantize.SCHEMES`.
         epilogue: ``store``; ``add`` onto what is there; ``swiglu`` of alternating panels of y;
             ``swiglu_a8``, the same quantized for the next linear.
         bias: whether there is one.

@@ -49,8 +49,8 @@ class Layout:
 
     Attributes:
         name: its folder in a bundle's ``params``.
-        tensors: what a linear becomes: ``<name>.weight``, one tensor for each number of a group,
-            ``<name>.bias``; the name may be that of a part.
+        tensors: what a linear becomes: ``<name>.weight``, a tensor of its groups' numbers as the
+            scheme calls it, ``<name>.bias``; the name may be that of a part.
         put_rows: writes rows ``first`` and on of a linear, whole panels in packed order.
         put_bias: writes a linear's biases, float32 ``[NP]`` in packed order.
         place: where a vector goes.

@@ -4,7 +4,7 @@ A uint32 holds four codes of 8 bits, column 4i+b in byte b, or eight of 4 bits: 
 8i+b in its low half and column 8i+b+4 in its high half, so that one mask and one shift give two
 words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such words, and a third has
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
-Values are elements by themselves.
+Values are elements by themselves. The numbers of a group lie beside each other in one tensor.
 """
 
 from __future__ import annotations
@@ -66,12 +66,17 @@ ELEMENTS = {
 
 def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     """What a row of ``k`` columns consists of: suffix of a tensor to dtype and elements."""
-    element = ELEMENTS[scheme.code]
-    weight = {"weight": (element.dtype, k // GROUP * element.count)}
-    return weight | dict.fromkeys(scheme.groups, ("float16", k // GROUP))
+    element, groups = ELEMENTS[scheme.code], k // GROUP
+    weight = {"weight": (element.dtype, groups * element.count)}
+    if not scheme.groups:
+        return weight
+    return weight | {scheme.numbers: ("float16", groups * len(scheme.groups))}
 
 
 def packed_rows(scheme: Scheme, rows: CodedRows) -> dict[str, NDArray[Any]]:
     """The elements of rows, ``[rows, elements]`` of every entry of :func:`row_elements`."""
-    weight = ELEMENTS[scheme.code].pack(rows.codes)
-    return {"weight": weight, **{name: rows.groups[name] for name in scheme.groups}}
+    weight = {"weight": ELEMENTS[scheme.code].pack(rows.codes)}
+    if not scheme.groups:
+        return weight
+    numbers = np.stack([rows.groups[name] for name in scheme.groups], axis=2)
+    return weight | {scheme.numbers: numbers.reshape(len(numbers), -1)}

@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
 from edgewise_compiler.quantize.recipe_file import read_recipe
-from edgewise_compiler.quantize.recipes import PRESETS, Recipe, Rule, find_preset
-from edgewise_compiler.quantize.schemes import SCHEMES, find_scheme
+from edgewise_compiler.quantize.recipes import (
+    AS_FILE,
+    DEFAULT_QUANT,
+    PRESETS,
+    QUANTS,
+    Recipe,
+    Rule,
+    find_preset,
+)
+from edgewise_compiler.quantize.schemes import NUMBERS, SCHEMES, find_scheme
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
+from edgewise_compiler.quantize.tables import TABLES, table_bytes
 
 __all__ = [
+    "AS_FILE",
+    "DEFAULT_QUANT",
+    "NUMBERS",
     "PRESETS",
+    "QUANTS",
     "SCHEMES",
+    "TABLES",
     "ZERO_POINT",
     "CodeSource",
     "CodedRows",
@@ -24,4 +38,5 @@ __all__ = [
     "find_preset",
     "find_scheme",
     "read_recipe",
+    "table_bytes",
 ]

@@ -32,10 +32,13 @@ class CodedRows:
     codes: NDArray[Any]
     groups: Mapping[str, NDArray[np.float16]]
 
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> CodedRows:
+        """Some of the rows: a slice is not copied."""
+        return CodedRows(self.codes[rows], {name: own[rows] for name, own in self.groups.items()})
+
     def part(self, start: int, stop: int) -> CodedRows:
         """Rows ``start..stop``, not copied."""
-        groups = {name: values[start:stop] for name, values in self.groups.items()}
-        return CodedRows(self.codes[start:stop], groups)
+        return self[start:stop]
 
 
 @dataclass(frozen=True)
@@ -58,15 +61,17 @@ class Scheme:
     """How weights are stored.
 
     Attributes:
-        name: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        name: what recipes call it, see `quantize.schemes`.
         arithmetic: what programs over this scheme compute in.
         code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
-        groups: names of the numbers that a group has; their tensors are called after them.
+        groups: names of the numbers that a group has.
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.
         dequantize: codes to the float32 ``[rows, k]`` that kernels compute with, exactly.
         levels: what a search for better scales (`quantize.search`) chooses from; None where
             rounding to the nearest is as good.
+        numbers: what a linear's tensor of those numbers is called. Where bytes a number tell a
+            scheme from the others, ``scale``; else a name of its own, by which it is known.
     """
 
     name: str
@@ -76,6 +81,7 @@ class Scheme:
     quantize: Callable[[Floats], CodedRows]
     dequantize: Callable[[CodedRows], Floats]
     levels: Levels | None = None
+    numbers: str = "scale"
 
     @property
     def integer(self) -> bool:
@@ -86,6 +92,13 @@ class Scheme:
 CodeSource = Callable[[str, int, int], CodedRows]
 """Rows ``start..stop`` of a checkpoint's tensor, columns padded to a multiple of 32: quantized on
 the way (`layouts.packing.quantized`), or as a file that is quantized already has them."""
+
+RowSource = Callable[[int, int], CodedRows]
+"""Rows ``start..stop`` of one tensor that has codes already, columns padded likewise."""
+
+Holders = Mapping[str, RowSource | None]
+"""The schemes that hold a tensor of a quantized file with little or no loss, narrowest first: the
+codes it has there, or None where they have to be made from its floats."""
 
 
 def whole_groups(rows: Floats) -> Floats:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from edgewise_compiler.quantize.affine import Q4A
 from edgewise_compiler.quantize.codes import Scheme
 from edgewise_compiler.quantize.floats import F16, F32
 from edgewise_compiler.quantize.symmetric import Q4, Q6, Q8
+from edgewise_compiler.quantize.tables import IQ4_NL, MXFP4
 from edgewise_runtime.errors import UnsupportedError
 
-SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (F32, F16, Q8, Q6, Q4)}
+SCHEMES: dict[str, Scheme] = {
+    scheme.name: scheme for scheme in (F32, F16, Q8, Q6, Q4, Q4A, IQ4_NL, MXFP4)
+}
+
+NUMBERS = tuple(dict.fromkeys(s.numbers for s in SCHEMES.values() if s.groups))
+"""What tensors of groups' numbers may be called."""
 
 
 def find_scheme(name: str) -> Scheme:

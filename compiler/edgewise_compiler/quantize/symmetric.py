@@ -14,8 +14,9 @@ import numpy as np
 from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
-ZERO_POINT = {"q8": 128, "q6": 32, "q4": 8}
-"""The code of zero of an integer scheme, by its name; kernels take it off."""
+ZERO_POINT = {"q8": 128, "q6": 32, "q4": 8, "q4a": 0, "iq4_nl": 127, "mxfp4": 12}
+"""What kernels take off a scheme's integers, by its name: the code of zero, and where codes name
+the values of a table (`quantize.tables`), what makes the lowest of those zero."""
 
 Scales = Callable[[Floats, Floats], Floats]
 """Lowest and highest value of groups to what a step between codes should be."""

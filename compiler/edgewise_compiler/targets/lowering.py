@@ -14,6 +14,7 @@ from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
+from edgewise_compiler.quantize import NUMBERS
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import PAGE_TOKENS, shared_buffers
 from edgewise_runtime.format.dtypes import DTYPES
@@ -141,8 +142,8 @@ class Lowering:
         return table
 
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
-        """Weight, scale and bias of a packed linear, as far as the layout has them."""
-        parts = (f"{name}.weight", f"{name}.scale", f"{name}.bias")
+        """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""
+        parts = (f"{name}.{part}" for part in ("weight", *NUMBERS, "bias"))
         return tuple(self.params[part] for part in parts if part in self.params)
 
 

@@ -29,9 +29,10 @@ class Stored:
 def stored_by_scheme(tensors: Mapping[str, TensorEntry]) -> dict[str, Stored]:
     """What the tensors of a layout take, by scheme, the largest share first.
 
-    No bundle says of a tensor which scheme it is in: a matrix of integers has a ``.scale`` beside
-    its ``.weight``, a float16 for 32 numbers; what has none holds floats, in the ``gpu`` layout two
-    float16 to a uint32.
+    Beside the ``.weight`` of a matrix of integers lies a tensor with the numbers of each 32. In
+    those of four bits that is called after the scheme, ``.iq4_nl_scale``; where it is only
+    ``.scale``, a float16 each, bits tell schemes apart. What has none holds floats, in the ``gpu``
+    layout two float16 to a uint32.
     """
     found: dict[str, Stored] = {}
     for scheme, stored in _each(tensors):
@@ -40,16 +41,27 @@ def stored_by_scheme(tensors: Mapping[str, TensorEntry]) -> dict[str, Stored]:
 
 
 def _each(tensors: Mapping[str, TensorEntry]) -> Iterator[tuple[str, Stored]]:
+    numbers = dict(_numbers(tensors))
     for name, entry in tensors.items():
         linear, _, what = name.rpartition(".")
-        if what == "scale" and f"{linear}.weight" in tensors:
+        if what.endswith("scale") and f"{linear}.weight" in tensors:
             continue  # It counts with its codes.
-        scale = tensors.get(f"{linear}.scale") if what == "weight" else None
-        if scale is not None:
-            weights = scale.bytes // DTYPES["float16"] * GROUP
+        if what == "weight" and linear in numbers:
+            scheme, scale = numbers[linear]
+            weights = entry.bytes * 2 if scheme else scale.bytes // DTYPES["float16"] * GROUP
             bits = entry.bytes * 8 // max(1, weights)
-            yield f"q{bits}", Stored(weights, entry.bytes + scale.bytes)
+            yield scheme or f"q{bits}", Stored(weights, entry.bytes + scale.bytes)
         elif entry.dtype == "float32":
             yield "f32", Stored(entry.bytes // DTYPES["float32"], entry.bytes)
         else:
             yield "f16", Stored(entry.bytes // DTYPES["float16"], entry.bytes)
+
+
+def _numbers(
+    tensors: Mapping[str, TensorEntry],
+) -> Iterator[tuple[str, tuple[str, TensorEntry]]]:
+    """For each matrix of integers the scheme that its groups' numbers name, if any, and those."""
+    for name, entry in tensors.items():
+        linear, _, what = name.rpartition(".")
+        if what.endswith("scale"):
+            yield linear, (what.removesuffix("scale").removesuffix("_"), entry)

@@ -85,23 +85,59 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-ZERO = {4: 8, 6: 32, 8: 128}
-"""The code of zero, by bits of a code."""
+BITS = {"q4": 4, "q4a": 4, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
+
+INTEGERS = {
+    "q4": np.arange(-8, 8),
+    "q4a": np.arange(16),
+    "q6": np.arange(-32, 32),
+    "q8": np.arange(-128, 128),
+    "iq4_nl": np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]),
+    "mxfp4": np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]),
+}
+"""What each code of a scheme stands for, before its group's numbers."""
+
+NUMBERS = {"q4a": 2}
+"""Numbers of a group: a scale and a minimum. In other schemes one, the scale."""
 
 
-def quantize_weight(w: Array, bits: int) -> tuple[Array, Array]:
-    """Codes (uint8, [NP,K]) and float16 scales [NP,K/32] of the schemes with ``bits``.
+def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
+    """Codes (uint8, [NP,K]) and groups' numbers (float16, [NP,K/32*numbers]) of a scheme.
 
-    The value furthest from zero gets code 0, whichever its sign: codes are all there are and scales
-    have either sign, which q8 too would have to compute with if a file brought them.
+    The value furthest from zero becomes the lowest integer, whichever its sign: codes are all there
+    are and scales have either sign, which q8 too would have to compute with if a file brought them.
+    So it is with minima, which make the lowest value (of every other row the highest) code 0.
     """
-    zero = ZERO[bits]
+    integers = INTEGERS[scheme]
     groups = f32(w).reshape(len(w), -1, 32)
-    furthest = np.abs(groups).argmax(-1)[..., None]
-    scale = (np.take_along_axis(groups, furthest, -1)[..., 0] / -zero).astype("float16")
+    least = np.zeros_like(groups[..., :1])
+    if NUMBERS.get(scheme) == 2:
+        ends = groups.min(-1), groups.max(-1)
+        even = np.arange(len(w))[:, None] % 2 == 0
+        least = np.where(even, *ends).astype("float16").astype("float32")[..., None]
+        scale = ((np.where(even, *ends[::-1]) - least[..., 0]) / 15).astype("float16")
+    else:
+        furthest = np.abs(groups).argmax(-1)[..., None]
+        extreme = np.take_along_axis(groups, furthest, -1)[..., 0]
+        scale = (extreme / integers.min()).astype("float16")
     unit = scale.astype("float32")[..., None]
-    codes = np.rint(np.divide(groups, unit, out=np.zeros_like(groups), where=unit != 0))
-    return (np.clip(codes + zero, 0, 2 * zero - 1)).astype("uint8").reshape(w.shape), scale
+    steps = np.divide(groups - least, unit, out=np.zeros_like(groups), where=unit != 0)
+    codes = np.abs(steps[..., None] - integers).argmin(-1).astype("uint8").reshape(w.shape)
+    numbers = np.stack([scale, -least[..., 0].astype("float16")], axis=2)
+    return codes, numbers[:, :, : NUMBERS.get(scheme, 1)].reshape(len(w), -1)
+
+
+def scales_and_minima(numbers: Array, scheme: str) -> tuple[Floats, Floats]:
+    """Groups' numbers by themselves, [NP,K/32] each; minima are zero where there are none."""
+    each = numbers.astype("float32").reshape(len(numbers), -1, NUMBERS.get(scheme, 1))
+    return each[..., 0], each[..., 1] if each.shape[2] > 1 else np.zeros_like(each[..., 0])
+
+
+def dequantize_weight(codes: Array, numbers: Array, scheme: str) -> Floats:
+    """What codes and numbers stand for, [NP,K]."""
+    scale, minimum = scales_and_minima(numbers, scheme)
+    groups = INTEGERS[scheme][codes].astype("float32").reshape(len(codes), -1, 32)
+    return f32(groups * scale[..., None] - minimum[..., None]).reshape(codes.shape)
 
 
 def panels(values: Array) -> Array:
@@ -135,17 +171,25 @@ def words(codes: Array, bits: int) -> Array:
 
 
 def linear_int(
-    codes: tuple[Array, Array, Array], weight: Array, scale: Array, bias: Array | None, bits: int
+    codes: tuple[Array, Array, Array],
+    weight: Array,
+    numbers: Array,
+    bias: Array | None,
+    scheme: str,
 ) -> Floats:
-    """Quantized rows times quantized weights: groups in order, one fma each."""
-    xq, xs, _ = codes
-    integers = weight.astype("int32") - ZERO[bits]
+    """Quantized rows times quantized weights: groups in order, one fma each, and one a minimum."""
+    xq, xs, xc = codes
+    scale, minimum = scales_and_minima(numbers, scheme)
+    integers = INTEGERS[scheme][weight].astype("int32")
     rows, columns = weight.shape
     total = np.zeros((len(xq), rows), "float32")
     for g in range(columns // 32):
         of = slice(g * 32, g * 32 + 32)
         dots = xq[:, of].astype("int32") @ integers[:, of].T
-        total = fma(dots, scale[None, :, g].astype("float32") * xs[:, g, None], total)
+        total = fma(dots, scale[None, :, g] * xs[:, g, None], total)
+        if scheme in NUMBERS:
+            sums = f32(-xc[:, g, None]) * xs[:, g, None]
+            total = fma(minimum[None, :, g], sums, total)
     return total if bias is None else total + bias
 
 

@@ -111,32 +111,41 @@ def test_every_row_of_every_tensor_is_read_once_for_all_layouts(
     assert reads == dict.fromkeys(rows, 1)
 
 
-@pytest.mark.parametrize("bits", [4, 6, 8])
+@pytest.mark.parametrize(
+    ("quant", "bits"), [("q4", 4), ("q6", 6), ("q8", 8), ("q4a", 4), ("mxfp4", 4)]
+)
 @pytest.mark.parametrize("name", SPECS)
-def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(bits: int, name: str) -> None:
+def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(
+    quant: str, bits: int, name: str
+) -> None:
     """Codes and scales that no quantizing makes: every code there is, scales of either sign."""
-    spec, scheme = SPECS[name], SCHEMES[f"q{bits}"]
+    spec, scheme = SPECS[name], SCHEMES[quant]
     rng = np.random.default_rng(bits)
-    codes, scales = {}, {}
+    codes, numbers = {}, {}
     for source, rows in zip(spec.sources, spec.rows, strict=True):
         codes[source] = rng.integers(0, 1 << bits, (rows, padded_k(spec)), np.uint8)
-        scales[source] = rng.standard_normal((rows, padded_k(spec) // 32)).astype(np.float16)
+        shape = rows, padded_k(spec) // 32, len(scheme.groups)
+        numbers[source] = rng.standard_normal(shape).astype(np.float16)
 
     def source_of(source: str, start: int, stop: int) -> CodedRows:
-        return CodedRows(codes[source][start:stop], {"scale": scales[source][start:stop]})
+        of_groups = {
+            name: numbers[source][start:stop, :, i] for i, name in enumerate(scheme.groups)
+        }
+        return CodedRows(codes[source][start:stop], of_groups)
 
     outs = {layout: empty(layout, scheme, spec) for layout in BOTH}
     no_bias = LinearSpec(spec.name, spec.sources, spec.rows, spec.k, None, spec.interleave)
     pack_linear(scheme, no_bias, Unread(), source_of, outs)
-    ours = joined(outs[GPU], ".weight"), joined(outs[GPU], ".scale").view(np.float16)
-    theirs = rows_of(outs[CPU]["l.weight"]), rows_of(outs[CPU]["l.scale"])
+    suffix = scheme.numbers
+    ours = joined(outs[GPU], ".weight"), joined(outs[GPU], f".{suffix}").view(np.float16)
+    theirs = rows_of(outs[CPU]["l.weight"]), rows_of(outs[CPU][f"l.{suffix}"])
     filled = ordered_rows(spec, {k: np.ones(len(v), bool) for k, v in codes.items()}, spec.sources)
-    for words, packed_scales in (ours, theirs):
+    for words, packed_numbers in (ours, theirs):
         found = unpacked(words.reshape(padded_rows(spec), -1), bits)
         expected = ordered_rows(spec, codes, spec.sources)
         np.testing.assert_array_equal(found[filled], expected[filled])
-        expected = ordered_rows(spec, scales, spec.sources)
-        np.testing.assert_array_equal(packed_scales.reshape(expected.shape), expected)
+        expected = ordered_rows(spec, numbers, spec.sources)
+        np.testing.assert_array_equal(packed_numbers.reshape(expected.shape), expected)
 
 
 class Unread:
@@ -158,7 +167,15 @@ def unpacked(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "beyond"), [("f16", 65536.0), ("q8", 8.4e6), ("q6", 2.2e6), ("q4", 5.3e5)]
+    ("scheme", "beyond"),
+    [
+        ("f16", 65536.0),
+        ("q8", 8.4e6),
+        ("q6", 2.2e6),
+        ("q4", 5.3e5),
+        ("q4a", 1e6),
+        ("iq4_nl", 8.4e6),
+    ],
 )
 def test_weights_beyond_a_scheme_are_refused_by_name(
     tmp_path: Path, scheme: str, beyond: float

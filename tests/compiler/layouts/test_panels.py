@@ -31,17 +31,20 @@ def plain_pack(scheme: str, rows: Floats) -> dict[str, NDArray[Any]]:
             for column in range(k):
                 weight[row // 16, column, row % 16] = rows[row, column]
         return {"weight": weight}
-    bits = int(scheme[1])
+    bits = int(SCHEMES[scheme].code.removeprefix("uint"))
     coded = SCHEMES[scheme].quantize(rows.copy())
     words = np.zeros((n // 16, k * bits // 32, 16), np.uint32)
-    scales = np.zeros((n // 16, k // 32, 16), np.float16)
+    names = SCHEMES[scheme].groups
+    numbers = np.zeros((n // 16, k // 32 * len(names), 16), np.float16)
     for row in range(n):
         for group in range(k // 32):
-            scales[row // 16, group, row % 16] = coded.groups["scale"][row, group]
+            for i, name in enumerate(names):
+                place = group * len(names) + i
+                numbers[row // 16, place, row % 16] = coded.groups[name][row, group]
         for column, code in enumerate(coded.codes[row]):
             for word, shift, value in places(bits, column, int(code)):
                 words[row // 16, word, row % 16] |= np.uint32(value << shift)
-    return {"weight": words, "scale": scales}
+    return {"weight": words, SCHEMES[scheme].numbers: numbers}
 
 
 def places(bits: int, column: int, code: int) -> list[tuple[int, int, int]]:

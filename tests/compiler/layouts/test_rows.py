@@ -40,9 +40,11 @@ def test_rows_hold_what_panels_hold(
     assert {array.dtype.itemsize for array in ours.values()} == {4}
     weight = rows_of(theirs["l.weight"])
     assert joined(ours, ".weight").tobytes() == np.ascontiguousarray(weight).tobytes()
-    if "l.scale" in theirs:
-        scale = joined(ours, ".scale").view(np.float16)
-        np.testing.assert_array_equal(scale, rows_of(theirs["l.scale"]).ravel())
+    numbers = SCHEMES[scheme].numbers
+    assert (f"l.{numbers}" in theirs) == SCHEMES[scheme].integer
+    if SCHEMES[scheme].integer:
+        scale = joined(ours, f".{numbers}").view(np.float16)
+        np.testing.assert_array_equal(scale, rows_of(theirs[f"l.{numbers}"]).ravel())
     if spec.biases is not None:
         np.testing.assert_array_equal(joined(ours, ".bias"), theirs["l.bias"])
 
@@ -69,7 +71,7 @@ def test_parts_cover_all_rows_and_fit_a_binding(scheme: str, rows: int, k: int) 
     parts = linear_parts(find_scheme(scheme), spec)
     assert [p.first for p in parts] == [sum(q.rows for q in parts[:i]) for i in range(len(parts))]
     assert sum(p.rows for p in parts) == padded_rows(spec)
-    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6, "q4": 4}[scheme]
+    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6}.get(scheme, 4)
     assert all(p.rows * padded_k(spec) * bits // 8 <= MAX_BINDING for p in parts)
     assert all(p.rows % 32 == 0 for p in parts)
 

@@ -15,7 +15,8 @@ STEPS = {"q8": 127, "q6": 32, "q4": 8}
 ZEROS = {"q8": 128, "q6": 32, "q4": 8}
 """The code of zero."""
 
-CODES = {"f32": "float32", "f16": "float16", "q8": "uint8", "q6": "uint8", "q4": "uint8"}
+VALUES = {"f32": "float32", "f16": "float16"}
+"""What codes are where they are no integers."""
 
 
 def there_and_back(scheme: str, rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -28,7 +29,7 @@ def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> No
     rows = rng.standard_normal((96, 128), dtype=np.float32)
     rows *= np.exp2(rng.integers(-6, 6, (96, 1))).astype(np.float32)
     coded = SCHEMES[scheme].quantize(rows.copy())
-    assert (coded.codes.dtype, coded.codes.shape) == (CODES[scheme], rows.shape)
+    assert (coded.codes.dtype, coded.codes.shape) == (VALUES.get(scheme, "uint8"), rows.shape)
     assert tuple(coded.groups) == SCHEMES[scheme].groups
     values = SCHEMES[scheme].dequantize(coded)
     assert (values.shape, values.dtype) == (rows.shape, np.float32)
@@ -37,7 +38,7 @@ def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> No
         assert not error.any()
     elif scheme == "f16":
         assert (error <= np.abs(rows) * 2.0**-11 + 2.0**-25).all()
-    else:
+    elif scheme in STEPS:
         step = np.abs(coded.groups["scale"].astype(np.float32)).repeat(32, axis=1)
         # Codes of two's complement reach a step less far on the side that the extreme is not on.
         last = 2 * ZEROS[scheme] - 1
@@ -99,7 +100,15 @@ def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int)
 
 @pytest.mark.parametrize(
     ("scheme", "largest", "beyond"),
-    [("f16", 65504.0, 65536.0), ("q8", 8.3e6, 8.4e6), ("q6", 2.09e6, 2.11e6), ("q4", 5.2e5, 5.3e5)],
+    [
+        ("f16", 65504.0, 65536.0),
+        ("q8", 8.3e6, 8.4e6),
+        ("q6", 2.09e6, 2.11e6),
+        ("q4", 5.2e5, 5.3e5),
+        ("q4a", 9.8e5, 9.9e5),
+        ("iq4_nl", 8.3e6, 8.4e6),
+        ("mxfp4", 7.8e5, 7.9e5),
+    ],
 )
 def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond: float) -> None:
     rows = np.ones((16, 64), np.float32)
@@ -113,6 +122,6 @@ def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond
 
 
 def test_an_unknown_scheme_lists_those_there_are() -> None:
-    with pytest.raises(UnsupportedError, match="f32, f16, q8, q6, q4"):
+    with pytest.raises(UnsupportedError, match="f32, f16, q8, q6, q4, q4a, iq4_nl, mxfp4"):
         find_scheme("q5")
     assert find_scheme("q4").arithmetic == "w4a8"

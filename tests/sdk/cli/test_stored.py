@@ -42,6 +42,19 @@ def test_integers_are_told_apart_by_their_bits_and_count_their_scales(layout: st
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("scheme", "numbers"), [("q4a", 2), ("iq4_nl", 1), ("mxfp4", 1)])
+def test_other_integers_of_four_bits_are_known_by_what_their_numbers_are_called(
+    layout: str, scheme: str, numbers: int
+) -> None:
+    found = stored_by_scheme(tensors(layout, embed="q4", down=scheme))
+    assert found == {
+        "q4": Stored(320 * 64, 320 * 64 * 18 // 32),
+        scheme: Stored(64 * 128, 64 * 128 * (16 + 2 * numbers) // 32),
+        "f32": Stored(64, 256),
+    }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_floats_are_told_apart_and_vectors_are_among_them(layout: str) -> None:
     found = stored_by_scheme(tensors(layout, embed="f32", down="f16"))
     assert found == {

@@ -72,6 +72,22 @@ describe("a packed row", () => {
     expect(row).toEqual([...expected, ...new Array(16).fill(-32)]);
   });
 
+  it("of q4a has codes as q4 from zero on, a scale and then a minimum for every 32 columns", () => {
+    const numbers = [0.5, 3, 2, -1];
+    const row = unpackRow("q4a", new Uint32Array(8).fill(0x22222222), (at) => numbers[at] ?? 0);
+    expect([...row]).toEqual([...new Array(32).fill(-2), ...new Array(32).fill(5)]);
+  });
+
+  it("of iq4_nl and mxfp4 has codes as q4, which name the values of a table", () => {
+    // Columns 0 to 7 are codes 0 to 7, columns 8 to 15 the others.
+    const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const words = [low, (low | 0x88_88_88_88) >>> 0];
+    const uneven = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+    expect(first("iq4_nl", words, 16)).toEqual(uneven);
+    const floats = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+    expect(first("mxfp4", words, 16, 0.5)).toEqual(floats.map((value) => value / 2));
+  });
+
   it("of q8 has a column a byte, 128 more than its value", () => {
     expect(first("q8", [0xff_80_7f_00], 4)).toEqual([-128, -1, 0, 127]);
   });

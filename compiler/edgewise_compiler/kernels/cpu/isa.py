@@ -23,6 +23,8 @@ class Isa:
         mattr: LLVM features on top of ``mcpu``.
         fused: multiply-add with one rounding is an instruction.
         half: conversion between float16 and float32 is an instruction.
+        shuffle: LLVM's name of the instruction that looks bytes up in tables of 16, and how many
+            it looks up at once; None where there is none.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Isa:
     mattr: tuple[str, ...]
     fused: bool
     half: bool
+    shuffle: tuple[str, int] | None = None
 
     def target(self) -> tvm.target.Target:
         """The TVM target that compiles kernels for this instruction set."""
@@ -63,6 +66,7 @@ _X86 = (
         mattr=(*(f"+{name}" for name in _AVX512), "-prefer-256-bit"),
         fused=True,
         half=True,
+        shuffle=("llvm.x86.avx512.pshuf.b.512", 64),
     ),
     Isa(
         name="avx2",
@@ -72,6 +76,7 @@ _X86 = (
         mattr=("+avx2", "+fma", "+f16c"),
         fused=True,
         half=True,
+        shuffle=("llvm.x86.avx2.pshuf.b", 32),
     ),
     Isa(
         name="portable",
@@ -93,6 +98,7 @@ _ARM = (
         mattr=("+neon",),
         fused=True,
         half=True,
+        shuffle=("llvm.aarch64.neon.tbl1", 16),
     ),
 )
 

@@ -15,7 +15,9 @@ What keeps results equal everywhere:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -189,6 +191,36 @@ def silu(x: Expr, isa: str) -> Expr:
     lanes = lanes_of(x)
     x = let(x)
     return x / (splat(1.0, lanes) + exp2(x * splat(-LOG2E, lanes), isa))
+
+
+def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:
+    """Every byte of ``codes``, uint32 words of codes 0 to 15, replaced by a byte of ``table``.
+
+    Args:
+        table: 16 numbers from 0 to 255. Without an instruction that looks up as many bytes as there
+            are, its steps are added up, each where a code has come to it.
+    """
+    lanes, shuffle = lanes_of(codes), isa_named(isa).shuffle
+    if shuffle is None or lanes * 4 % shuffle[1]:
+        each = let(bits(codes, "uint8"))
+        count, found = lanes * 4, splat(table[0], lanes * 4, "uint8")
+        for code, (below, value) in enumerate(pairwise(table), 1):
+            step = splat((value - below) % 256, count, "uint8")
+            there = each >= splat(code, count, "uint8")
+            found = let(found + T.Select(there, step, splat(0, count, "uint8")))
+        return bits(found, "uint32")
+    name, width = shuffle
+    copies = width // 16
+    words = np.array(table, "uint8").view("uint64").tolist()
+    halves = [splat(word, copies, "uint64") for word in words]
+    order = [half * copies + copy for copy in range(copies) for half in range(2)]
+    values = bits(tirx.Shuffle(halves, order), "int8")
+    parts = [
+        let(llvm(f"int8x{width}", name, values, bits(_lanes(codes, first, width // 4), "int8")))
+        for first in range(0, lanes, width // 4)
+    ]
+    found = [bits(part, "uint32") for part in parts]
+    return found[0] if len(found) == 1 else let(tirx.Shuffle(found, list(range(lanes))))
 
 
 def rint_bits(x: Expr, scale: Expr, isa: str) -> Expr:

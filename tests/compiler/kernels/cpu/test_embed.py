@@ -16,7 +16,7 @@ from tests.compiler.kernels.reference import same_bits
 pytestmark = pytest.mark.sampled(one_in=3)
 
 N, H, V = 9, 64, 70  # V is padded to 96 rows
-SCHEMES = ("f32", "f16", "q8", "q6", "q4")
+SCHEMES = ("f32", "f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4")
 
 
 @cache
@@ -33,11 +33,9 @@ def table(scheme: str) -> tuple[tuple[Array, ...], Array]:
     if scheme in ("f32", "f16"):
         stored = weight.astype({"f32": "float32", "f16": "float16"}[scheme])
         return (reference.panels(stored),), stored.astype("float32")
-    bits = int(scheme[1])
-    codes, scale = reference.quantize_weight(weight, bits)
-    groups = (codes.astype("int32") - reference.ZERO[bits]).astype("float32").reshape(96, -1, 32)
-    rows = (groups * scale.astype("float32")[..., None]).reshape(96, H)
-    return (reference.pack(codes, bits), reference.panels(scale)), rows
+    codes, scale = reference.quantize_weight(weight, scheme)
+    packed = reference.pack(codes, reference.BITS[scheme]), reference.panels(scale)
+    return packed, reference.dequantize_weight(codes, scale, scheme)
 
 
 def run(isa: str, scheme: str, tokens: list[int], n: int) -> Array:

@@ -24,7 +24,7 @@ N = 37  # four runs of eight rows, a tile of four and a single row
 
 
 class Case(NamedTuple):
-    bits: int
+    scheme: str
     epilogue: str
     bias: bool
     NP: int
@@ -32,27 +32,31 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(4, "store", False, 96, 64),
-    Case(4, "add", True, 64, 96),
-    Case(4, "swiglu", False, 64, 32),
-    Case(4, "swiglu_a8", True, 128, 32),
-    Case(6, "store", True, 96, 64),
-    Case(6, "add", False, 64, 96),
-    Case(6, "swiglu", True, 64, 32),
-    Case(6, "swiglu_a8", False, 128, 32),
-    Case(8, "store", True, 32, 96),
-    Case(8, "add", False, 64, 32),
-    Case(8, "swiglu", True, 64, 64),
-    Case(8, "swiglu_a8", False, 64, 64),
+    Case("q4", "store", False, 96, 64),
+    Case("q4", "add", True, 64, 96),
+    Case("q4", "swiglu", False, 64, 32),
+    Case("q4", "swiglu_a8", True, 128, 32),
+    Case("q6", "store", True, 96, 64),
+    Case("q6", "add", False, 64, 96),
+    Case("q6", "swiglu", True, 64, 32),
+    Case("q6", "swiglu_a8", False, 128, 32),
+    Case("q8", "store", True, 32, 96),
+    Case("q8", "add", False, 64, 32),
+    Case("q8", "swiglu", True, 64, 64),
+    Case("q8", "swiglu_a8", False, 64, 64),
+    Case("q4a", "store", True, 96, 64),
+    Case("q4a", "swiglu_a8", False, 64, 96),
+    Case("iq4_nl", "store", True, 96, 64),
+    Case("iq4_nl", "swiglu_a8", False, 64, 96),
+    Case("mxfp4", "store", False, 32, 96),
+    Case("mxfp4", "add", True, 64, 64),
 ]
 
 
 @cache
 def kernels(isa: str) -> dict[Case, Any]:
     functions = {
-        case: matmul_int(
-            MatmulSpec(N, case.NP, case.K, f"q{case.bits}", case.epilogue, case.bias), isa
-        )
+        case: matmul_int(MatmulSpec(N, case.NP, case.K, case.scheme, case.epilogue, case.bias), isa)
         for case in CASES
     }
     built = build(functions.values(), isa)
@@ -69,12 +73,12 @@ class Problem(NamedTuple):
 
 @cache
 def problem(case: Case) -> Problem:
-    random = np.random.default_rng(case.NP + case.K + case.bits)
+    random = np.random.default_rng(case.NP + case.K + reference.BITS[case.scheme])
     x = random.normal(size=(N, case.K)).astype("float32") * random.uniform(0.1, 30, (N, 1))
     x[3, :32] = 0
     w = random.normal(size=(case.NP, case.K)) / 8
     w[5] = 0
-    weight, scale = reference.quantize_weight(w, case.bits)
+    weight, scale = reference.quantize_weight(w, case.scheme)
     return Problem(
         tuple(aligned_copy(part) for part in reference.quantize(x)),
         weight,
@@ -86,7 +90,7 @@ def problem(case: Case) -> Problem:
 
 def expected(case: Case) -> tuple[Array, ...]:
     data = problem(case)
-    y = reference.linear_int(data.activations, data.weight, data.scale, data.bias, case.bits)
+    y = reference.linear_int(data.activations, data.weight, data.scale, data.bias, case.scheme)
     if case.epilogue == "add":
         return (data.residual + y,)
     if case.epilogue == "swiglu":
@@ -94,6 +98,10 @@ def expected(case: Case) -> tuple[Array, ...]:
     if case.epilogue == "swiglu_a8":
         return reference.quantize(reference.swiglu(y))
     return (y,)
+
+
+def packed(codes: Array, case: Case) -> Array:
+    return reference.pack(codes, reference.BITS[case.scheme])
 
 
 def run(isa: str, case: Case, n: int, first: int = 0) -> tuple[Array, ...]:
@@ -113,13 +121,13 @@ def run(isa: str, case: Case, n: int, first: int = 0) -> tuple[Array, ...]:
         )
     step = aligned_copy(step_array(n, 0, 0, 0))
     biases = () if data.bias is None else (data.bias,)
-    weights = (reference.pack(data.weight, case.bits), reference.panels(data.scale))
+    weights = (packed(data.weight, case), reference.panels(data.scale))
     kernels(isa)[case](*activations, *weights, *biases, *outputs, step)
     return outputs
 
 
 def each() -> Any:
-    return pytest.mark.parametrize("case", CASES, ids=lambda case: f"q{case.bits}-{case.epilogue}")
+    return pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.scheme}-{case.epilogue}")
 
 
 @each()
@@ -164,8 +172,8 @@ def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
 
 def test_partial_sums_never_come_from_the_heap() -> None:
     """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
-    for bits, epilogue in ((4, "swiglu_a8"), (6, "store"), (8, "store")):
-        function = matmul_int(MatmulSpec(N, 64, 32, f"q{bits}", epilogue), RUNNABLE[0])
+    for scheme, epilogue in (("q4", "swiglu_a8"), ("q6", "store"), ("q8", "store")):
+        function = matmul_int(MatmulSpec(N, 64, 32, scheme, epilogue), RUNNABLE[0])
         library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
         assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
 
@@ -177,22 +185,26 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
             xq = aligned_copy(np.full((N, case.K), sign, "int8"))
             xs = aligned_copy(np.ones((N, case.K // 32), "float32"))
             xc = aligned((N, case.K // 32), "int32")
-            weight = np.full((case.NP, case.K), 2**case.bits - 1, "uint8")
-            scale = np.ones((case.NP, case.K // 32), "float16")
+            integers = reference.INTEGERS[case.scheme]
+            weight = np.full((case.NP, case.K), integers.argmax(), "uint8")
+            numbers = case.K // 32 * reference.NUMBERS.get(case.scheme, 1)
+            scale = np.ones((case.NP, numbers), "float16")
             out = aligned((N, case.NP), "float32")
             step = aligned_copy(np.array([N] + [0] * 7, "int32"))
             biases = () if data.bias is None else (aligned(case.NP, "float32"),)
-            weights = (reference.pack(weight, case.bits), reference.panels(scale))
+            weights = (packed(weight, case), reference.panels(scale))
             kernels(isa)[case](xq, xs, xc, *weights, *biases, out, step)
-            assert (out == sign * (2**case.bits - 1) * case.K).all()
+            # Without sums of activations no zero point is taken off: integers are from 0 on.
+            assert (out == sign * np.ptp(integers) * case.K).all()
 
 
 def test_quantized_layers_approximate_real_ones() -> None:
     random = np.random.default_rng(5)
     x, w = random.normal(size=(4, 256)), random.normal(size=(64, 256))
-    for bits, bound in ((4, 0.12), (6, 0.03), (8, 0.02)):
-        codes, scale = reference.quantize_weight(w, bits)
-        y = reference.linear_int(reference.quantize(x), codes, scale, None, bits)
+    bounds = {"q4": 0.12, "q6": 0.03, "q8": 0.02, "q4a": 0.12, "iq4_nl": 0.12, "mxfp4": 0.16}
+    for scheme, bound in bounds.items():
+        codes, scale = reference.quantize_weight(w, scheme)
+        y = reference.linear_int(reference.quantize(x), codes, scale, None, scheme)
         # Rounding errors of K independent products: relative to the norm of the outputs.
         assert np.linalg.norm(y - x @ w.T) < bound * np.linalg.norm(x @ w.T)
 

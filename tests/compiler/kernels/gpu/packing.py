@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.layouts.words import packed_rows
-from edgewise_compiler.quantize import find_scheme
+from edgewise_compiler.quantize import SCHEMES, find_scheme
 
 Floats = NDArray[np.float32]
-WORDS = {"f32": np.float32, "f16": np.uint32, "q8": np.uint32, "q6": np.uint32, "q4": np.uint32}
+
+KINDS = tuple(name for name in SCHEMES if name != "mxfp4")
+"""A scheme for each way in which kernels read weights: of those with tables, one."""
 
 
 def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:
@@ -23,7 +25,8 @@ def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:
     found = find_scheme(scheme)
     coded = found.quantize(w.copy())
     elements = packed_rows(found, coded).values()
-    arrays = [np.ascontiguousarray(each).reshape(-1).view(WORDS[scheme]) for each in elements]
+    word = np.float32 if scheme == "f32" else np.uint32
+    arrays = [np.ascontiguousarray(each).reshape(-1).view(word) for each in elements]
     return arrays, found.dequantize(coded)
 
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
-from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.engine.step_buffers import step_array
-from tests.compiler.kernels.gpu.packing import linear, pack
+from tests.compiler.kernels.gpu.packing import KINDS, linear, pack
 from tests.gpu import run
 
 pytestmark = pytest.mark.sampled(one_in=4)
@@ -35,8 +34,8 @@ class Case(NamedTuple):
 
 
 CASES = [
-    *(Case(96, 96, scheme) for scheme in SCHEMES),
-    *(Case(64, 160, scheme, half=True) for scheme in SCHEMES),
+    *(Case(96, 96, scheme) for scheme in KINDS),
+    *(Case(64, 160, scheme, half=True) for scheme in KINDS),
     Case(32, 32, "q4"),
     Case(32, 32, "q4", half=True),
     Case(160, 256, "q4", "add", bias=True),

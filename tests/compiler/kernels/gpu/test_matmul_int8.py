@@ -36,6 +36,8 @@ CASES = [
     Case(96, 160, "q8"),
     Case(32, 32, "q4"),
     Case(96, 96, "q6"),
+    Case(96, 96, "q4a"),
+    Case(96, 96, "iq4_nl"),
     Case(160, 256, "q4", "add", bias=True),
     Case(96, 128, "q8", "swiglu"),
     Case(128, 96, "q4", "swiglu", bias=True),

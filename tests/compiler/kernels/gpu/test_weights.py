@@ -27,10 +27,9 @@ def unpacking(scheme: str, columns: int) -> Launch:
     def body(thread: Thread, *buffers: Buffer) -> None:
         row, place = bind(thread.t), bind(thread.x)
         if columns == GROUP:
-            vectors, scale = weights.group(buffers[:-1], row, place)
-            values = [vector if scale is None else vector * scale for vector in vectors]
+            values = weights.begun().group(buffers[:-1], row, place)
         else:
-            values = weights.octet(buffers[:-1], row, place)
+            values = weights.begun(team=thread).octet(buffers[:-1], row, place)
         for i, value in enumerate(values):
             store(buffers[-1], value, row, place * len(values) + i)
 

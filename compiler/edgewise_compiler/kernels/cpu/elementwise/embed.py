@@ -9,17 +9,17 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, weight_args
-from edgewise_compiler.kernels.cpu.vector import cast, let, splat, store, widen
+from edgewise_compiler.kernels.cpu.vector import cast, fma, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
-from edgewise_compiler.quantize import ZERO_POINT
+from edgewise_compiler.quantize import SCHEMES, ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
 
-def _integers(scheme: str, words: list[Expr]) -> list[Expr]:
-    """The codes in a run of words minus their zero point, four at a time: int32x4 each."""
+def _integers(scheme: str, words: list[Expr], isa: str) -> list[Expr]:
+    """The integers in a run of words minus their zero point, four at a time: int32x4 each."""
     shifts, mask = cast(T.ramp(0, 8, 4), "uint32"), splat(0xFF, 4, "uint32")
     zero = splat(ZERO_POINT[scheme], 4, "int32")
-    fours = RUNS[scheme].unpack(words)
+    fours = RUNS[scheme].integers(words, isa)
     return [cast((splat(four, 4) >> shifts) & mask, "int32") - zero for four in fours]
 
 
@@ -30,7 +30,7 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
     Arguments in order: tokens, weight, scale (of integers), x, step. Ids outside 0..V-1 read the
     nearest row rather than memory that is not theirs.
     """
-    weights = weight_args(scheme, -(-V // 32) * 32, H)
+    weights, numbers = weight_args(scheme, -(-V // 32) * 32, H), len(SCHEMES[scheme].groups)
 
     def body(tokens: Buffer, weight: Buffer, *rest: Buffer) -> None:
         scale, x, step = rest if len(rest) == 3 else (None, *rest)
@@ -45,11 +45,17 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
                 return
             run = RUNS[scheme]
             with T.serial(H // run.fours // 4) as r, block("run"):
-                unit = let(widen(scale[panel, r // run.count, lane], isa))
+                group = r // run.count
+                unit, *minimum = (
+                    let(widen(scale[panel, group * numbers + i, lane], isa)) for i in range(numbers)
+                )
                 words = [let(weight[panel, r * run.words + w, lane]) for w in range(run.words)]
-                for part, codes in enumerate(_integers(scheme, words)):
+                for part, codes in enumerate(_integers(scheme, words, isa)):
                     column = (r * run.fours + part) * 4
-                    store(x, cast(codes, "float32") * splat(unit, 4), i, column)
+                    value = cast(codes, "float32") * splat(unit, 4)
+                    for less in minimum:
+                        value = fma(splat(less, 4), splat(-1.0, 4), let(value), isa)
+                    store(x, value, i, column)
 
         with block("rows"):
             for_rows(live_rows(step, ROWS, N), N, row)

@@ -38,11 +38,13 @@ class Operands(NamedTuple):
         word: (panel of the tile, index) -> uint32x16, a word of 16 rows; each word of a group once.
         four: (row of the tile, index) -> int32, four int8 activations, columns 4*index and on.
         starts: int32 for each row of the tile: what takes the zero point off the codes.
+        isa: the instruction set that they are unpacked with.
     """
 
     word: Callable[[int, Any], Expr]
     four: Callable[[int, Any], Expr]
     starts: Sequence[Expr]
+    isa: str
 
 
 Group = Callable[[Tile, Operands], list[list[Expr]]]
@@ -66,7 +68,7 @@ def _grid(tile: Tile, value: Callable[[int, int], Any]) -> list[list[Any]]:
 def _fours(run: Run, tile: Tile, operands: Operands, at: Expr | int) -> list[list[Expr]]:
     """Run ``at`` of a group, unpacked, for each panel."""
     return [
-        run.unpack([operands.word(p, at * run.words + i) for i in range(run.words)])
+        run.integers([operands.word(p, at * run.words + i) for i in range(run.words)], operands.isa)
         for p in range(tile.panels)
     ]
 
@@ -151,26 +153,34 @@ def _even_and_odd(four: Expr, lanes: int) -> tuple[Expr, Expr]:
     return let((pairs << eight) >> eight), let(pairs >> eight)
 
 
-def _avx2_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
+def _avx2_pairs(run: Run) -> Group:
     """vpmaddwd on even and odd bytes widened to int16: 255 * 127 would saturate vpmaddubsw."""
-    sums = [_grid(tile, lambda r, p: register(splat(0, 8, "int32"))) for _ in range(2)]
-    with T.serial(RUNS["q8"].count) as step, block("step"):
-        words = [operands.word(p, step) for p in range(tile.panels)]
-        parts = [[_halves(masked(w, shift, 0x00FF00FF)) for w in words] for shift in (0, 8)]
-        for r in range(tile.rows):
-            for odd, pairs in enumerate(_even_and_odd(operands.four(r, step), 8)):
-                for p in range(tile.panels):
-                    for half in range(2):
-                        codes = bits(parts[odd][p][half], "int16")
-                        products = llvm("int32x8", "llvm.x86.avx2.pmadd.wd", codes, pairs)
-                        _increase(sums[half][r][p], products)
 
-    def total(r: int, p: int) -> Expr:
-        return _join([load(sums[h][r][p], 0, lanes=8) for h in range(2)]) + splat(
-            operands.starts[r]
-        )
+    def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
+        sums = [_grid(tile, lambda r, p: register(splat(0, 8, "int32"))) for _ in range(2)]
+        with T.serial(run.count) as at, block("step"):
+            fours = _fours(run, tile, operands, at)
+            for part in range(run.fours):
+                parts = [
+                    [_halves(masked(panel[part], shift, 0x00FF00FF)) for panel in fours]
+                    for shift in (0, 8)
+                ]
+                for r in range(tile.rows):
+                    four = operands.four(r, at * run.fours + part)
+                    for odd, pairs in enumerate(_even_and_odd(four, 8)):
+                        for p in range(tile.panels):
+                            for half in range(2):
+                                codes = bits(parts[odd][p][half], "int16")
+                                products = llvm("int32x8", "llvm.x86.avx2.pmadd.wd", codes, pairs)
+                                _increase(sums[half][r][p], products)
 
-    return _grid(tile, total)
+        def total(r: int, p: int) -> Expr:
+            halves = [load(sums[h][r][p], 0, lanes=8) for h in range(2)]
+            return _join(halves) + splat(operands.starts[r])
+
+        return _grid(tile, total)
+
+    return group
 
 
 def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
@@ -201,32 +211,37 @@ def _pairs_added(sums: Expr) -> Expr:
     return ((both << sixteen) >> sixteen) + (both >> sixteen)
 
 
-def _portable_q6(tile: Tile, operands: Operands) -> list[list[Expr]]:
-    """int16 products, of which four of at most 63 * 127 are added up before they are widened."""
-    run = RUNS["q6"]
-    sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
-    with T.serial(run.count) as at, block("run"):
-        fours = _fours(run, tile, operands, at)
-        for first in range(0, run.fours, 2):
-            parts = range(first, first + 2)
-            codes = [
-                [
-                    bits(masked(w[part], shift, 0x00FF00FF), "int16")
-                    for part in parts
-                    for shift in (0, 8)
+def _portable_pairs(run: Run, together: int) -> Group:
+    """int16 products, of which ``together`` (1 or 4) are added up before they are widened."""
+
+    def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
+        sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
+        with T.serial(run.count) as at, block("run"):
+            fours = _fours(run, tile, operands, at)
+            for first in range(0, run.fours, 2):
+                parts = range(first, first + 2)
+                codes = [
+                    [
+                        bits(masked(w[part], shift, 0x00FF00FF), "int16")
+                        for part in parts
+                        for shift in (0, 8)
+                    ]
+                    for w in fours
                 ]
-                for w in fours
-            ]
-            for r in range(tile.rows):
-                values = [
-                    half
-                    for part in parts
-                    for half in _even_and_odd(operands.four(r, at * run.fours + part), 16)
-                ]
-                for p in range(tile.panels):
-                    products = [c * v for c, v in zip(codes[p], values, strict=True)]
-                    _increase(sums[r][p], _pairs_added(reduce(add, products)))
-    return _grid(tile, lambda r, p: load(sums[r][p], 0))
+                for r in range(tile.rows):
+                    values = [
+                        half
+                        for part in parts
+                        for half in _even_and_odd(operands.four(r, at * run.fours + part), 16)
+                    ]
+                    for p in range(tile.panels):
+                        products = [c * v for c, v in zip(codes[p], values, strict=True)]
+                        for i in range(0, len(products), together):
+                            some = reduce(add, products[i : i + together])
+                            _increase(sums[r][p], _pairs_added(some))
+        return _grid(tile, lambda r, p: load(sums[r][p], 0))
+
+    return group
 
 
 def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
@@ -246,14 +261,25 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
+# What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4
+# and q4a, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
 DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q4"): Dot(_vnni(RUNS["q4"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q4a"): Dot(_vnni(RUNS["q4a"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q6"): Dot(_vnni(RUNS["q6"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q8"): Dot(_vnni(RUNS["q8"]), Shapes(Tile(8, 1), Tile(8, 1))),
+    ("avx512vnni", "iq4_nl"): Dot(_vnni(RUNS["iq4_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "mxfp4"): Dot(_vnni(RUNS["mxfp4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx2", "q4"): Dot(_avx2_bytes(RUNS["q4"], most=8), _SMALL),
+    ("avx2", "q4a"): Dot(_avx2_bytes(RUNS["q4a"], most=8), _SMALL),
     ("avx2", "q6"): Dot(_avx2_bytes(RUNS["q6"], most=2), _SMALL),
-    ("avx2", "q8"): Dot(_avx2_q8, _SMALL),
+    ("avx2", "q8"): Dot(_avx2_pairs(RUNS["q8"]), _SMALL),
+    ("avx2", "iq4_nl"): Dot(_avx2_pairs(RUNS["iq4_nl"]), _SMALL),
+    ("avx2", "mxfp4"): Dot(_avx2_bytes(RUNS["mxfp4"], most=4), _SMALL),
     ("portable", "q4"): Dot(_portable_q4, _SMALL),
-    ("portable", "q6"): Dot(_portable_q6, _SMALL),
+    ("portable", "q4a"): Dot(_portable_q4, _SMALL),
+    ("portable", "q6"): Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
     ("portable", "q8"): Dot(_portable_q8, _SMALL),
+    ("portable", "iq4_nl"): Dot(_portable_pairs(RUNS["iq4_nl"], together=1), _SMALL),
+    ("portable", "mxfp4"): Dot(_portable_pairs(RUNS["mxfp4"], together=4), _SMALL),
 }

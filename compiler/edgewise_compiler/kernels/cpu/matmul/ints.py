@@ -31,7 +31,7 @@ from edgewise_compiler.kernels.cpu.vector import bits as bits_of
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.matmul import MatmulSpec
-from edgewise_compiler.quantize import ZERO_POINT
+from edgewise_compiler.quantize import SCHEMES, ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, PANEL
 
 
@@ -40,16 +40,18 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     """y = x @ weight.T (+ bias) on codes, for step[count] rows of x.
 
     Arguments in order: xq int8[N,K], xs float32[N,K/32], xc int32[N,K/32], weight and scale in the
-    ``cpu`` layout of q8, q6 or q4, bias float32[NP] if there is one, outputs, step. Outputs by
+    ``cpu`` layout of integers, bias float32[NP] if there is one, outputs, step. Outputs by
     epilogue: ``store`` out[N,NP] = y; ``add`` out += y; ``swiglu`` out[N,NP/2] = silu(gate)*up,
     whose panels alternate in y; ``swiglu_a8`` the same quantized to hq, hs, hc.
 
     Each output is acc = fma(float(sum of codes*xq - zero*xc), scale*xs, acc) over the groups in
-    order, whatever the instruction set and the rows computed beside it.
+    order, whatever the instruction set and the rows computed beside it; where groups have a minimum
+    followed by acc = fma(minimum, float(-xc)*xs, acc).
     """
     N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
     dot, words = DOTS[isa, scheme], RUNS[scheme].count * RUNS[scheme].words
     zero, ends = ZERO_POINT[scheme], EPILOGUES[spec.epilogue]
+    numbers = len(SCHEMES[scheme].groups)
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
@@ -77,16 +79,27 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                     return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
                 starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
-                results = dot.group(tile, Operands(word, four, starts))
+                results = dot.group(tile, Operands(word, four, starts, isa))
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
-                units = [let(widen(load(scale, panel + p, g, 0), isa)) for p in range(tile.panels)]
+                units, *minima = (
+                    [
+                        let(widen(load(scale, panel + p, g * numbers + i, 0), isa))
+                        for p in range(tile.panels)
+                    ]
+                    for i in range(numbers)
+                )
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):
                         unit = let(units[p] * splat(xs[row(r), g]))
                         dot_ = cast(load_row(dots, r, p), "float32")
                         store_row(acc, fma(dot_, unit, load_row(acc, r, p), isa), r, p)
+                    for minimum in minima:
+                        sum_ = let(cast(T.int32(0) - xc[row(r), g], "float32") * xs[row(r), g])
+                        for p in range(tile.panels):
+                            total = fma(minimum[p], splat(sum_), load_row(acc, r, p), isa)
+                            store_row(acc, total, r, p)
 
                 for_tile_rows(tile, isa, accumulate)
             for r, p in each:

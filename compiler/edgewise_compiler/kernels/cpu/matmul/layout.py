@@ -1,19 +1,21 @@
 """How the ``cpu`` weight layout packs a linear of NP rows (padded to 32) and K columns.
 
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
-Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with one float16 scale
-for 32 columns, [NP/16, K/32, 16]. `RUNS` takes runs apart; `layouts.words` says what lies in them.
+Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with a float16 scale for
+32 columns and, where a scheme has one, a minimum after it, [NP/16, K/32*numbers, 16]. `RUNS` takes
+runs apart; `layouts.words` says what lies in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm.ir import Expr
 
-from edgewise_compiler.kernels.cpu.vector import lanes_of, let, splat
+from edgewise_compiler.kernels.cpu.vector import lanes_of, let, lookup, splat
 from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.quantize import SCHEMES, table_bytes
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format.abi import GROUP, PANEL
 
@@ -27,11 +29,20 @@ class Run:
         fours: columns, by four.
         unpack: the words, vectors of uint32, to vectors of bytes in column order: four columns
             each, as uint32 too.
+        table: the bytes that those stand for, by code; None where they are the integers.
     """
 
     words: int
     fours: int
     unpack: Callable[[Sequence[Expr]], list[Expr]]
+    table: tuple[int, ...] | None = None
+
+    def integers(self, words: Sequence[Expr], isa: str) -> list[Expr]:
+        """The words as vectors of unsigned integers, four columns each, zero points included."""
+        fours = self.unpack(words)
+        if self.table is None:
+            return fours
+        return [lookup(four, self.table, isa) for four in fours]
 
     @property
     def count(self) -> int:
@@ -57,7 +68,13 @@ def _thirds(words: Sequence[Expr]) -> list[Expr]:
     return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
 
 
-RUNS = {"q8": Run(1, 1, list), "q6": Run(3, 4, _thirds), "q4": Run(1, 2, _halves)}
+_CODES = {"uint8": Run(1, 1, list), "uint6": Run(3, 4, _thirds), "uint4": Run(1, 2, _halves)}
+
+RUNS = {
+    name: replace(_CODES[scheme.code], table=table_bytes(name))
+    for name, scheme in SCHEMES.items()
+    if scheme.integer
+}
 """By the scheme of integers."""
 
 # Elements that hold 32 columns, and their type.
@@ -67,7 +84,7 @@ _ELEMENTS = {"f32": (GROUP, "float32"), "f16": (GROUP, "float16")} | {
 
 
 def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
-    """The weight argument of a packed linear, and the scale argument of quantized ones.
+    """The weight argument of a packed linear, and that of the scales and minima of quantized ones.
 
     Raises CompileError for shapes the layout cannot hold.
     """
@@ -83,4 +100,5 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
     weight = Arg("weight", dtype, (NP // PANEL, elements, PANEL))
     if scheme not in RUNS:
         return (weight,)
-    return (weight, Arg("scale", "float16", (NP // PANEL, K // GROUP, PANEL)))
+    numbers = K // GROUP * len(SCHEMES[scheme].groups)
+    return (weight, Arg("scale", "float16", (NP // PANEL, numbers, PANEL)))

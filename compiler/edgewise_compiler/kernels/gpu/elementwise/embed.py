@@ -39,13 +39,13 @@ def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
         row = thread.x
         token = bind(tokens[T.min(row, N - 1)] - first)
         there = T.And(T.And(token >= 0, token < rows), row < T.min(step[ROWS], N))
-        with when(there), T.serial(0, -(-weights.groups // _THREADS)) as i:
-            g = bind(i * _THREADS + thread.t)
-            with when(g < weights.groups):
-                vectors, scale = weights.group(packed, token, g)
-                for j, vector in enumerate(vectors):
-                    value = vector if scale is None else vector * scale
-                    store(x, value, row, g * VECTORS + j)
+        with when(there):
+            ready = weights.begun()
+            with T.serial(0, -(-weights.groups // _THREADS)) as i:
+                g = bind(i * _THREADS + thread.t)
+                with when(g < weights.groups):
+                    for j, value in enumerate(ready.group(packed, token, g)):
+                        store(x, value, row, g * VECTORS + j)
 
     name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"
     return kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})

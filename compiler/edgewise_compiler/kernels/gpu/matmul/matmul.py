@@ -92,7 +92,7 @@ def matmul(spec: PartSpec, *, few: bool, half: bool) -> Launch:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * tile.rows < live):
-            _Kernel(thread, named, spec, weights, tile, live).run()
+            _Kernel(thread, named, spec, weights.begun(), tile, live).run()
 
     name = (
         f"matmul_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{tile.rows}_o{spec.width}_{spec.first}"

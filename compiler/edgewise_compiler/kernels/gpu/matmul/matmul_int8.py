@@ -48,7 +48,6 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, ROWS, STEP_SYMBOLS
 
 QUANTIZE_THREADS = 64
@@ -107,8 +106,8 @@ def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
     """``out[i, first + row]`` of quantized ``x[i] . W[row]`` for the live rows i.
 
     Arguments: xq uint32 [rows, K/4] and xs float32 [rows, K/32] of `quantize`, weight and scale of
-    ``q4``, ``q6`` or ``q8``, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks
-    for `dot_int8`, which not every device has.
+    an integer scheme, bias float32 [NP] with ``bias``, out float32 [N, width], step. It asks for
+    `dot_int8`, which not every device has.
 
     Args:
         spec, few: as for `matmul`.
@@ -129,7 +128,8 @@ def matmul_int8(spec: PartSpec, *, few: bool) -> Launch:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][spec.count], N))
         with when(thread.y * rows < live):
-            _Kernel(thread, named, spec, weights, rows, live).run()
+            ready = weights.begun("uint32", team=thread)
+            _Kernel(thread, named, spec, ready, rows, live).run()
 
     name = (
         f"matmul_int8_{spec.scheme}_{spec.epilogue}_{N}_{NP}x{K}_t{rows}_o{spec.width}_{spec.first}"
@@ -162,20 +162,27 @@ class _Kernel:
         rows, columns = self.rows // SIDE, COLUMNS // SIDE
         xs, ws = shared((self.rows * STRIDE,), "uint32"), shared((COLUMNS * STRIDE,), "uint32")
         x_scales, w_scales = shared((self.rows,)), shared((COLUMNS,))
+        shifts = shared((COLUMNS,)) if self.weights.shifted else None
         sums, dot = local((rows * columns,)), local((rows * columns,), "int32")
+        totals = local((rows,), "int32") if self.weights.shifted else None
         for i in range(rows * columns):
             store(sums, 0.0, i)
         across, down = bind(thread.t % SIDE), bind(thread.t // SIDE)
         with T.serial(0, self.weights.groups) as g:
             self._load_x(xs, x_scales, g)
-            self._load_weights(ws, w_scales, g)
+            self._load_weights(ws, w_scales, shifts, g)
             barrier()
             for i in range(rows * columns):
                 store(dot, 0, i)
+            if totals is not None:
+                for i in range(rows):
+                    store(totals, 0, i)
             with T.serial(0, WORDS) as v:
                 xv = [bind(xs[(down + SIDE * i) * STRIDE + v]) for i in range(rows)]
                 wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
                 for i in range(rows):
+                    if totals is not None:
+                        store(totals, totals[i] + dot_int8(xv[i], u32(0x01010101)), i)
                     for j in range(columns):
                         product = dot_int8(xv[i], wv[j])
                         store(dot, dot[i * columns + j] + product, i * columns + j)
@@ -184,6 +191,9 @@ class _Kernel:
                     at = i * columns + j
                     scale = x_scales[down + SIDE * i] * w_scales[across + SIDE * j]
                     store(sums, fma(f32(dot[at]), scale, sums[at]), at)
+                    if totals is not None and shifts is not None:
+                        total = f32(totals[i]) * x_scales[down + SIDE * i]
+                        store(sums, fma(total, shifts[across + SIDE * j], sums[at]), at)
             barrier()
         for i in range(rows):
             row = bind(thread.y * self.rows + down + SIDE * i)
@@ -206,22 +216,19 @@ class _Kernel:
             source = bind(T.min(self.thread.y * self.rows + t, last))
             store(x_scales, self.named["xs"][source, g], t)
 
-    def _load_weights(self, ws: Buffer, w_scales: Buffer, g: TirExpr) -> None:
+    def _load_weights(
+        self, ws: Buffer, w_scales: Buffer, shifts: Buffer | None, g: TirExpr
+    ) -> None:
         """Each thread unpacks 8 columns of one matrix row to two words of int8."""
         weights, octets = self.weights, GROUP // 8
         row, part = bind(self.thread.t // octets), bind(self.thread.t % octets)
         source = bind(T.min(self.thread.x * COLUMNS + row, weights.rows - 1))
         packed = [self.named["weight"], self.named["scale"]]
-        codes = weights.codes(weights.load(packed, source, bind(g * octets + part)))
-        tops = u32(0x80808080)
-        if weights.scheme == "q8":
-            # What is stored is the integer plus 128: turning the top bit makes it signed.
-            words = [bind(four ^ tops) for four in codes]
-        else:
-            # Minus the zero point in every byte at once: the top bits keep borrows from crossing.
-            zeros = u32(ZERO_POINT[weights.scheme] * 0x01010101)
-            words = [bind(((four | tops) - zeros) ^ tops) for four in codes]
+        words = weights.int8_words(weights.load(packed, source, bind(g * octets + part)))
         for i, word in enumerate(words):
             store(ws, word, row * STRIDE + part * 2 + i)
         with when(part == 0):
-            store(w_scales, weights.scale(packed, source, g), row)
+            scale, *shift = weights.numbers(packed, source, g)
+            store(w_scales, scale, row)
+            if shifts is not None:
+                store(shifts, shift[0], row)

@@ -19,7 +19,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
-from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
+from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
 from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number, silu
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
@@ -109,7 +109,8 @@ def matvec(
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
         live = bind(T.min(named["step"][count], bound))
         with when(thread.y * batch < live):
-            _Kernel(thread, named, spec, weights, shape, live, norm, gather).run()
+            ready = weights.begun(team=thread)
+            _Kernel(thread, named, spec, ready, shape, live, norm, gather).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)
@@ -197,26 +198,34 @@ class _Kernel:
         weights = self.weights
         packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
         words = [[weights.load(packed, row, c) for row in rows] for c in places]
-        scales = [
-            [weights.scale(packed, row, bind(c // 4)) for row in rows] if weights.scaled else None
+        numbers = [
+            [weights.numbers(packed, row, bind(c // 4)) for row in rows] if weights.scaled else None
             for c in places
         ]
         inner = local((self.shape.columns * self.shape.batch,)) if weights.scaled else sums
-        for c, loaded, scale in zip(places, words, scales, strict=True):
-            if scale is not None:
+        for c, loaded, of_rows in zip(places, words, numbers, strict=True):
+            if of_rows is not None:
                 for at in range(self.shape.columns * self.shape.batch):
                     store(inner, 0.0, at)
             columns = [weights.unpack(row_words) for row_words in loaded]
+            totals: list[TirExpr] = []
             for m, source in enumerate(sources):
-                for j, vector in enumerate(self._x(source, c, m, squares)):
+                vectors = self._x(source, c, m, squares)
+                if weights.shifted:
+                    totals.append(bind(sum_lanes(vectors)))
+                for j, vector in enumerate(vectors):
                     for r in range(len(rows)):
                         at = r * self.shape.batch + m
                         for i in range(4):
                             product = lane(columns[r][j], i), lane(vector, i)
                             store(inner, fma(*product, inner[at]), at)
-            if scale is not None:
+            if of_rows is not None:
                 for at in range(self.shape.columns * self.shape.batch):
-                    store(sums, fma(inner[at], scale[at // self.shape.batch], sums[at]), at)
+                    scale, *shift = of_rows[at // self.shape.batch]
+                    store(sums, fma(inner[at], scale, sums[at]), at)
+                    for more in shift:
+                        total = totals[at % self.shape.batch]
+                        store(sums, fma(total, more, sums[at]), at)
 
     def _x(self, source: TirExpr, c: TirExpr, m: int, squares: Buffer) -> list[TirExpr]:
         """An octet of x; with a norm times its weight, the squares added to row m's."""

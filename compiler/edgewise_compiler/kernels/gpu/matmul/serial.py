@@ -18,7 +18,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
-from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights, sum_lanes
 from edgewise_compiler.kernels.gpu.operations import fma, lane, silu
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
@@ -56,7 +56,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
         live = bind(T.min(named["step"][count], bound))
         place = bind(thread.x * THREADS + thread.t)
         with when(T.And(place * COLUMNS < NP, thread.y * batch < live)):
-            _Kernel(thread, named, spec, weights, batch, live, place).run()
+            _Kernel(thread, named, spec, weights.begun(), batch, live, place).run()
 
     name = (
         f"serial_{spec.scheme}_{spec.epilogue}_{NP}x{K}_x{spec.rows}_m{batch}_r{count}_{bound}"
@@ -132,11 +132,16 @@ class _Kernel:
         if weights.scaled:
             for at in range(COLUMNS * self.batch):
                 store(inner, 0.0, at)
+        totals = local((self.batch,)) if weights.shifted else None
         for octet in range(OCTETS):
             xs = [
                 [bind(self.named["x"][row, group * VECTORS + octet * 2 + j]) for j in range(2)]
                 for row in sources
             ]
+            if totals is not None:
+                for m, vectors in enumerate(xs):
+                    total = sum_lanes(vectors)
+                    store(totals, totals[m] + total if octet else total, m)
             for c, loaded in enumerate(words):
                 for j, column in enumerate(weights.unpack_octet(loaded, octet)):
                     for m, vectors in enumerate(xs):
@@ -146,10 +151,12 @@ class _Kernel:
                             store(inner, fma(*product, inner[at]), at)
         if weights.scaled:
             for c, column in enumerate(columns):
-                scale = weights.scale(packed, column, group)
+                scale, *shift = weights.numbers(packed, column, group)
                 for m in range(self.batch):
                     at = c * self.batch + m
                     store(sums, fma(inner[at], scale, sums[at]), at)
+                    if totals is not None:
+                        store(sums, fma(totals[m], shift[0], sums[at]), at)
 
     def _write(self, values: list[TirExpr], row: TirExpr) -> None:
         out, epilogue, first = self.named["out"], self.spec.epilogue, self.spec.first

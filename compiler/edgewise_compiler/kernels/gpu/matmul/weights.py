@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -12,35 +14,48 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.operations import (
     bits,
+    f32,
+    fma,
+    i32,
     join,
     lane,
     lanes_of,
     number,
+    splat,
     u32,
     unpack_halves,
     vector_of,
 )
-from edgewise_compiler.kernels.gpu.thread import bind
-from edgewise_compiler.quantize import ZERO_POINT
+from edgewise_compiler.kernels.gpu.thread import (
+    Thread,
+    barrier,
+    bind,
+    local,
+    shared,
+    store,
+    when,
+)
+from edgewise_compiler.quantize import SCHEMES, TABLES, ZERO_POINT
 from edgewise_runtime.format.abi import GROUP
 
 VECTORS = GROUP // 4
 
-# What the weight buffer consists of, and how many of it are a group, for kernels that load groups.
+# What the weight buffer consists of, and how many of it are a group, for kernels that load groups;
+# by type of code.
 _GROUPS = {
-    "f32": ("float32x4", 8),
-    "f16": ("uint32x4", 4),
-    "q8": ("uint32x4", 2),
-    "q6": ("uint32x2", 3),
-    "q4": ("uint32x4", 1),
+    "float32": ("float32x4", 8),
+    "float16": ("uint32x4", 4),
+    "uint8": ("uint32x4", 2),
+    "uint6": ("uint32x2", 3),
+    "uint4": ("uint32x4", 1),
 }
 # The same for kernels that load 8 columns at a time.
 _OCTETS = {
-    "f32": ("float32x4", 8),
-    "f16": ("uint32x4", 4),
-    "q8": ("uint32x2", 4),
-    "q6": ("uint32", 6),
-    "q4": ("uint32", 4),
+    "float32": ("float32x4", 8),
+    "float16": ("uint32x4", 4),
+    "uint8": ("uint32x2", 4),
+    "uint6": ("uint32", 6),
+    "uint4": ("uint32", 4),
 }
 _TWO_TO_23 = 0x4B000000  # the bits of that float32
 
@@ -50,12 +65,43 @@ class GpuWeights:
     """A packed linear in the ``gpu`` layout, or a part of one: ``rows`` by ``k``, whole groups.
 
     Attributes:
-        scheme: ``f32``, ``f16``, ``q8``, ``q6`` or ``q4``.
+        scheme: a name of `quantize.SCHEMES`.
+        table: what its codes stand for, once `begun` has put that there.
     """
 
     scheme: str
     rows: int
     k: int
+    table: Buffer | None = None
+
+    def begun(self, dtype: str = "float32", team: Thread | None = None) -> GpuWeights:
+        """Weights to unpack from here on: those whose codes name values have them in memory now.
+
+        An array that is indexed by what is loaded costs some GPUs their registers; memory that
+        threads share does not, but there has to be some left, and it takes a barrier.
+
+        Args:
+            dtype: ``float32``, or ``uint32`` for `int8_words`.
+            team: this thread, if its workgroup shares one table. All of them must come here.
+        """
+        if self.scheme not in TABLES:
+            return self
+        values = TABLES[self.scheme]
+        if dtype == "uint32":
+            values = tuple(value & 0xFF for value in values)
+        if team is None:
+            table = _filled(local((len(values),), dtype), values)
+        else:
+            table = shared((len(values),), dtype)
+            with when(team.t == 0):
+                _filled(table, values)
+            barrier()
+        return replace(self, table=table)
+
+    @property
+    def code(self) -> str:
+        """The type of its codes."""
+        return SCHEMES[self.scheme].code
 
     @property
     def groups(self) -> int:
@@ -67,27 +113,33 @@ class GpuWeights:
         """Whether groups have scales, which come as a second buffer."""
         return self.scheme in ZERO_POINT
 
+    @property
+    def shifted(self) -> bool:
+        """Whether groups have a minimum too, beside their scale."""
+        return "min" in SCHEMES[self.scheme].groups
+
     def arguments(self) -> tuple[Arg, ...]:
-        """The weight buffer as kernels see it, and the scales of an integer scheme."""
-        dtype, count = _GROUPS[self.scheme]
+        """The weight buffer as kernels see it, and of an integer scheme the scales (and minima)."""
+        dtype, count = _GROUPS[self.code]
         weight = Arg("weight", dtype, (self.rows, self.groups * count))
         if not self.scaled:
             return (weight,)
-        return weight, Arg("scale", "uint32", (self.rows * self.groups // 2,))
+        numbers = self.rows * self.groups * len(SCHEMES[self.scheme].groups)
+        return weight, Arg("scale", "uint32", (numbers // 2,))
 
     def octet_arguments(self) -> tuple[Arg, ...]:
         """The same buffers for kernels that read 8 columns at a time (`octet`)."""
-        dtype, count = _OCTETS[self.scheme]
+        dtype, count = _OCTETS[self.code]
         weight = Arg("weight", dtype, (self.rows, self.groups * count))
         return weight, *self.arguments()[1:]
 
     def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
-        """Columns 8c to 8c+7 of a row as two float32x4, multiplied with their scale."""
+        """Columns 8c to 8c+7 of a row as two float32x4, what they stand for."""
         vectors = self.unpack(self.load(buffers, row, c))
         if not self.scaled:
             return vectors
-        scale = self.scale(buffers, row, T.floordiv(c, VECTORS // 2))
-        return [bind(vector * scale) for vector in vectors]
+        numbers = self.numbers(buffers, row, T.floordiv(c, VECTORS // 2))
+        return [bind(_value(vector, *numbers)) for vector in vectors]
 
     def load(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
         """What is stored of columns 8c to 8c+7 of a row, for `unpack`.
@@ -96,9 +148,9 @@ class GpuWeights:
             buffers: those of `octet_arguments`.
         """
         weight = buffers[0]
-        if self.scheme == "f32":
+        if self.code == "float32":
             return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
-        if self.scheme == "q6":
+        if self.code == "uint6":
             first, odd = bind((c >> 1) * 3), bind(c & 1)
             rest = weight[row, first + 2] >> u32(odd * 4)
             return [bind(weight[row, first + odd]), bind(rest)]
@@ -106,16 +158,17 @@ class GpuWeights:
         lanes = lanes_of(loaded)
         return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
 
-    def group(
-        self, buffers: Sequence[Buffer], row: Expr, g: Expr
-    ) -> tuple[list[Expr], Expr | None]:
-        """Columns 32g to 32g+31 of a row as eight float32x4, unscaled, and their scale if any.
+    def group(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
+        """Columns 32g to 32g+31 of a row as eight float32x4, what they stand for.
 
         Loads, conversions and the scale are bound where this is called.
         """
         words = self.group_words(buffers[0], row, g)
         vectors = [v for octet in range(GROUP // 8) for v in self.unpack_octet(words, octet)]
-        return vectors, self.scale(buffers, row, g) if self.scaled else None
+        if not self.scaled:
+            return vectors
+        numbers = self.numbers(buffers, row, g)
+        return [_value(vector, *numbers) for vector in vectors]
 
     def group_words(self, weight: Buffer, row: Expr, g: Expr) -> list[Expr]:
         """What is stored of columns 32g to 32g+31 of a row, for `unpack_octet`.
@@ -123,15 +176,15 @@ class GpuWeights:
         Args:
             weight: the first of `arguments`.
         """
-        count = _GROUPS[self.scheme][1]
+        count = _GROUPS[self.code][1]
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
-        if self.scheme == "f32":
+        if self.code == "float32":
             return loaded
         return [bind(lane(vector, i)) for vector in loaded for i in range(lanes_of(vector))]
 
     def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
         """Columns 8·octet to 8·octet+7 of a group as two float32x4, unscaled."""
-        if self.scheme == "q6":
+        if self.code == "uint6":
             first, odd = octet // 2 * 3, octet % 2
             rest = words[first + 2]
             return self.unpack([words[first + odd], bind(rest >> u32(4)) if odd else rest])
@@ -140,21 +193,35 @@ class GpuWeights:
 
     def unpack(self, words: list[Expr]) -> list[Expr]:
         """What `load` gives as two float32x4, unscaled, in the order of the columns."""
-        if self.scheme == "f32":
+        if self.code == "float32":
             return words
-        if self.scheme == "f16":
+        if self.code == "float16":
             pairs = [bind(unpack_halves(word)) for word in words]
             return [_four(low, high) for low, high in zip(pairs[::2], pairs[1::2], strict=True)]
-        if self.scheme == "q4":
+        if self.table is not None:
+            return [bind(vector_of(*_looked_up(self.table, words[0], start))) for start in (0, 4)]
+        if self.code == "uint4":
             return [self._whole(words[0], start, 0xF) for start in (0, 4)]
-        return [self._whole(word, 0, 0xFF) for word in self.codes(words)]
+        return [self._whole(word, 0, 0xFF) for word in self._codes(words)]
 
-    def codes(self, words: list[Expr]) -> list[Expr]:
+    def int8_words(self, words: list[Expr]) -> list[Expr]:
+        """What `load` gives of an integer scheme as two words of four int8, unscaled."""
+        if self.table is not None:
+            return [_bytes_of(_looked_up(self.table, words[0], start)) for start in (0, 4)]
+        codes, tops = self._codes(words), u32(0x80808080)
+        if self.code == "uint8":
+            # What is stored is the integer plus 128: turning the top bit makes it signed.
+            return [bind(four ^ tops) for four in codes]
+        # Minus the zero point in every byte at once: the top bits keep borrows from crossing.
+        zeros = u32(ZERO_POINT[self.scheme] * 0x01010101)
+        return [bind(((four | tops) - zeros) ^ tops) for four in codes]
+
+    def _codes(self, words: list[Expr]) -> list[Expr]:
         """What `load` gives of an integer scheme as two words of four codes, one a byte."""
-        if self.scheme == "q8":
+        if self.code == "uint8":
             return words
         halves = [words[0] & u32(0x0F0F0F0F), (words[0] >> u32(4)) & u32(0x0F0F0F0F)]
-        if self.scheme == "q6":
+        if self.code == "uint6":
             # The two high bits of columns 0 to 3 are the lowest of a byte, then columns 4 to 7's.
             rest = [(words[1] << u32(4)) & u32(0x30303030), (words[1] << u32(2)) & u32(0x30303030)]
             halves = [low | high for low, high in zip(halves, rest, strict=True)]
@@ -173,11 +240,45 @@ class GpuWeights:
         biased = bits(bind(vector_of(*numbers)), "float32")
         return bind(biased - number(2.0**23 + ZERO_POINT[self.scheme], "float32x4"))
 
-    def scale(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> Expr:
-        """The scale of a row's group g, float32."""
+    def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
+        """What a row's group g multiplies its integers with, and what it adds if any, float32."""
         index = bind(row * self.groups + g)
+        if self.shifted:
+            pair = bind(unpack_halves(buffers[1][index]))
+            return [bind(lane(pair, 0)), bind(f32(0.0) - lane(pair, 1))]
         pair = bind(unpack_halves(buffers[1][index >> 1]))
-        return bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))
+        return [bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))]
+
+
+def _value(vector: Expr, scale: Expr, shift: Expr | None = None) -> Expr:
+    return vector * scale if shift is None else fma(vector, splat(scale), splat(shift))
+
+
+def sum_lanes(vectors: Sequence[Expr]) -> Expr:
+    """The lanes of float vectors, added up in order."""
+    first, *others = (lane(vector, i) for vector in vectors for i in range(lanes_of(vector)))
+    return reduce(add, others, first)
+
+
+def _filled(table: Buffer, values: Sequence[int]) -> Buffer:
+    for code, value in enumerate(values):
+        store(table, value, code)
+    return table
+
+
+def _looked_up(table: Buffer, word: Expr, start: int) -> list[Expr]:
+    """The table's values for the codes that begin ``start`` bits into each byte of a word."""
+    shifts = (8 * i + start for i in range(4))
+    codes = [(word >> u32(shift) if shift else word) & u32(0xF) for shift in shifts]
+    return [bind(table[i32(code)]) for code in codes]
+
+
+def _bytes_of(numbers: Sequence[Expr]) -> Expr:
+    """Four numbers below 256 as the bytes of a word, the first one lowest."""
+    word, *others = numbers
+    for i, number_ in enumerate(others, 1):
+        word = word | (number_ << u32(8 * i))
+    return bind(word)
 
 
 def _four(low: Expr, high: Expr) -> Expr:

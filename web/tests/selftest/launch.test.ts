@@ -1,0 +1,11 @@
+import { expect, it } from "vitest";
+import { schemeOf } from "../../selftest/launch.ts";
+
+it("knows from a kernel's name how it reads weights", () => {
+  expect(schemeOf("matvec_q4_store_512x256_x16_m1_r0_8_o512_0")).toBe("q4");
+  expect(schemeOf("matmul_q4a_store_128_96x96_t16_o96_0")).toBe("q4a");
+  expect(schemeOf("embed_iq4_nl_320x64_from0_n128")).toBe("iq4_nl");
+  expect(schemeOf("serial_mxfp4_swiglu_64x96_x8_m4_r0_8_o32_0_b")).toBe("mxfp4");
+  expect(schemeOf("matmul_f16_add_128_96x96_t16_o96_0")).toBe("f16");
+  expect(schemeOf("rms_norm_512x256_e1p000em05_s")).toBeUndefined();
+});
