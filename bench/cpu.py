@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from checkpoint import SHAPES, Shape
-from edgewise.cache import DEFAULT_QUANT
+from edgewise_compiler.quantize import DEFAULT_QUANT
 from edgewise_runtime.cost import measure_bandwidth
 from engines import (
     BUILD,
