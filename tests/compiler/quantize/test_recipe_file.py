@@ -40,6 +40,11 @@ def test_a_file_needs_no_rules(tmp_path: Path) -> None:
     assert read_recipe(written(tmp_path, HEAD)) == Recipe("mine", SCHEMES["q4"])
 
 
+def test_a_file_may_ask_for_a_search(tmp_path: Path) -> None:
+    searched = read_recipe(written(tmp_path, f"{HEAD}searched = true\n"))
+    assert searched == Recipe("mine", SCHEMES["q4"], searched=True)
+
+
 def rule(text: str) -> str:
     return f'{HEAD}[[rule]]\ntensors = "a"\nscheme = "q8"\n[[rule]]\n{text}\n'
 
@@ -52,6 +57,7 @@ def rule(text: str) -> str:
         (HEAD.replace("mine", "../mine"), "input.name", "mine"),
         (HEAD.replace("mine", "q8"), "input.recipe", "q8"),
         (HEAD.replace("q4", "q3"), "unsupported.scheme", "q3"),
+        (HEAD + "searched = 1", "input.type", "searched"),
         (HEAD + "bits = 4", "input.unknown_field", "bits"),
         (HEAD + "rule = 3", "input.type", "rule"),
         (HEAD + "rule = [3]", "input.type", "rule 1 3"),
