@@ -19,6 +19,7 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.pages import check_pages
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
@@ -115,6 +116,8 @@ def compile_model(
                 code="input.option",
             )
         checkpoint = smoothed(opened, own)
+        if options.half_pages:
+            check_pages(checkpoint)
         calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
         weights = weights_fingerprint(checkpoint, schemes, bytes(calibration), own)
         kept = kept_programs(destination, options.targets, model, weights)
