@@ -74,8 +74,11 @@ _ENDS = ("*embed_tokens.weight", "lm_head.weight")
 _QKV = ("*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight")
 """What an error costs most in, weight for weight (docs/decisions/0013)."""
 
+_DOWN = ("*.down_proj.weight",)
+"""What comes next."""
+
 _MIXED = (
-    Recipe("balanced", SCHEMES["q5"], (Rule(_ENDS + _QKV, SCHEMES["q6"]),), searched=True),
+    Recipe("balanced", SCHEMES["q5"], (Rule(_ENDS + _QKV + _DOWN, SCHEMES["q6"]),), searched=True),
     Recipe("small", SCHEMES["q4"], (Rule(_QKV, SCHEMES["q5"]),), searched=True),
     Recipe("q4-h8", SCHEMES["q4"], (Rule(_ENDS, SCHEMES["q8"]),)),
 )
