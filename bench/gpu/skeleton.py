@@ -24,6 +24,7 @@ from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.gpu.language import build_program, write_program
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
@@ -49,8 +50,7 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     options = check_options(
         checkpoint.model,
         targets=("webgpu",),
-        quant=quant,
-        recipe=None,
+        recipe=find_preset(quant),
         context=context,
         max_batch=8,
         prefill_chunk=512,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import checkpoint_json
 from edgewise_compiler.weights.params import check_param, param_sources
@@ -79,6 +80,7 @@ class Checkpoint:
         tokens: one more than the tokenizer's largest id.
         chat_template: Jinja source from chat_template.jinja or tokenizer_config.json; of several
             named templates the one called ``default``. None for a base model.
+        held: the schemes that hold each matrix that is quantized already.
     """
 
     path: Path
@@ -89,6 +91,7 @@ class Checkpoint:
     files: Mapping[str, bytes]
     tokens: int
     chat_template: str | None
+    held: Mapping[str, Holders] = field(default_factory=dict)
 
     def close(self) -> None:
         """Close the weight files."""
@@ -127,7 +130,8 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         check_tensors(family, model, weights)
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
-    return Checkpoint(path, config, family, model, weights, carried, tokens, template)
+    held = {} if tensors is None else tensors.held()
+    return Checkpoint(path, config, family, model, weights, carried, tokens, template, held)
 
 
 def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_compiler.as_file import file_codes, file_recipe, is_quantized
 from edgewise_compiler.calibrate.codes import calibrated_codes, read_calibration
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
@@ -17,10 +18,12 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
+from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
-from edgewise_runtime.errors import StorageError
+from edgewise_runtime.errors import InputError, StorageError
 from edgewise_runtime.files import new_folder, sha256_file, write_bytes
 from edgewise_runtime.format.bundle import (
     BundleManifest,
@@ -37,7 +40,7 @@ def compile_model(
     out: str | Path,
     *,
     targets: Sequence[str] = DEFAULT,
-    quant: str = "q4",
+    quant: str | None = None,
     recipe: str | Path | None = None,
     context: int | None = None,
     max_batch: int = 8,
@@ -51,12 +54,12 @@ def compile_model(
     """Compile a Hugging Face checkpoint folder, or a GGUF file, to a bundle.
 
     Args:
-        path: folder with config.json, safetensors weights and tokenizer.json, or a GGUF file, whose
-            weights are read as floats and stored as ``quant`` says.
+        path: folder with config.json, safetensors weights and tokenizer.json, or a GGUF file.
         out: the bundle folder; appears whole or not at all. A bundle already there keeps its
             programs for other targets, if it is of the same checkpoint, recipe and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
-        quant: how weights are stored, a name of `quantize.recipes.PRESETS`.
+        quant: how weights are stored, a name of `quantize.recipes.QUANTS`. Default: a file that is
+            quantized keeps its codes where a scheme has them (``as-file``); others get ``q4``.
         recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
@@ -82,14 +85,13 @@ def compile_model(
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    with open_checkpoint(Path(path)) as checkpoint:
+    with open_checkpoint(Path(path)) as opened:
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
-            checkpoint.model,
+            opened.model,
             targets=targets,
-            quant=quant,
-            recipe=recipe,
+            recipe=_recipe(opened, quant, recipe),
             context=context,
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,
@@ -97,14 +99,23 @@ def compile_model(
             kv=kv,
             debug_dump=debug_dump,
         )
-        model = model_info(checkpoint, options)
-        schemes = linear_schemes(options.recipe, checkpoint.family.params(checkpoint.model))
+        model = model_info(opened, options)
+        schemes = linear_schemes(options.recipe, opened.family.params(opened.model))
+        own = file_codes(opened, schemes) if options.recipe.name == AS_FILE else {}
+        if own and calibrate is not False:
+            raise InputError(
+                f"{opened.path.name} brings its codes: there are none to calibrate.",
+                remedy=f"Leave --calibrate out, or have others made: --quant {DEFAULT_QUANT}.",
+                code="input.option",
+            )
+        checkpoint = smoothed(opened, own)
         text = read_calibration(checkpoint, calibrate)
-        weights = weights_fingerprint(checkpoint, schemes, text.tobytes())
+        weights = weights_fingerprint(checkpoint, schemes, text.tobytes(), own)
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
-        codes = calibrated_codes(checkpoint, schemes, text, partial(tell, "Calibrating"))
+        chosen = calibrated_codes(checkpoint, schemes, text, partial(tell, "Calibrating"))
+        codes = own | {name: rows.part for name, rows in chosen.items()}
         with new_folder(destination, replace=True) as folder:
             # 2. The weights, read once and packed in the layouts of all targets.
             job = Job(checkpoint, options, schemes, folder, tell)
@@ -141,6 +152,14 @@ def compile_model(
             write_manifest(folder, manifest)
             tell("Writing the bundle", 1, 1)
     return destination
+
+
+def _recipe(checkpoint: Checkpoint, quant: str | None, file: str | Path | None) -> Recipe:
+    if file is not None:
+        return read_recipe(Path(file))
+    if quant is None:
+        quant = AS_FILE if is_quantized(checkpoint) else DEFAULT_QUANT
+    return file_recipe(checkpoint) if quant == AS_FILE else find_preset(quant)
 
 
 def _hash_of(folder: Path, path: str) -> str:

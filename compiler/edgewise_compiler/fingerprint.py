@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 
 import numpy as np
@@ -19,14 +20,24 @@ MEANING = 2
 programs and kept pages of before do not go with what is packed now."""
 
 
-def weights_fingerprint(checkpoint: Checkpoint, schemes: Schemes, calibration: bytes = b"") -> str:
-    """A sha256 that differs between models, between schemes of one, and between calibrations.
+def weights_fingerprint(
+    checkpoint: Checkpoint,
+    schemes: Schemes,
+    calibration: bytes = b"",
+    own: Collection[str] = (),
+) -> str:
+    """A sha256 that differs between models, between schemes of one, and between ways to codes.
 
     It covers the model's configuration, the name and shape of every tensor and the values of up to
     16 rows of each: any training step changes those, and reading them takes no time.
+
+    Args:
+        calibration: the tokens that codes were chosen with.
+        own: the tensors that keep the codes of their file.
     """
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(calibration)
+    digest.update("".join(f"\n{name} as it is" for name in sorted(own)).encode())
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     for name in sorted(reader.names()):

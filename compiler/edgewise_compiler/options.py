@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.quantize import Recipe, find_preset, read_recipe
+from edgewise_compiler.quantize import Recipe
 from edgewise_compiler.targets.lowering import Bounds
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.cpuid import cpu_features
@@ -43,8 +43,7 @@ def check_options(
     cfg: ModelConfig,
     *,
     targets: Sequence[str],
-    quant: str,
-    recipe: str | Path | None,
+    recipe: Recipe,
     context: int | None,
     max_batch: int,
     prefill_chunk: int,
@@ -55,10 +54,8 @@ def check_options(
     """Check what `compile_model` was given against the model.
 
     Raises:
-        UnsupportedError: an unknown target, scheme, CPU path or kind of pages, or schemes that do
-            not go together.
-        InputError: a number out of range, no target, or a recipe that says something else.
-        StorageError: the recipe cannot be read.
+        UnsupportedError: an unknown target, CPU path or kind of pages.
+        InputError: a number out of range, or no target.
     """
     for target in targets:
         if target not in TARGETS:
@@ -87,7 +84,7 @@ def check_options(
     rows = max(min(prefill_chunk, context), max_batch)
     return Options(
         targets=tuple(dict.fromkeys(targets)),
-        recipe=find_preset(quant) if recipe is None else read_recipe(Path(recipe)),
+        recipe=recipe,
         bounds=Bounds(rows=rows, batch=max_batch, context=context),
         isas=_isas(cpu),
         kv=kv,

@@ -13,7 +13,6 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import cache_folder
 from edgewise_runtime.format.manifest import VERSION
 
-DEFAULT_QUANT = "q4"
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
 Progress = Callable[[str, int, int], None]
@@ -64,13 +63,17 @@ def _files(checkpoint: Path) -> list[Path]:
     return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
 
 
-def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
+def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
     The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
     of edgewise and that of its format, so a bundle found there is what `compile` would make now.
     """
+    from edgewise_compiler.quantize import DEFAULT_QUANT
+
     path = checkpoint.resolve()
+    if quant is None and not is_gguf(path):
+        quant = DEFAULT_QUANT
     files = sorted(
         (file.name, status.st_size, status.st_mtime_ns)
         for file in _files(path)
@@ -79,12 +82,12 @@ def cached_bundle(checkpoint: Path, quant: str = DEFAULT_QUANT) -> Path:
     made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
     what = [str(path), files, quant, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
-    return bundles_folder() / f"{model_name(path)}-{quant}-{key}"
+    # What becomes of a GGUF file unless told otherwise is known once it is read.
+    parts = [model_name(path), quant, key]
+    return bundles_folder() / "-".join(filter(None, parts))
 
 
-def find_bundle(
-    path: Path, *, quant: str = DEFAULT_QUANT, progress: Progress | None = None
-) -> Path:
+def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
     """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
 
     Raises InputError ``input.model`` where it is neither, and what compiling raises.

@@ -51,7 +51,8 @@ def test_the_bundle_of_a_gguf_file_changes_with_each_of_its_parts_and_nothing_be
     for part in parts:
         part.write_bytes(b"GGUF")
     before = cached_bundle(parts[0])
-    assert before.name.startswith("model-q4-")
+    assert before.name.startswith("model-")
+    assert cached_bundle(parts[0], "q4").name.startswith("model-q4-")
     (tmp_path / "other.gguf").write_bytes(b"GGUF")
     assert cached_bundle(parts[0]) == before
     parts[1].write_bytes(b"GGUF, changed")

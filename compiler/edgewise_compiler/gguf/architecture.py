@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from edgewise_compiler.gguf.blocks import Floats
+from edgewise_compiler.gguf.codes import HELD, Unpack
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.quantize.codes import CodedRows, Holders
 from edgewise_compiler.weights.files import check_rows, damaged
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
@@ -174,6 +177,9 @@ def _rope_scaling(
     return values
 
 
+_Rows = TypeVar("_Rows", Floats, CodedRows)
+
+
 @dataclass(frozen=True)
 class _Source:
     """A tensor of the file; ``head_dim`` where the rows of each head have another order there."""
@@ -212,19 +218,39 @@ class CheckpointTensors:
         return self._reader.dtype(self._find(name).name)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
+        stop = check_rows(name, start, stop, self.shape(name)[0])
+        return self._ordered(self._reader.read, name, start, stop)
+
+    def held(self) -> dict[str, Holders]:
+        """The schemes that hold each quantized matrix, by name."""
+        found: dict[str, Holders] = {}
+        for name in self.names():
+            if len(self.shape(name)) == 2 and (unpackers := HELD.get(self.dtype(name))):
+                found[name] = {
+                    scheme: None if unpack is None else partial(self._codes, name, unpack)
+                    for scheme, unpack in unpackers.items()
+                }
+        return found
+
+    def _codes(self, name: str, unpack: Unpack, start: int, stop: int) -> CodedRows:
+        return self._ordered(partial(self._reader.codes, unpack), name, start, stop)
+
+    def _ordered(
+        self, read: Callable[[str, int, int], _Rows], name: str, start: int, stop: int
+    ) -> _Rows:
+        """Rows of a tensor, in a checkpoint's order, of what reads them in the file's."""
         source = self._find(name)
         rows, dim = self._reader.shape(source.name)[0], source.head_dim
-        stop = check_rows(name, start, stop, rows)
         # Rows that make no whole heads are refused with the shape, before anything uses them.
         if not dim or dim % 2 or rows % dim or start == stop:
-            return self._reader.read(source.name, start, stop)
+            return read(source.name, start, stop)
         wanted = np.arange(start, stop)
         head, half, pair = wanted // dim, wanted % dim // (dim // 2), wanted % (dim // 2)
         theirs = head * dim + 2 * pair + half
         # Whole heads: at most two of them more than was asked for.
         first, last = int(head[0]) * dim, (int(head[-1]) + 1) * dim
-        values: Floats = self._reader.read(source.name, first, last)[theirs - first]
-        return values
+        found: _Rows = read(source.name, first, last)[theirs - first]
+        return found
 
     def close(self) -> None:
         self._reader.close()

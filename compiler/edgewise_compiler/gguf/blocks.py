@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.quantize.tables import TABLES
+
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
 Records = NDArray[Any]
@@ -41,13 +43,13 @@ class BlockType:
         return self.layout.itemsize
 
 
-def _f32(values: NDArray[Any]) -> Floats:
+def as_f32(values: NDArray[Any]) -> Floats:
     """As float32, with an axis to broadcast over a group's codes."""
     floats: Floats = values.astype(np.float32)[..., None]
     return floats
 
 
-def _fields(packed: Codes, bits: int, run: int) -> Codes:
+def bit_fields(packed: Codes, bits: int, run: int) -> Codes:
     """Unsigned fields of ``bits`` bits, lowest first, out of bytes ``[n, width]``.
 
     The lowest fields of ``run`` bytes come first, then the next ones of the same bytes.
@@ -75,7 +77,7 @@ def _flat(groups: Floats) -> Floats:
 
 
 def _float(blocks: Records) -> Floats:
-    return _f32(blocks)
+    return as_f32(blocks)
 
 
 def _bf16(blocks: Records) -> Floats:
@@ -84,100 +86,103 @@ def _bf16(blocks: Records) -> Floats:
 
 
 def _q4_0(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * _centred(_fields(blocks["qs"], 4, 16), 8)
+    return as_f32(blocks["d"]) * _centred(bit_fields(blocks["qs"], 4, 16), 8)
 
 
 def _q4_1(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * _fields(blocks["qs"], 4, 16) + _f32(blocks["m"])
+    return as_f32(blocks["d"]) * bit_fields(blocks["qs"], 4, 16) + as_f32(blocks["m"])
 
 
-def _five_bits(blocks: Records) -> Codes:
-    return _fields(blocks["qs"], 4, 16) | _fields(blocks["qh"], 1, 1) << np.uint8(4)
+def five_bits(blocks: Records) -> Codes:
+    return bit_fields(blocks["qs"], 4, 16) | bit_fields(blocks["qh"], 1, 1) << np.uint8(4)
 
 
 def _q5_0(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * _centred(_five_bits(blocks), 16)
+    return as_f32(blocks["d"]) * _centred(five_bits(blocks), 16)
 
 
 def _q5_1(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * _five_bits(blocks) + _f32(blocks["m"])
+    return as_f32(blocks["d"]) * five_bits(blocks) + as_f32(blocks["m"])
 
 
 def _q8_0(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * blocks["qs"].astype(np.float32)
+    return as_f32(blocks["d"]) * blocks["qs"].astype(np.float32)
 
 
 def _q2_k(blocks: Records) -> Floats:
     scales = blocks["scales"]
-    scale = _f32(_f32(blocks["d"]) * (scales & np.uint8(15)))
-    minimum = _f32(_f32(blocks["dmin"]) * (scales >> np.uint8(4)))
-    return _flat(scale * _grouped(_fields(blocks["qs"], 2, 32), 16) - minimum)
+    scale = as_f32(as_f32(blocks["d"]) * (scales & np.uint8(15)))
+    minimum = as_f32(as_f32(blocks["dmin"]) * (scales >> np.uint8(4)))
+    return _flat(scale * _grouped(bit_fields(blocks["qs"], 2, 32), 16) - minimum)
 
 
 def _q3_k(blocks: Records) -> Floats:
     low, high = np.hsplit(blocks["scales"], [8])
-    scales = _centred(_fields(low, 4, 8) | _fields(high, 2, 4) << np.uint8(4), 32)
+    scales = _centred(bit_fields(low, 4, 8) | bit_fields(high, 2, 4) << np.uint8(4), 32)
     # A bit that is not set takes 4 off, as if it were the sign.
-    codes = _fields(blocks["qs"], 2, 32) | _fields(blocks["hmask"], 1, 32) << np.uint8(2)
-    return _flat(_f32(_f32(blocks["d"]) * scales) * _grouped(_centred(codes, 4), 16))
+    codes = bit_fields(blocks["qs"], 2, 32) | bit_fields(blocks["hmask"], 1, 32) << np.uint8(2)
+    return _flat(as_f32(as_f32(blocks["d"]) * scales) * _grouped(_centred(codes, 4), 16))
 
 
-def _k_scales(packed: Codes) -> tuple[Codes, Codes]:
-    """Eight 6-bit scales and minima out of 12 bytes: the upper bits of the last four of each lie in
-    the upper bits of the first four."""
-    first, second, rest = np.hsplit(packed, [4, 8])
+def k_scales(blocks: Records) -> tuple[Floats, Floats]:
+    """The scale of each 32 weights, and what is taken off them: ``[n, 8]`` each.
+
+    They are 6-bit multiples of ``d`` and ``dmin``, in 12 bytes: the upper bits of the last four of
+    each lie in the upper bits of the first four.
+    """
+    first, second, rest = np.hsplit(blocks["scales"], [4, 8])
     six, low, high = np.uint8(63), np.uint8(15), np.uint8(48)
     scales = np.hstack([first & six, (rest & low) | (first >> np.uint8(2) & high)])
     minima = np.hstack([second & six, (rest >> np.uint8(4)) | (second >> np.uint8(2) & high)])
-    return scales, minima
+    return as_f32(blocks["d"]) * scales, as_f32(blocks["dmin"]) * minima
 
 
 def _k_groups(blocks: Records, codes: Codes) -> Floats:
-    scales, minima = _k_scales(blocks["scales"])
-    scale = _f32(_f32(blocks["d"]) * scales)
-    minimum = _f32(_f32(blocks["dmin"]) * minima)
-    return _flat(scale * _grouped(codes, 32) - minimum)
+    scale, minimum = k_scales(blocks)
+    return _flat(as_f32(scale) * _grouped(codes, 32) - as_f32(minimum))
 
 
 def _q4_k(blocks: Records) -> Floats:
-    return _k_groups(blocks, _fields(blocks["qs"], 4, 32))
+    return _k_groups(blocks, bit_fields(blocks["qs"], 4, 32))
 
 
 def _q5_k(blocks: Records) -> Floats:
-    high = _fields(blocks["qh"], 1, 32) << np.uint8(4)
-    return _k_groups(blocks, _fields(blocks["qs"], 4, 32) | high)
+    high = bit_fields(blocks["qh"], 1, 32) << np.uint8(4)
+    return _k_groups(blocks, bit_fields(blocks["qs"], 4, 32) | high)
 
 
 def _q6_k(blocks: Records) -> Floats:
-    codes = _fields(blocks["ql"], 4, 64) | _fields(blocks["qh"], 2, 32) << np.uint8(4)
-    scale = _f32(_f32(blocks["d"]) * blocks["scales"])
+    codes = bit_fields(blocks["ql"], 4, 64) | bit_fields(blocks["qh"], 2, 32) << np.uint8(4)
+    scale = as_f32(as_f32(blocks["d"]) * blocks["scales"])
     return _flat(scale * _grouped(_centred(codes, 32), 16))
 
 
-_IQ4 = np.array(
-    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32
-)
-_FP4 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.float32)
-"""E2M1's values doubled, so that they are whole."""
+_IQ4, _FP4 = (np.array(TABLES[name], np.float32) for name in ("iq4_nl", "mxfp4"))
 
 
 def _iq4_nl(blocks: Records) -> Floats:
-    return _f32(blocks["d"]) * _IQ4[_fields(blocks["qs"], 4, 16)]
+    return as_f32(blocks["d"]) * _IQ4[bit_fields(blocks["qs"], 4, 16)]
+
+
+def iq4_xs_scales(blocks: Records) -> Floats:
+    """The scale of each 32 weights, ``[n, 8]``."""
+    high = bit_fields(blocks["scales_h"], 2, 1) << np.uint8(4)
+    return as_f32(blocks["d"]) * _centred(bit_fields(blocks["scales_l"], 4, 1) | high, 32)
 
 
 def _iq4_xs(blocks: Records) -> Floats:
-    high = _fields(blocks["scales_h"], 2, 1) << np.uint8(4)
-    scales = _centred(_fields(blocks["scales_l"], 4, 1) | high, 32)
-    return _flat(
-        _f32(_f32(blocks["d"]) * scales) * _grouped(_IQ4[_fields(blocks["qs"], 4, 16)], 32)
-    )
+    values = _IQ4[bit_fields(blocks["qs"], 4, 16)]
+    return _flat(as_f32(iq4_xs_scales(blocks)) * _grouped(values, 32))
+
+
+def mxfp4_scales(blocks: Records) -> Floats:
+    """Half of 2^(e - 127), for the doubled table, ``[n, 1]``; subnormal for the two least e."""
+    exponent = blocks["e"].astype(np.int32) - 128
+    return as_f32(np.ldexp(np.float32(1), exponent))
 
 
 def _mxfp4(blocks: Records) -> Floats:
-    # Half of 2^(e - 127), for the doubled table; subnormal for the two least exponents.
-    exponent = blocks["e"].astype(np.int32) - 128
-    scale = np.ldexp(np.float32(1), exponent).astype(np.float32)
-    return _f32(scale) * _FP4[_fields(blocks["qs"], 4, 16)]
+    return mxfp4_scales(blocks) * _FP4[bit_fields(blocks["qs"], 4, 16)]
 
 
 def _decoded(

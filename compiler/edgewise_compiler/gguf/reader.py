@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise_compiler.gguf.blocks import BY_NAME, Floats
+from edgewise_compiler.gguf.blocks import BY_NAME, Floats, Records
+from edgewise_compiler.gguf.codes import Unpack
 from edgewise_compiler.gguf.container import Container, Value, read_container
 from edgewise_compiler.gguf.names import parts
+from edgewise_compiler.quantize.codes import CodedRows
 from edgewise_compiler.weights.files import check_finite, check_rows, damaged
 from edgewise_compiler.weights.open_files import TensorFiles
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.bundle import TensorEntry
 from edgewise_runtime.format.reading import shorten
 
 
@@ -59,15 +63,36 @@ class GgufReader(TensorFiles):
         # Blocks lie within rows; those of a vector hold several elements, so it is read as one row.
         vector = len(entry.shape) == 1
         first, count, height = (0, 1, 1) if vector else (start, stop - start, rows)
-        row_bytes = entry.bytes // height
-        raw = self._bytes(entry, first * row_bytes, count * row_bytes)
         with np.errstate(over="ignore", invalid="ignore"):
-            decoded = block.decode(raw.view(block.layout))
+            decoded = block.decode(self._blocks(entry, first, count, entry.bytes // height))
         values = (
             decoded.reshape(-1)[start:stop] if vector else decoded.reshape(count, *entry.shape[1:])
         )
         check_finite(name, values, start)
         return values
+
+    def codes(self, unpack: Unpack, name: str, start: int, stop: int) -> CodedRows:
+        """Rows ``start..stop`` of a matrix in a scheme, by one of those that hold its type.
+
+        Raises:
+            CheckpointError: no such tensor, rows out of range, a number of a group that is NaN or
+                infinite, or one that is computed and beyond float16.
+        """
+        entry = self._find(name)
+        height, k = entry.shape
+        count = check_rows(name, start, stop, height) - start
+        with np.errstate(over="ignore", invalid="ignore"):
+            coded = unpack(self._blocks(entry, start, count, entry.bytes // height))
+        groups = {what: own.reshape(count, k // GROUP) for what, own in coded.groups.items()}
+        for numbers in groups.values():
+            if not np.isfinite(numbers).all():
+                check_finite(name, numbers.astype(np.float32).repeat(GROUP, axis=1), start)
+        return CodedRows(coded.codes.reshape(count, k), groups)
+
+    def _blocks(self, entry: TensorEntry, first: int, count: int, row_bytes: int) -> Records:
+        raw = self._bytes(entry, first * row_bytes, count * row_bytes)
+        blocks: Records = raw.view(BY_NAME[entry.dtype].layout)
+        return blocks
 
     def _add(self, path: Path) -> Container:
         with storage_errors("read", path):

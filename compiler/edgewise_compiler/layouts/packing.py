@@ -9,16 +9,24 @@ from types import MappingProxyType
 
 from edgewise_compiler.layouts.base import Arrays, Layout, Tensors, TensorSpec
 from edgewise_compiler.layouts.order import coded_blocks, ordered_bias
+from edgewise_compiler.layouts.ranges import check_norm, checked
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
 from edgewise_compiler.models.rope import rope_table
-from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme, whole_groups
+from edgewise_compiler.quantize.codes import (
+    CodedRows,
+    CodeSource,
+    RowSource,
+    Scheme,
+    whole_groups,
+)
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import check_param, naming
 from edgewise_runtime.format.bundle import TensorEntry
 
-NO_CODES: Mapping[str, CodedRows] = MappingProxyType({})
+NO_CODES: Mapping[str, RowSource] = MappingProxyType({})
 
 
 def layout_tensors(
@@ -44,7 +52,7 @@ def pack_weights(
     params: tuple[ParamSpec, ...],
     reader: WeightReader,
     progress: Callable[[int, int], None],
-    codes: Mapping[str, CodedRows] = NO_CODES,
+    codes: Mapping[str, RowSource] = NO_CODES,
 ) -> dict[str, Mapping[str, TensorEntry]]:
     """Read and quantize every parameter once, and write it in every layout.
 
@@ -55,7 +63,8 @@ def pack_weights(
         folder: the bundle; files go to ``params/<layout>`` in it.
         layouts: with the tensors of each, from :func:`layout_tensors`.
         progress: told how many parameters of how many are written.
-        codes: of tensors that are quantized already, whole (`calibrate.codes`).
+        codes: of tensors that have codes of their scheme already, from a text (`calibrate.codes`)
+            or from the file (`as_file`).
 
     Returns:
         Where each tensor lies, by layout and name.
@@ -105,7 +114,7 @@ def quantized(
     scheme: Scheme,
     spec: LinearSpec,
     reader: WeightReader,
-    codes: Mapping[str, CodedRows] = NO_CODES,
+    codes: Mapping[str, RowSource] = NO_CODES,
 ) -> CodeSource:
     """The weights of ``spec`` quantized as they are read, but for those that ``codes`` has.
 
@@ -114,7 +123,8 @@ def quantized(
 
     def rows_of(name: str, start: int, stop: int) -> CodedRows:
         if name in codes:
-            return codes[name].part(start, stop)
+            with naming(spec, name):
+                return codes[name](start, stop)
         rows = whole_groups(reader.read(name, start, stop))
         with naming(spec, name):
             return scheme.quantize(rows)
@@ -126,7 +136,7 @@ def _write_linear(
     scheme: Scheme,
     spec: LinearSpec,
     reader: WeightReader,
-    codes: Mapping[str, CodedRows],
+    codes: Mapping[str, RowSource],
     files: Mapping[Layout, Shards],
 ) -> None:
     with ExitStack() as stack:
@@ -134,7 +144,8 @@ def _write_linear(
             layout: stack.enter_context(shards.mapped(layout.tensors(scheme, spec)))
             for layout, shards in files.items()
         }
-        pack_linear(scheme, spec, reader, quantized(scheme, spec, reader, codes), outs)
+        source = checked(spec, reader, quantized(scheme, spec, reader, codes))
+        pack_linear(scheme, spec, reader, source, outs)
 
 
 def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
@@ -146,6 +157,8 @@ def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
 
 def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:
     values = reader.read(spec.source)
+    if GPU in files:
+        check_norm(spec, values)
     for layout, shards in files.items():
         place = layout.place(spec)
         with shards.mapped([place.name]) as out:

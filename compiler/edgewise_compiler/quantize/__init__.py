@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from edgewise_compiler.quantize.codes import CodedRows, CodeSource, Scheme
 from edgewise_compiler.quantize.recipe_file import read_recipe
-from edgewise_compiler.quantize.recipes import PRESETS, Recipe, Rule, find_preset
+from edgewise_compiler.quantize.recipes import (
+    AS_FILE,
+    DEFAULT_QUANT,
+    PRESETS,
+    QUANTS,
+    Recipe,
+    Rule,
+    find_preset,
+)
 from edgewise_compiler.quantize.schemes import NUMBERS, SCHEMES, find_scheme
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.quantize.tables import TABLES, table_bytes
 
 __all__ = [
+    "AS_FILE",
+    "DEFAULT_QUANT",
     "NUMBERS",
     "PRESETS",
+    "QUANTS",
     "SCHEMES",
     "TABLES",
     "ZERO_POINT",

@@ -33,10 +33,13 @@ class CodedRows:
     codes: NDArray[Any]
     groups: Mapping[str, NDArray[Any]]
 
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> CodedRows:
+        """Some of the rows: a slice is not copied."""
+        return CodedRows(self.codes[rows], {name: own[rows] for name, own in self.groups.items()})
+
     def part(self, start: int, stop: int) -> CodedRows:
         """Rows ``start..stop``, not copied."""
-        groups = {name: values[start:stop] for name, values in self.groups.items()}
-        return CodedRows(self.codes[start:stop], groups)
+        return self[start:stop]
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,13 @@ class Scheme:
 CodeSource = Callable[[str, int, int], CodedRows]
 """Rows ``start..stop`` of a checkpoint's tensor, columns padded to a multiple of 32: quantized on
 the way (`layouts.packing.quantized`), or as a file that is quantized already has them."""
+
+RowSource = Callable[[int, int], CodedRows]
+"""Rows ``start..stop`` of one tensor that has codes already, columns padded likewise."""
+
+Holders = Mapping[str, RowSource | None]
+"""The schemes that hold a tensor of a quantized file with little or no loss, narrowest first: the
+codes it has there, or None where they have to be made from its floats."""
 
 
 def whole_groups(rows: Floats) -> Floats:

@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 from edgewise_compiler.quantize.codes import Scheme
-from edgewise_compiler.quantize.recipes import PRESETS, Recipe, Rule
+from edgewise_compiler.quantize.recipes import QUANTS, Recipe, Rule
 from edgewise_compiler.quantize.schemes import find_scheme
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.files import read_bytes
@@ -36,7 +36,7 @@ def read_recipe(path: Path) -> Recipe:
     """
     fields = Fields(_table(path), str(path), InputError)
     name = fields.text("name", ID, most=64)
-    if name in PRESETS:
+    if name in QUANTS:
         raise fields.fail("recipe", f"{name!r} is what --quant calls a preset")
     default = _scheme(fields)
     rules = fields.items("rule", most=MAX_RULES) if fields.has("rule") else []

@@ -74,6 +74,15 @@ PRESETS: Mapping[str, Recipe] = {
     **{scheme.name: Recipe(scheme.name, scheme) for scheme in SCHEMES.values()},
     **{recipe.name: recipe for recipe in _MIXED},
 }
+"""The recipes that have a name."""
+
+DEFAULT_QUANT = "q4"
+"""The preset for checkpoints that are not quantized."""
+
+AS_FILE = "as-file"
+"""What the recipe is called that a checkpoint's own types make (`as_file.file_recipe`)."""
+
+QUANTS = (*PRESETS, AS_FILE)
 """What ``--quant`` may name."""
 
 
@@ -82,7 +91,7 @@ def find_preset(name: str) -> Recipe:
     if name not in PRESETS:
         raise UnsupportedError(
             f"There is no weight scheme {name!r}.",
-            remedy=f"Choose one of {', '.join(PRESETS)}.",
+            remedy=f"Choose one of {', '.join(QUANTS)}.",
             code="unsupported.scheme",
         )
     return PRESETS[name]

@@ -7,15 +7,15 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from edgewise.cache import DEFAULT_QUANT, is_gguf, model_name
-from edgewise.cli.output import Phases, size, stdout_console, stored_again
+from edgewise.cache import is_gguf, model_name
+from edgewise.cli.output import Phases, came_out, size, stdout_console, stored_again
 from edgewise_runtime.format.bundle import Bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     # Only names and words: this loads neither TVM nor what uses it.
-    from edgewise_compiler.quantize import PRESETS
+    from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
     from edgewise_compiler.targets.table import DEFAULT, TARGETS
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help="default: dist/<name>-<quant>, or the recipe's file name for <quant>; with --kv int8 "
-        "dist/<name>-<quant>-kv8",
+        help="default: dist/<name>-<quant>, or the recipe's file name for <quant>, or for a GGUF "
+        "file without either dist/<name>; with --kv int8 dist/<name>-<quant>-kv8",
     )
     parser.add_argument(
         "--target",
@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stored = parser.add_mutually_exclusive_group()
     stored.add_argument(
         "--quant",
-        choices=PRESETS,
-        default=DEFAULT_QUANT,
-        help=f"how weights are stored (default: {DEFAULT_QUANT})",
+        choices=QUANTS,
+        help=f"how weights are stored (default: {DEFAULT_QUANT}, of a file that is quantized "
+        f"{AS_FILE})",
     )
     stored.add_argument(
         "--recipe",
@@ -95,14 +95,18 @@ def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
+    from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT
     from edgewise_compiler.targets.table import TARGETS
 
-    pages = "-kv8" if args.kv == "int8" else ""
-    stored = args.quant if args.recipe is None else args.recipe.stem
-    out = args.out or Path("dist") / f"{model_name(args.path)}-{stored}{pages}"
     console = stdout_console()
+    stored = args.quant if args.recipe is None else args.recipe.stem
     if is_gguf(args.path):
-        console.print(stored_again(args.path, stored))
+        if stored not in (None, AS_FILE):
+            console.print(stored_again(args.path, stored))
+    else:
+        stored = stored or DEFAULT_QUANT
+    parts = (model_name(args.path), stored, "kv8" if args.kv == "int8" else None)
+    out = args.out or Path("dist") / "-".join(filter(None, parts))
     start = perf_counter()
     with Phases() as phases:
         compile_model(
@@ -124,5 +128,6 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.open(out, verify=False)
     programs = ", ".join(program.id for program in bundle.manifest.programs)
     console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
+    console.print(came_out(bundle))
     console.print(f"Try it: edgewise chat {quote(str(out))}")
     return 0

@@ -9,18 +9,18 @@ from time import perf_counter
 from rich.console import Console
 
 from edgewise.cache import (
-    DEFAULT_QUANT,
     cached_bundle,
     find_bundle,
     is_bundle,
     is_checkpoint,
     is_gguf,
 )
-from edgewise.cli.output import Phases, stored_again
+from edgewise.cli.output import Phases, came_out, stored_again
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS
+from edgewise_runtime.format.bundle import Bundle
 
 _SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
@@ -68,7 +68,7 @@ def sampling(args: argparse.Namespace) -> SamplingOptions:
 def add_loading(parser: argparse.ArgumentParser) -> None:
     """Add the options of loading a model."""
     # Only names and words: this does not load TVM.
-    from edgewise_compiler.quantize import PRESETS
+    from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
 
     parser.add_argument(
         "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
@@ -88,9 +88,9 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--quant",
-        choices=PRESETS,
-        default=DEFAULT_QUANT,
-        help=f"how a checkpoint is compiled (default: {DEFAULT_QUANT})",
+        choices=QUANTS,
+        help=f"how a checkpoint is compiled (default: {DEFAULT_QUANT}, of a file that is quantized "
+        f"{AS_FILE})",
     )
     group.add_argument(
         "--draft",
@@ -116,19 +116,22 @@ def load(args: argparse.Namespace) -> Engine:
     )
 
 
-def compiled(path: Path, quant: str, console: Console) -> Path:
+def compiled(path: Path, quant: str | None, console: Console) -> Path:
     """The model at a path, or the bundle that its checkpoint is compiled to, once."""
     if is_bundle(path) or not is_checkpoint(path):
         return path
+    from edgewise_compiler.quantize import AS_FILE
+
     cached = cached_bundle(path, quant)
     if is_bundle(cached):
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {path} once, to {cached}", markup=False)
-    if is_gguf(path):
+    if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
     with Phases(console) as phases:
         found = find_bundle(path, quant=quant, progress=phases)
     console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
+    console.print(came_out(Bundle.open(found, verify=False)), markup=False)
     return found

@@ -9,7 +9,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from edgewise.cli.stored import stored_by_scheme
 from edgewise_runtime.engine.completion import Completion
+from edgewise_runtime.format.bundle import Bundle
 
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
@@ -34,8 +36,15 @@ def size(count: float) -> str:
 
 
 def stored_again(path: Path, quant: str) -> str:
-    """Return what becomes of the weights of a GGUF file."""
+    """Return what becomes of the weights of a GGUF file that are not kept as they are."""
     return f"The weights of {path.name} are read as floats and stored again as {quant}."
+
+
+def came_out(bundle: Bundle) -> str:
+    """Return how the weights of a bundle are stored, in bytes by scheme."""
+    layout = bundle.manifest.layouts[bundle.manifest.programs[0].layout]
+    schemes = [f"{name} {size(stored.bytes)}" for name, stored in stored_by_scheme(layout).items()]
+    return f"Weights, {bundle.model.stored}: {', '.join(schemes)}"
 
 
 def speed(completion: Completion) -> str:

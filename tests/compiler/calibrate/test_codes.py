@@ -91,7 +91,7 @@ def test_packing_takes_codes_that_are_there_and_quantizes_the_rest(
         query, key, _ = spec.sources
         own = Q4.quantize(checkpoint.weights.read(query))
         own.codes[:] = 15 - own.codes
-        source = quantized(Q4, spec, checkpoint.weights, {query: own})
+        source = quantized(Q4, spec, checkpoint.weights, {query: own.part})
         packed = np.concatenate([rows.codes for _, rows in coded_blocks(Q4, spec, source)])
         np.testing.assert_array_equal(packed[: spec.rows[0]], own.codes)
         nearest = Q4.quantize(checkpoint.weights.read(key)).codes

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def write_gguf(
     path: Path,
     *,
     kind: str = "F32",
+    kinds: Mapping[str, str] = MappingProxyType({}),
     split: int = 0,
     change: Callable[[GGUFWriter], None] = lambda writer: None,
 ) -> Path:
@@ -49,6 +51,7 @@ def write_gguf(
 
     Args:
         kind: the type of its matrices; vectors are always float32.
+        kinds: the types of those whose name has a word in it.
         split: at most so many tensors a file, if not 0.
         change: told the writer before anything is written.
     """
@@ -61,7 +64,8 @@ def write_gguf(
     with SafetensorsReader(folder) as reader:
         for name in reader.names():
             values = _stored(name, reader.read(name), config, pairs=arch == "llama")
-            _add_tensor(writer, gguf_name(name), values, kind)
+            own = next((kinds[part] for part in kinds if part in gguf_name(name)), kind)
+            _add_tensor(writer, gguf_name(name), values, own)
     if (scaling := config.get("rope_scaling")) and scaling.get("rope_type") == "llama3":
         divisors = llama3_divisors(scaling, config["rope_theta"], config["head_dim"])
         _add_tensor(writer, "rope_freqs.weight", divisors, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,8 +16,10 @@ from edgewise.cache import cached_bundle
 from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
 from edgewise.cli.output import size
-from edgewise_runtime.errors import UnsupportedError
+from edgewise_compiler.compile import compile_model
+from edgewise_runtime.errors import StorageError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
+from tests.compiler.gguf.writing import write_gguf
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
 
@@ -45,6 +48,24 @@ def test_compile_says_what_it_made_and_how_to_use_it(
     assert f"{folder}: {size(bundle.total_bytes)}, " in out
     assert "cpu-w4a8-" in out
     assert f"edgewise chat '{folder}'" in out
+
+
+def test_a_quantized_file_is_kept_as_it_is_unless_told_otherwise(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    checkpoint = checkpoints("llama-gqa2-tied-linear")
+    file = write_gguf(checkpoint, Path("tiny.gguf"), kind="Q4_0", kinds={"token_embd": "Q8_0"})
+    kept = edgewise("compile", file, "--prefill-chunk", 128)
+    again = edgewise("compile", file, "--prefill-chunk", 128, "--quant", "q4")
+    assert "as floats" not in kept
+    assert "tiny.gguf are read as floats and stored again as q4" in again
+    assert re.search(r"Weights, as-file: q4 .*, q8 .* KiB", kept)
+    assert re.search(r"Weights, q4: q4 .*, f32 .* KiB", again)
+    assert "as-file, id " in edgewise("inspect", "dist/tiny")
+    assert "as-file" in edgewise("ls")
+    # Another target would be added to what is there, if it were the same weights.
+    with pytest.raises(StorageError, match="quant is as-file there and q4 here"):
+        compile_model(file, "dist/tiny", targets=("webgpu",), quant="q4", prefill_chunk=128)
 
 
 def test_pages_of_codes_are_compiled_and_inspected(

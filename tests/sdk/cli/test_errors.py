@@ -97,7 +97,7 @@ def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a file, and no GGUF" in failed(capsys, "run", "model.bin", "x")
 
 
-@pytest.mark.parametrize("command", [("compile",), ("run", "--quant", "q8")])
+@pytest.mark.parametrize("command", [("compile", "--quant", "q4"), ("run", "--quant", "q8")])
 def test_a_damaged_gguf_file_is_refused_after_what_would_become_of_it(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
