@@ -74,6 +74,7 @@ export const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 0,
   q8: 1,
   q6: 1,
+  q5: 1,
   q4: 1,
   q4a: 2,
   q4k: 1, // four words for eight groups
