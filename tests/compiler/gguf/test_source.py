@@ -192,7 +192,7 @@ def test_token_ids_are_those_of_the_folder(
         ("llama.attention.causal", False, "causal is False"),
         ("llama.logit_scale", 0.5, "logit_scale is 0.5"),
         ("llama.final_logit_softcapping", [1.0, 2.0], "final_logit_softcapping"),
-        ("tokenizer.ggml.model", "llama", "'llama'"),
+        ("tokenizer.ggml.model", "t5", "'t5'"),
         ("tokenizer.ggml.pre", "default", "'default'"),
         ("tokenizer.ggml.pre", ..., "'default'"),
         ("tokenizer.ggml.pre", "tekken", "'tekken'"),

@@ -85,12 +85,13 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-BITS = {"q4": 4, "q4a": 4, "q4k": 4, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
+BITS = {"q4": 4, "q4a": 4, "q4k": 4, "q5": 5, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
 
 INTEGERS = {
     "q4": np.arange(-8, 8),
     "q4a": np.arange(16),
     "q4k": np.arange(16),
+    "q5": np.arange(-16, 16),
     "q6": np.arange(-32, 32),
     "q8": np.arange(-128, 128),
     "iq4_nl": np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]),
@@ -198,15 +199,15 @@ def panels(values: Array) -> Array:
 def pack(codes: Array, bits: int) -> Array:
     """Codes [NP,K] as words [NP/16, K*bits/32, 16] of the ``cpu`` layout."""
     rows = len(codes)
-    if bits == 6:
-        low = words(codes & 15, 4).reshape(rows, -1, 2)
-        high = words(codes >> 4, 2).reshape(rows, -1, 1)
+    if bits in (5, 6):
+        low = words(codes & 15, 4).reshape(rows, -1, 4 // (bits - 4))
+        high = words(codes >> 4, bits - 4).reshape(rows, -1, 1)
         return panels(np.concatenate([low, high], axis=2).reshape(rows, -1))
     return panels(words(codes, bits))
 
 
 def words(codes: Array, bits: int) -> Array:
-    """Codes [NP,K] of 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
+    """Codes [NP,K] of 1, 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
     the next four above them in each byte."""
     rows, columns = codes.shape
     each = 32 // bits

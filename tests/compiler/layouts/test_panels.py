@@ -81,6 +81,10 @@ def places(bits: int, column: int, code: int) -> list[tuple[int, int, int]]:
         return [(four, byte, code)]
     if bits == 4:
         return [(four // 2, byte + 4 * (four % 2), code)]
+    if bits == 5:
+        run = four // 8 * 5
+        low = run + four % 8 // 2, byte + 4 * (four % 2), code & 15
+        return [low, (run + 4, byte + four % 8, code >> 4)]
     run = four // 4 * 3
     low = run + four // 2 % 2, byte + 4 * (four % 2), code & 15
     return [low, (run + 2, byte + 2 * (four % 4), code >> 4)]

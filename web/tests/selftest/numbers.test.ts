@@ -74,6 +74,14 @@ describe("a packed row", () => {
     expect(row).toEqual([...expected, ...new Array(16).fill(-32)]);
   });
 
+  it("of q5 has low halves as q4, and in a fifth word the high bits of every fourth column", () => {
+    // Low bits are 0 to 7 four times; of columns 4i to 4i+3 the i-th bit of 0xb2 is the high one.
+    const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const row = first("q5", [low, low, low, low, 0xb2_b2_b2_b2], 32);
+    const high = (c: number) => (0xb2 >> Math.floor(c / 4)) & 1;
+    expect(row).toEqual(Array.from({ length: 32 }, (_, c) => (c % 8) + 16 * high(c) - 16));
+  });
+
   it("of q4a has codes as q4 from zero on, a scale and then a minimum for every 32 columns", () => {
     const halves = [HALF, 0x4200, 0x4000, 0xbc00]; // 0.5 and 3, 2 and -1
     const row = unpackRow("q4a", new Uint32Array(8).fill(0x22222222), (at) => halves[at] ?? 0);

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm.ir import Expr
 
@@ -63,13 +64,20 @@ def _halves(words: Sequence[Expr]) -> list[Expr]:
     return [masked(word, shift, 0x0F0F0F0F) for word in words for shift in (0, 4)]
 
 
-def _thirds(words: Sequence[Expr]) -> list[Expr]:
+def _split(words: Sequence[Expr], high_bits: int) -> list[Expr]:
+    """Halves as of q4, and in the last word what is above them."""
     *low, rest = words
-    high = [masked(rest, shift, 0x30303030) for shift in (-4, -2, 0, 2)]
+    mask = ((1 << high_bits) - 1) * 0x10101010
+    high = [masked(rest, shift, mask) for shift in range(-4, 4, high_bits)]
     return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
 
 
-_CODES = {"uint8": Run(1, 1, list), "uint6": Run(3, 4, _thirds), "uint4": Run(1, 2, _halves)}
+_CODES = {
+    "uint8": Run(1, 1, list),
+    "uint6": Run(3, 4, partial(_split, high_bits=2)),
+    "uint5": Run(5, 8, partial(_split, high_bits=1)),
+    "uint4": Run(1, 2, _halves),
+}
 
 RUNS = {
     name: replace(_CODES[scheme.code], table=table_bytes(name))
