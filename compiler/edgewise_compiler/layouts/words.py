@@ -6,7 +6,6 @@ words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such wo
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
 Of 32 codes of 5 bits they are four words, and byte b of a fifth has the high bits of every fourth
 column, from 32i+b on.
-
 Values are elements by themselves. The numbers of a group lie beside each other in one tensor. Of
 two levels (`quantize.two_levels`) those of 256 columns are four uint32: four bits of each scale,
 the first lowest, four of each minimum, the two high bits of scale and minimum by turns, and the

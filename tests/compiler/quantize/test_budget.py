@@ -41,7 +41,9 @@ def test_nothing_is_spent_where_nothing_is_saved() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 64), st.floats(0, 10)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.integers(1, 64), st.just(0.0) | st.floats(0.01, 10)), min_size=1, max_size=5
+    ),
     st.floats(4.5, 9),
 )
 def test_a_budget_is_kept_and_hardly_left(linears: list[tuple[int, float]], bits: float) -> None:
