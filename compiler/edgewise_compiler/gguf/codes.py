@@ -109,18 +109,18 @@ def _floats(*schemes: str) -> Unpackers:
 
 
 HELD: Mapping[str, Unpackers] = {
-    "Q4_0": _integers(_q4_0, "q4", "q6", "q8"),
-    "Q4_1": {"q4a": _q4_1, **_floats("q6", "q8")},
-    "Q5_0": _integers(_q5_0, "q6", "q8"),
+    "Q4_0": _integers(_q4_0, "q4", "q5", "q6", "q8"),
+    "Q4_1": {"q4a": _q4_1, **_floats("q5", "q6", "q8")},
+    "Q5_0": _integers(_q5_0, "q5", "q6", "q8"),
     "Q5_1": _floats("q6", "q8"),
     "Q8_0": _integers(_q8_0, "q8"),
-    "Q2_K": _floats("q4", "q6", "q8"),
-    "Q3_K": _floats("q4", "q6", "q8"),
-    "Q4_K": {"q4a": _q4_k, **_floats("q6", "q8")},
+    "Q2_K": _floats("q4", "q5", "q6", "q8"),
+    "Q3_K": _floats("q4", "q5", "q6", "q8"),
+    "Q4_K": {"q4a": _q4_k, **_floats("q5", "q6", "q8")},
     "Q5_K": _floats("q6", "q8"),
     "Q6_K": _floats("q8"),
     "IQ4_NL": _table("iq4_nl", "q8"),
     "IQ4_XS": _table("iq4_nl", "q8", scales=_rounded(iq4_xs_scales)),
-    "MXFP4": _table("mxfp4", "q6", "q8", scales=_rounded(mxfp4_scales)),
+    "MXFP4": _table("mxfp4", "q5", "q6", "q8", scales=_rounded(mxfp4_scales)),
 }
 """By name, for every type that is decoded and is not plain floats."""

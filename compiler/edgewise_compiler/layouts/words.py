@@ -6,7 +6,10 @@ words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such wo
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
 Of 32 codes of 5 bits they are four words, and byte b of a fifth has the high bits of every fourth
 column, from 32i+b on.
-Values are elements by themselves. The numbers of a group lie beside each other in one tensor.
+Values are elements by themselves. The numbers of a group lie beside each other in one tensor. Of
+two levels (`quantize.two_levels`) those of 256 columns are four uint32: four bits of each scale,
+the first lowest, four of each minimum, the two high bits of scale and minimum by turns, and the
+float16 of scales below that of minima.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     weight = {"weight": (element.dtype, groups * element.count)}
     if not scheme.groups:
         return weight
+    if scheme.columns > GROUP:
+        return weight | {scheme.numbers: ("uint32", k // scheme.columns * 4)}
     return weight | {scheme.numbers: ("float16", groups * len(scheme.groups))}
 
 
@@ -82,5 +87,24 @@ def packed_rows(scheme: Scheme, rows: CodedRows) -> dict[str, NDArray[Any]]:
     weight = {"weight": ELEMENTS[scheme.code].pack(rows.codes)}
     if not scheme.groups:
         return weight
+    if scheme.columns > GROUP:
+        return weight | {scheme.numbers: _two_levels(rows, scheme.columns // GROUP)}
     numbers = np.stack([rows.groups[name] for name in scheme.groups], axis=2)
     return weight | {scheme.numbers: numbers.reshape(len(numbers), -1)}
+
+
+def _two_levels(rows: CodedRows, each: int) -> NDArray[np.uint32]:
+    count = len(rows.codes)
+    shifts = np.arange(each, dtype=np.uint32) * np.uint32(4)
+
+    def word(fours: NDArray[np.uint8]) -> NDArray[np.uint32]:
+        placed = fours.reshape(count, -1, each).astype(np.uint32) << shifts
+        words: NDArray[np.uint32] = np.bitwise_or.reduce(placed, axis=2)
+        return words
+
+    scale, minimum = rows.groups["scale"], rows.groups["min"]
+    d, dmin = (rows.groups[name].view(np.uint16).astype(np.uint32) for name in ("d", "dmin"))
+    high = (scale >> np.uint8(4)) | ((minimum >> np.uint8(4)) << np.uint8(2))
+    low = word(scale & np.uint8(15)), word(minimum & np.uint8(15))
+    found = np.stack([*low, word(high), d | (dmin << np.uint32(16))], axis=2)
+    return found.reshape(count, -1)

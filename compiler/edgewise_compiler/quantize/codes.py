@@ -26,11 +26,12 @@ class CodedRows:
     Attributes:
         codes: ``[rows, k]``, uint8 however few bits a code has; float32 or float16 values in the
             schemes that store values. ``k`` is a multiple of 32.
-        groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each.
+        groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each,
+            or as a scheme of more levels (`quantize.two_levels`) says.
     """
 
     codes: NDArray[Any]
-    groups: Mapping[str, NDArray[np.float16]]
+    groups: Mapping[str, NDArray[Any]]
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> CodedRows:
         """Some of the rows: a slice is not copied."""
@@ -72,6 +73,7 @@ class Scheme:
             rounding to the nearest is as good.
         numbers: what a linear's tensor of those numbers is called. Where bytes a number tell a
             scheme from the others, ``scale``; else a name of its own, by which it is known.
+        columns: how many share numbers: the columns of a matrix must be a multiple.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Scheme:
     dequantize: Callable[[CodedRows], Floats]
     levels: Levels | None = None
     numbers: str = "scale"
+    columns: int = GROUP
 
     @property
     def integer(self) -> bool:

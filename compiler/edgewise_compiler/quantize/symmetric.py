@@ -14,7 +14,16 @@ import numpy as np
 from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
-ZERO_POINT = {"q8": 128, "q6": 32, "q5": 16, "q4": 8, "q4a": 0, "iq4_nl": 127, "mxfp4": 12}
+ZERO_POINT = {
+    "q8": 128,
+    "q6": 32,
+    "q5": 16,
+    "q4": 8,
+    "q4a": 0,
+    "q4k": 0,
+    "iq4_nl": 127,
+    "mxfp4": 12,
+}
 """What kernels take off a scheme's integers, by its name: the code of zero, and where codes name
 the values of a table (`quantize.tables`), what makes the lowest of those zero."""
 

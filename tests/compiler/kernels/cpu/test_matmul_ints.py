@@ -50,6 +50,8 @@ CASES = [
     Case("q8", "swiglu_a8", False, 64, 64),
     Case("q4a", "store", True, 96, 64),
     Case("q4a", "swiglu_a8", False, 64, 96),
+    Case("q4k", "store", False, 32, 512),
+    Case("q4k", "swiglu", True, 64, 256),
     Case("iq4_nl", "store", True, 96, 64),
     Case("iq4_nl", "swiglu_a8", False, 64, 96),
     Case("mxfp4", "store", False, 32, 96),
@@ -196,8 +198,7 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
             xc = aligned((N, case.K // 32), "int32")
             integers = reference.INTEGERS[case.scheme]
             weight = np.full((case.NP, case.K), integers.argmax(), "uint8")
-            numbers = case.K // 32 * reference.NUMBERS.get(case.scheme, 1)
-            scale = np.ones((case.NP, numbers), "float16")
+            scale = reference.ones(case.scheme, case.NP, case.K)
             out = aligned((N, case.NP), "float32")
             step = aligned_copy(np.array([N] + [0] * 7, "int32"))
             biases = () if data.bias is None else (aligned(case.NP, "float32"),)

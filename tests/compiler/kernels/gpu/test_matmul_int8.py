@@ -38,6 +38,7 @@ CASES = [
     Case(96, 96, "q6"),
     Case(96, 160, "q5"),
     Case(96, 96, "q4a"),
+    Case(32, 256, "q4k"),
     Case(96, 96, "iq4_nl"),
     Case(160, 256, "q4", "add", bias=True),
     Case(96, 128, "q8", "swiglu"),

@@ -262,11 +262,12 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
-# What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4
-# and q4a, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
+# What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4,
+# q4a and q4k, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
 DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q4"): Dot(_vnni(RUNS["q4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q4a"): Dot(_vnni(RUNS["q4a"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q4k"): Dot(_vnni(RUNS["q4k"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q5"): Dot(_vnni(RUNS["q5"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q6"): Dot(_vnni(RUNS["q6"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q8"): Dot(_vnni(RUNS["q8"]), Shapes(Tile(8, 1), Tile(8, 1))),
@@ -274,6 +275,7 @@ DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "mxfp4"): Dot(_vnni(RUNS["mxfp4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx2", "q4"): Dot(_avx2_bytes(RUNS["q4"], most=8), _SMALL),
     ("avx2", "q4a"): Dot(_avx2_bytes(RUNS["q4a"], most=8), _SMALL),
+    ("avx2", "q4k"): Dot(_avx2_bytes(RUNS["q4k"], most=8), _SMALL),
     ("avx2", "q5"): Dot(_avx2_bytes(RUNS["q5"], most=4), _SMALL),
     ("avx2", "q6"): Dot(_avx2_bytes(RUNS["q6"], most=2), _SMALL),
     ("avx2", "q8"): Dot(_avx2_pairs(RUNS["q8"]), _SMALL),
@@ -281,6 +283,7 @@ DOTS: dict[tuple[str, str], Dot] = {
     ("avx2", "mxfp4"): Dot(_avx2_bytes(RUNS["mxfp4"], most=4), _SMALL),
     ("portable", "q4"): Dot(_portable_q4, _SMALL),
     ("portable", "q4a"): Dot(_portable_q4, _SMALL),
+    ("portable", "q4k"): Dot(_portable_q4, _SMALL),
     ("portable", "q5"): Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
     ("portable", "q6"): Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
     ("portable", "q8"): Dot(_portable_q8, _SMALL),

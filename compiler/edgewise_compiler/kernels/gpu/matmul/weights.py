@@ -129,8 +129,10 @@ class GpuWeights:
         weight = Arg("weight", dtype, (self.rows, self.groups * count))
         if not self.scaled:
             return (weight,)
-        numbers = self.rows * self.groups * len(SCHEMES[self.scheme].groups)
-        return weight, Arg("scale", "uint32", (numbers // 2,))
+        found = SCHEMES[self.scheme]
+        if found.columns > GROUP:
+            return weight, Arg("scale", "uint32x4", (self.rows * self.k // found.columns,))
+        return weight, Arg("scale", "uint32", (self.rows * self.groups * len(found.groups) // 2,))
 
     def octet_arguments(self) -> tuple[Arg, ...]:
         """The same buffers for kernels that read 8 columns at a time (`octet`)."""
@@ -253,12 +255,30 @@ class GpuWeights:
 
     def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """What a row's group g multiplies its integers with, and what it adds if any, float32."""
+        each = SCHEMES[self.scheme].columns // GROUP
+        if each > 1:
+            of_super = bind(T.floordiv(g, each))
+            words = bind(buffers[1][row * (self.groups // each) + of_super])
+            return two_levels([lane(words, i) for i in range(4)], u32((g - of_super * each) * 4))
         index = bind(row * self.groups + g)
         if self.shifted:
             pair = bind(unpack_halves(buffers[1][index]))
             return [bind(lane(pair, 0)), bind(f32(0.0) - lane(pair, 1))]
         pair = bind(unpack_halves(buffers[1][index >> 1]))
         return [bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))]
+
+
+def two_levels(words: Sequence[Expr], shift: Expr) -> list[Expr]:
+    """Scale and shift of the group whose numbers begin ``shift`` bits into the first three words.
+
+    The fourth has what both are multiplied with; the products are exact.
+    """
+    pair = bind(unpack_halves(words[3]))
+    low = [(word >> shift) & u32(15) for word in words[:2]]
+    high = bind((words[2] >> shift) & u32(15))
+    scale = bind(f32(low[0] | ((high & u32(3)) << u32(4))))
+    minimum = bind(f32(low[1] | ((high & u32(12)) << u32(2))))
+    return [bind(scale * lane(pair, 0)), bind(f32(0.0) - minimum * lane(pair, 1))]
 
 
 def _value(vector: Expr, scale: Expr, shift: Expr | None = None) -> Expr:
