@@ -68,6 +68,14 @@ SHAPES = {
             tied=False,
             rope_scaling=_LLAMA_31_ROPE,
         ),
+        Shape(
+            "smollm2-135m",
+            *(576, 30, 9, 3, 64, 1536, 49152),
+            context=8192,
+            theta=1e5,
+            eps=1e-5,
+            family="llama",
+        ),
         # 41 million parameters: launches cost more than bytes.
         Shape("small", 512, 8, 8, 4, 64, 1536, 32000, context=4096),
         Shape("tiny", 128, 2, 4, 2, 32, 256, 1024),

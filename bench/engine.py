@@ -20,9 +20,10 @@ from pathlib import Path
 from statistics import median
 
 from checkpoint import SHAPES, Shape
-from cpu import BUILD, HERE, in_turn, our_bundle, peer_command, with_engines
+from engines import BUILD, HERE, checkpoint, our_bundle, peer_command, peer_file, with_engines
 from machine import busy_seconds, describe, wait_until_idle
 from protocol import Answer, Command, Driver
+from rounds import in_turn
 
 CLEAN = 0.9
 TICK = 0.01  # seconds: the clock of the processor time that everybody takes
@@ -76,7 +77,8 @@ def main() -> None:
     BUILD.mkdir(parents=True, exist_ok=True)
     commands = {"ours": our_command(shape, args.bundle, args.threads)}
     if args.llama:
-        commands["peer"] = peer_command(shape, args.llama, args.threads, "--clients")
+        file = peer_file(shape, args.llama)
+        commands["peer"] = peer_command(file, args.llama, args.threads, "--clients")
     result: dict[str, object] = {"machine": describe(args.threads), "shape": shape.name}
 
     def measure(drivers: Mapping[str, Driver]) -> None:
@@ -112,7 +114,8 @@ def arguments() -> argparse.Namespace:
 
 def our_command(shape: Shape, bundle: Path | None, threads: int) -> Command:
     if bundle is None:
-        bundle = our_bundle(shape, f"{shape.name}-q4-{CONTEXT}", "--context", str(CONTEXT))
+        folder = BUILD / f"{shape.name}-q4-{CONTEXT}"
+        bundle = our_bundle(checkpoint(shape), folder, "q4", "--context", str(CONTEXT))
     script = HERE / "ours_clients.py"
     return Command(Path(sys.executable), script, (str(bundle), "--threads", str(threads)))
 

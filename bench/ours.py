@@ -9,12 +9,13 @@ import argparse
 from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.cpu import tvm_library
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer
-from protocol import cold, serve
+from protocol import Answer, cold, serve
 from steps import Steps
 
 CAPACITY = 2304  # tokens of all sequences together
@@ -31,6 +32,7 @@ class Edgewise:
         pages = pages_for(CAPACITY, paged_state(bundle.manifest).page_tokens)
         program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
         self.program = program.program.id
+        self._loaded, self._pages = program, pages
         self._steps = Steps(program, tokenizer, pages, CAPACITY)
 
     def prefill(self, tokens: int) -> None:
@@ -43,6 +45,15 @@ class Edgewise:
 
     def decode(self, steps: int) -> None:
         self._steps.advance(steps)
+
+    def step_bytes(self, batch: int, context: int, steps: int) -> Answer:
+        """Bytes that a step moves by its plan's cost: the one in the middle of so many."""
+        rows = dict.fromkeys(("n", "b", "r"), batch)
+        name = self._loaded.program.plan_for("decode", rows)
+        if name is None:
+            raise SystemExit(f"{self.program} has no plan for {batch} sequences")
+        values = {"pages": self._pages, **rows, "kv": context + steps // 2}
+        return {"bytes": plan_cost(self._loaded.plans[name], values).bytes}
 
 
 def main() -> None:
@@ -57,7 +68,7 @@ def main() -> None:
         return
     engine = Edgewise(args.bundle, args.threads)
     about = {"engine": "edgewise", "version": version("edgewise"), "program": engine.program}
-    serve(engine, args.threads, about)
+    serve(engine, args.threads, about, {"bytes": engine.step_bytes})
 
 
 if __name__ == "__main__":

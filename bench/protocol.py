@@ -63,8 +63,13 @@ def listen(about: Mapping[str, str], questions: Mapping[str, Callable[..., Answe
         print(json.dumps({**answer, "cpu": time.process_time() - cpu}), flush=True)
 
 
-def serve(engine: Engine, threads: int, about: Mapping[str, str]) -> None:
-    """Answers the questions of ``bench/cpu.py``: ``prefill``, ``decode`` and ``busy``."""
+def serve(
+    engine: Engine,
+    threads: int,
+    about: Mapping[str, str],
+    more: Mapping[str, Callable[..., Answer]] | None = None,
+) -> None:
+    """Answers the questions of ``bench/cpu.py``, ``prefill``, ``decode`` and ``busy``, and more."""
 
     def decode(batch: int, context: int, steps: int, *, busy: bool = False) -> Answer:
         engine.prepare(batch, context)
@@ -75,6 +80,7 @@ def serve(engine: Engine, threads: int, about: Mapping[str, str]) -> None:
         "prefill": lambda tokens: timed(lambda: engine.prefill(tokens), threads),
         "decode": decode,
         "busy": lambda *sizes: decode(*sizes, busy=True),
+        **(more or {}),
     }
     listen(about, questions)
 

@@ -31,7 +31,7 @@ STEPS = 3
 F32_LARGEST = 1e-3
 """Largest difference of a logit of float32 programs."""
 
-NOISE = {"f16": 5e-3, "w4a8": 0.035, "w6a8": 0.035, "w8a8": 0.035}
+NOISE = {"f16": 5e-3, "w4a8": 0.035, "w5a8": 0.035, "w6a8": 0.035, "w8a8": 0.035}
 """Root mean square over the logits' deviation, for programs that round to float16 or int8."""
 
 

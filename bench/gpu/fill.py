@@ -32,6 +32,8 @@ DEVIATION = 0.02
 SCALES = {
     "q4": DEVIATION / 4.6,
     "q4a": DEVIATION / 4.6,
+    "q4k": DEVIATION / 4.6,
+    "q5": DEVIATION / 9.2,
     "q6": DEVIATION / 18.5,
     "q8": DEVIATION / 74.0,
     "iq4_nl": DEVIATION / 67.4,
@@ -68,9 +70,7 @@ def contents(
     for start in range(0, entry.bytes, CHUNK):
         size = min(CHUNK, entry.bytes - start)
         if name.endswith("scale"):
-            scale = SCALES[quant]
-            numbers = [scale, scale * 7.5] if quant == "q4a" else [scale]
-            yield _bytes(np.resize(np.array(numbers, np.float16), size // 2))
+            yield _bytes(np.resize(_numbers(quant), size // 2))
         elif name.endswith(".bias"):
             yield np.zeros(size, np.uint8)
         elif len(entry.shape) == 1 or name.endswith("_norm.weight"):
@@ -81,6 +81,15 @@ def contents(
             dtype = np.dtype(np.float32 if quant == "f32" else np.float16)
             values = rng.standard_normal(size // dtype.itemsize, np.float32)
             yield _bytes((values * np.float32(DEVIATION)).astype(dtype))
+
+
+def _numbers(quant: str) -> npt.NDArray[np.float16]:
+    """What the tensor of groups' numbers repeats: scales alike, and minima that center weights."""
+    scale = SCALES[quant]
+    if quant == "q4k":  # scales and minima of 33, whose units follow
+        fours = np.array([0x11111111, 0x11111111, 0xAAAAAAAA], np.uint32).view(np.float16)
+        return np.concatenate([fours, np.array([scale / 33, scale * 7.5 / 33], np.float16)])
+    return np.array([scale, scale * 7.5] if quant == "q4a" else [scale], np.float16)
 
 
 def _rope(context: int, _: int, half: int) -> npt.NDArray[np.float32]:

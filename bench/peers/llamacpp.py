@@ -1,7 +1,7 @@
 """llama.cpp behind the benchmark's protocol, through llama-cpp-python's low-level API.
 
     llamacpp.py MODEL.gguf --threads 2 [--cold | --clients]
-    llamacpp.py --quantize F16.gguf Q4_0.gguf
+    llamacpp.py --quantize TYPE [--pure] FROM.gguf TO.gguf
 
 Runs in the virtual environment of the peer.
 """
@@ -158,10 +158,15 @@ class LlamaCpp:
             raise SystemExit(f"llama_decode returned {code}")
 
 
-def quantize(source: str, target: str) -> None:
-    """llama.cpp's own Q4_0: what people download, the tied embedding kept at 6 bits."""
+def quantize(source: str, target: str, kind: str, *, pure: bool) -> None:
+    """A file as llama.cpp's own quantizer makes it, of one that may be quantized itself.
+
+    A type stands for a mixture: the embeddings of Q4_0 that people download have 6 bits or more.
+    ``pure`` gives every matrix that type alone.
+    """
     params = llama_cpp.llama_model_quantize_default_params()
-    params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0
+    params.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")
+    params.pure, params.allow_requantize = pure, True
     code = llama_cpp.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(params))
     if code:
         raise SystemExit(f"llama_model_quantize returned {code}")
@@ -171,14 +176,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("target", nargs="?")
-    parser.add_argument("--quantize", action="store_true")
+    parser.add_argument("--quantize", metavar="TYPE")
+    parser.add_argument("--pure", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--clients", action="store_true", help="the questions of bench/engine.py")
     args = parser.parse_args()
     llama_cpp.llama_backend_init()
     if args.quantize:
-        quantize(args.model, args.target)
+        quantize(args.model, args.target, args.quantize, pure=args.pure)
     elif args.cold:
         cold(lambda: LlamaCpp(args.model, args.threads), prompt=128, context=2048)
     else:

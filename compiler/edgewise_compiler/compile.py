@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from edgewise_compiler.as_file import file_codes, file_recipe, is_quantized
+from edgewise_compiler.calibrate.budget import budget_recipe
 from edgewise_compiler.calibrate.codes import calibrated_codes, read_calibration
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
@@ -18,6 +19,7 @@ from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
+from edgewise_compiler.pages import check_pages
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
@@ -42,12 +44,13 @@ def compile_model(
     targets: Sequence[str] = DEFAULT,
     quant: str | None = None,
     recipe: str | Path | None = None,
+    bits: float | None = None,
     context: int | None = None,
     max_batch: int = 8,
     prefill_chunk: int = 512,
     cpu: str = "native",
     kv: str = "auto",
-    calibrate: str | Path | bool = False,
+    calibrate: str | Path | bool | None = None,
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -61,14 +64,18 @@ def compile_model(
         quant: how weights are stored, a name of `quantize.recipes.QUANTS`. Default: a file that is
             quantized keeps its codes where a scheme has them (``as-file``); others get ``q4``.
         recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
+        bits: bits a weight on average, scales included, instead of ``quant`` or ``recipe``: what is
+            found to matter more gets more (`calibrate.sensitivity`). Takes a minute or more.
         context: most tokens of one sequence; default: the model's own, at most 4096.
         max_batch: most sequences decoded together.
         prefill_chunk: most prompt tokens of one step.
         cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
         kv: what KV pages hold: ``auto`` (float16, float32 in f32 programs), or ``int8``, half of
             float16's bytes.
-        calibrate: choose the codes of 4-bit weights for what the model does with a text, a file in
-            UTF-8; True for a neutral one (`calibrate.codes`). Takes the memory of a byte a weight.
+        calibrate: choose codes by GPTQ for what the model does with a text, a file in UTF-8; True
+            for a neutral one (`calibrate.codes`). Takes minutes, and the memory of a byte a weight.
+            None searches scales with a little of the neutral text where the recipe says so, which
+            takes seconds; False takes the nearest codes.
         debug_dump: also write graphs, kernels and plans there, as text.
         progress: told about phases as they go.
 
@@ -91,7 +98,7 @@ def compile_model(
         options = check_options(
             opened.model,
             targets=targets,
-            recipe=_recipe(opened, quant, recipe),
+            recipe=_recipe(opened, quant, recipe, bits, partial(tell, "Weighing")),
             context=context,
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,
@@ -102,20 +109,22 @@ def compile_model(
         model = model_info(opened, options)
         schemes = linear_schemes(options.recipe, opened.family.params(opened.model))
         own = file_codes(opened, schemes) if options.recipe.name == AS_FILE else {}
-        if own and calibrate is not False:
+        if own and calibrate not in (None, False):
             raise InputError(
                 f"{opened.path.name} brings its codes: there are none to calibrate.",
                 remedy=f"Leave --calibrate out, or have others made: --quant {DEFAULT_QUANT}.",
                 code="input.option",
             )
         checkpoint = smoothed(opened, own)
-        text = read_calibration(checkpoint, calibrate)
-        weights = weights_fingerprint(checkpoint, schemes, text.tobytes(), own)
+        if options.half_pages:
+            check_pages(checkpoint)
+        calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
+        weights = weights_fingerprint(checkpoint, schemes, bytes(calibration), own)
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
-        chosen = calibrated_codes(checkpoint, schemes, text, partial(tell, "Calibrating"))
-        codes = own | {name: rows.part for name, rows in chosen.items()}
+        chosen = calibrated_codes(checkpoint, schemes, calibration, partial(tell, "Calibrating"))
+        codes = own | chosen
         with new_folder(destination, replace=True) as folder:
             # 2. The weights, read once and packed in the layouts of all targets.
             job = Job(checkpoint, options, schemes, folder, tell)
@@ -154,9 +163,17 @@ def compile_model(
     return destination
 
 
-def _recipe(checkpoint: Checkpoint, quant: str | None, file: str | Path | None) -> Recipe:
+def _recipe(
+    checkpoint: Checkpoint,
+    quant: str | None,
+    file: str | Path | None,
+    bits: float | None,
+    progress: Callable[[int, int], None],
+) -> Recipe:
     if file is not None:
         return read_recipe(Path(file))
+    if bits is not None:
+        return budget_recipe(smoothed(checkpoint), bits, progress)
     if quant is None:
         quant = AS_FILE if is_quantized(checkpoint) else DEFAULT_QUANT
     return file_recipe(checkpoint) if quant == AS_FILE else find_preset(quant)

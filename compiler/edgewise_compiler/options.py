@@ -38,6 +38,12 @@ class Options:
         """What pages hold in a program whose arithmetic keeps them in ``own``."""
         return own if self.kv == "auto" else self.kv
 
+    @property
+    def half_pages(self) -> bool:
+        """Whether programs for integer weights, or for a GPU, keep pages of float16."""
+        gpu = any(TARGETS[target].layout == "gpu" for target in self.targets)
+        return self.kv == "auto" and (gpu or self.recipe.default.integer)
+
 
 def check_options(
     cfg: ModelConfig,

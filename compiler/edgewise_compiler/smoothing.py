@@ -34,8 +34,8 @@ on both sides of a seam at once is 1.1 at most (docs/decisions/0012)."""
 MOST = 60
 """Octaves by which a channel is changed at most."""
 
-SMALL, USUAL = -10, -3
-"""Octaves of a matrix whose float16 scales lose bits, and what it is brought to."""
+SMALL, USUAL, LARGE = -10, -3, 10
+"""Octaves of a matrix: below and above, float16 loses bits or ends; and what it is brought to."""
 
 
 def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
@@ -71,29 +71,33 @@ def smoothed(checkpoint: Checkpoint, fixed: Collection[str] = ()) -> Checkpoint:
 def _exponents(reader: WeightReader, seam: Seam) -> Exponents:
     """By how many octaves each channel is made smaller and its columns larger, int32."""
     maker = seam.maker
-    made = _made(reader, maker)
-    none = np.zeros(len(made), np.int32)
+    made = expected(reader, maker)
     out = _octaves(made[maker.channels])
-    large = maker.vector and _median(made) >= LEAST
-    if not large and not (np.abs(out) >= LEAST).any():
-        return none
+    whole = maker.vector and abs(_median(made)) >= LEAST
+    if not whole and not (np.abs(out) >= LEAST).any():
+        return np.zeros(len(made), np.int32)
     read = _read(reader, seam.readers)
     columns = _both(out, -_octaves(read))
     # Of one channel's columns the one that allows least decides.
     low, high = np.full(len(made), np.inf), np.full(len(made), -np.inf)
     np.minimum.at(low, maker.channels, columns)
     np.maximum.at(high, maker.channels, columns)
-    found = np.where(low > 0, low, np.where(high < 0, high, 0)).astype(np.int32)
-    if not maker.vector:
-        return found
-    # A norm's weight says nothing of how large its channel comes in: a small one may be what a
-    # large one needs, and stays.
-    found = np.maximum(found, none)
-    if large:
-        smaller, larger = np.ldexp(made, -found), np.ldexp(read, found[maker.channels])
-        if _median(larger) < SMALL:
-            found += max(0, int(min(_median(smaller), USUAL - _median(larger))))
+    # A norm's weight does not say how large its channel comes in. Where a small one meets large
+    # columns the channel is large in trained models, and would stand out if it were not made small.
+    smaller = 0 if maker.vector else np.where(high < 0, high, 0)
+    found = np.where(low > 0, low, smaller).astype(np.int32)
+    if whole:
+        left = _median(np.ldexp(made, -found)), _median(np.ldexp(read, found[maker.channels]))
+        found += _all_alike(*left)
     return found
+
+
+def _all_alike(made: float, read: float) -> int:
+    """By how many octaves a norm has to be smaller for matrices that float16 scales can hold."""
+    if SMALL <= read <= LARGE:
+        return 0
+    wanted = USUAL - read
+    return int(min(wanted, max(made, 0)) if wanted > 0 else max(wanted, min(made, 0)))
 
 
 def _both(made: Doubles, read: Doubles) -> Doubles:
@@ -123,9 +127,9 @@ def _median(values: Doubles) -> float:
     return float(np.log2(np.median(known))) if len(known) else 0.0
 
 
-def _made(reader: WeightReader, maker: Maker) -> Doubles:
+def expected(reader: WeightReader, maker: Maker) -> Doubles:
     """How large each channel may be expected to be: of a norm its weight, of a linear the norm of
-    its row for inputs as large as the weight of the norm before it."""
+    its row for inputs as large as the weight of the norm before it; float64 ``[channels]``."""
     if maker.vector:
         return np.abs(reader.read(maker.tensor)).astype(np.float64)
     norm = np.float32(1) if maker.norm is None else reader.read(maker.norm)

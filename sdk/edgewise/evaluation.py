@@ -142,34 +142,51 @@ def evaluate(
             for path in (a, b)
             if path is not None
         ]
-        ids = _ids(scorers, text)[:tokens]
-        windows = _windows(ids, _beginning(scorers[0]), context)
-        seconds = [0.0 for _ in scorers]
-        lost: list[list[Nats]] = [[] for _ in scorers]
-        nats: list[Nats] = []
-        same: list[npt.NDArray[np.bool_]] = []
-        for done, window in enumerate(windows, 1):
-            rows = _score(scorers, window, seconds)
-            targets = np.array(window[-len(rows[0]) :], dtype=np.intp)
-            for found, logits in zip(lost, rows, strict=True):
-                found.append(losses(logits, targets))
-            if len(rows) == 2:
-                nats.append(divergence(rows[1], rows[0]))
-                same.append(same_top1(rows[1], rows[0]))
-            del rows
-            if progress is not None:
-                progress("score", done, len(windows))
-        scores = [
-            ModelScore(
-                scorer.name,
-                scorer.program,
-                perplexity(np.concatenate(found)),
-                scorer.weights,
-                scorer.weight_bytes,
-                len(windows) * context / spent,
-            )
-            for scorer, found, spent in zip(scorers, lost, seconds, strict=True)
-        ]
+        return evaluate_scorers(scorers, text, context=context, tokens=tokens, progress=progress)
+
+
+def evaluate_scorers(
+    scorers: Sequence[Scorer],
+    text: str,
+    *,
+    context: int = CONTEXT,
+    tokens: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """The same of models that are loaded: one, or one and its reference.
+
+    Raises:
+        InputError, EngineError: as :func:`evaluate` does.
+    """
+    _check(text, context, tokens)
+    ids = _ids(scorers, text)[:tokens]
+    windows = _windows(ids, _beginning(scorers[0]), context)
+    seconds = [0.0 for _ in scorers]
+    lost: list[list[Nats]] = [[] for _ in scorers]
+    nats: list[Nats] = []
+    same: list[npt.NDArray[np.bool_]] = []
+    for done, window in enumerate(windows, 1):
+        rows = _score(scorers, window, seconds)
+        targets = np.array(window[-len(rows[0]) :], dtype=np.intp)
+        for found, logits in zip(lost, rows, strict=True):
+            found.append(losses(logits, targets))
+        if len(rows) == 2:
+            nats.append(divergence(rows[1], rows[0]))
+            same.append(same_top1(rows[1], rows[0]))
+        del rows
+        if progress is not None:
+            progress("score", done, len(windows))
+    scores = [
+        ModelScore(
+            scorer.name,
+            scorer.program,
+            perplexity(np.concatenate(found)),
+            scorer.weights,
+            scorer.weight_bytes,
+            len(windows) * context / spent,
+        )
+        for scorer, found, spent in zip(scorers, lost, seconds, strict=True)
+    ]
     return Evaluation(
         model=scores[0],
         reference=scores[1] if len(scores) == 2 else None,

@@ -23,7 +23,7 @@ from edgewise_runtime.trust import verify_program
 CASE = "llama-mha"
 WEBGPU = [variant.name for variant in variants_for("q4")]
 # Those of the bundles that other tests load: most kernels are compiled once for all of them.
-BOUNDS = {"max_batch": 8, "prefill_chunk": 128}
+BOUNDS = {"max_batch": 8, "prefill_chunk": 128, "quant": "q4"}
 Checkpoints = Callable[[str], Path]
 
 
@@ -190,7 +190,7 @@ def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
 ) -> None:
     out = tmp_path / "bundle"
     compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=1)
-    library, code = "programs/cpu-w4a8-portable/kernels.so", b"someone else's"
+    library, code = "programs/cpu-w5a8-portable/kernels.so", b"someone else's"
     (out / library).parent.mkdir()
     (out / library).write_bytes(code)
     manifest = json.loads((out / "bundle.json").read_text())

@@ -35,7 +35,7 @@ TABLES = {
     "mxfp4": (-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12),
 }
 """What weights in these schemes are, times their group's scale, in order."""
-INTEGERS = ("q8", "q6", "q4", "q4a", "iq4_nl", *MIXED)
+INTEGERS = ("q8", "q6", "q5", "q4", "q4a", "iq4_nl", *MIXED)
 """What models are compared in. Not mxfp4 for all: a table of tokens in it has halves of a group's
 largest number, which are ties when they are rounded to int8, and fall to either side."""
 
@@ -56,6 +56,7 @@ def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
     rounding |= {
         "q8": _rounded_to_even_steps,
         "q6": lambda w: _rounded_by_extremes(w, 32),
+        "q5": lambda w: _rounded_by_extremes(w, 16),
         "q4": lambda w: _rounded_by_extremes(w, 8),
         "q4a": _rounded_from_lowest,
         **{name: partial(_rounded_to_table, table=table) for name, table in TABLES.items()},

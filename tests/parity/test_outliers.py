@@ -31,10 +31,13 @@ PLACES = {
     "values": partial(outliers.values, factor=100),
     "up rows": partial(outliers.ups, factor=100),
     "everywhere": partial(outliers.everywhere, factor=100),
+    "values small for large columns": partial(outliers.values, factor=0.01),
+    "up rows small for large columns": partial(outliers.ups, factor=0.01),
 }
 MILLION = {
-    "of one": partial(outliers.norms, factor=1e6, channels=[5]),
-    "of all": partial(outliers.norms, factor=1e6, channels=outliers.ALL),
+    "one a million times as large": partial(outliers.norms, factor=1e6, channels=[5]),
+    "all a million times as large": partial(outliers.norms, factor=1e6, channels=outliers.ALL),
+    "all a millionth": partial(outliers.norms, factor=1e-6, channels=outliers.ALL),
 }
 TOKENS = np.random.default_rng(1).integers(0, 320, 96)
 
@@ -54,6 +57,7 @@ def distance(logits: npt.NDArray[np.floating], exact: npt.NDArray[np.float64]) -
     return float(np.sqrt(np.square(logits - exact).mean()) / exact.std())
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("case", WIDE)
 def test_large_channels_cost_q8_less_than_the_bound(case: str, place: str, tmp_path: Path) -> None:
@@ -75,19 +79,19 @@ def test_q4_is_as_good_as_without_large_channels(place: str, tmp_path: Path) -> 
     assert error(cfg, raw, "q4", exact) > 1.1 * without
 
 
-@pytest.mark.parametrize("channels", MILLION)
+@pytest.mark.sampled(one_in=2)
+@pytest.mark.parametrize("norm", MILLION)
 @pytest.mark.parametrize("quant", ["q8", "q4", "f16"])
-def test_a_norm_a_million_times_as_large_costs_no_more(
-    quant: str, channels: str, tmp_path: Path
+def test_norms_a_million_times_as_large_or_small_cost_no_more(
+    quant: str, norm: str, tmp_path: Path
 ) -> None:
-    folder, raw = write_changed(WIDE[0], tmp_path, MILLION[channels])
-    cfg, even = smoothed_weights(folder)
+    cfg, even = smoothed_weights(write_changed(WIDE[0], tmp_path, MILLION[norm])[0])
     _, usual = write_changed(WIDE[0], tmp_path / "usual", lambda config, w: None)
     exact = reference.logits(cfg, usual, TOKENS)
-    before, after = (error(cfg, weights, quant, exact) for weights in (raw, even))
-    assert after < 1.05 * error(cfg, usual, quant, exact) < before
+    assert error(cfg, even, quant, exact) < 1.05 * error(cfg, usual, quant, exact)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("change", [PLACES["everywhere"], *MILLION.values()])
 @pytest.mark.parametrize("case", [WIDE[0], "llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
 def test_what_a_model_computes_in_float32_keeps_every_bit(

@@ -25,6 +25,7 @@ def test_every_scheme_is_in_the_quick_suite() -> None:
     assert {quant for _, quant in quick(test_parity.INTEGERS)} == {
         "q8",
         "q6",
+        "q5",
         "q4",
         "q4-h8",
         "fours",
@@ -38,7 +39,7 @@ def test_the_contract_is_tested_for_every_program() -> None:
     for program in programs:
         assert test_contract.is_quick("q4", program, "auto")
     taken = [w for w in test_contract.PROGRAMS if test_contract.is_quick(w.quant, w.program, w.kv)]
-    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q4", "q4-h8", "fours"}
+    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q5", "q4", "q4-h8", "fours"}
     for kind in (test_contract.CPU_PROGRAMS, test_contract.GPU_PROGRAMS):
         assert {w.kv for w in taken if w in kind} == {"auto", "int8"}
 

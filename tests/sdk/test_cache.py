@@ -36,7 +36,7 @@ def test_a_change_asks_for_a_new_bundle(checkpoints: Callable[[str], Path], tmp_
     config = checkpoint / "generation_config.json"
     config.write_text('{"temperature": 0.5}')
     assert cached_bundle(checkpoint) != before
-    assert before.name.startswith("tiny-q4-")
+    assert before.name.startswith("tiny-balanced-")
 
 
 def test_a_bundle_is_used_where_it_is(bundle: Path) -> None:

@@ -6,9 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
+from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.unfused import add, gather, swiglu
+from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8
+from edgewise_compiler.kernels.gpu.matmul.matvec import matvec
+from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
+from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
+from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.norm import NormSpec
+from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.targets.webgpu.codegen import shader
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.conftest import BundleFactory
@@ -45,10 +53,29 @@ UNFUSED = [
 ]
 
 
+# Over weights that no bundle here has.
+SPECS = [
+    PartSpec(16, 128, 256, scheme, epilogue, bias=True, live=16, width=width)
+    for scheme in SCHEMES
+    if scheme not in {quant for _, quant, _ in BUNDLES}
+    for epilogue, width in (("store", 128), ("swiglu", 64))
+]
+OVER_WEIGHTS = [
+    *(embed(spec.scheme, 16, 256, 96, 0) for spec in SPECS if spec.epilogue == "store"),
+    *(matvec(spec, batch=2, norm=1e-6, subgroups=on) for spec in SPECS for on in (False, True)),
+    *(matmul(spec, few=half, half=half) for spec in SPECS for half in (False, True)),
+    *(matmul_int8(spec, few=False) for spec in SPECS if SCHEMES[spec.scheme].integer),
+    *(matmul_serial(spec, single=False) for spec in SPECS),
+]
+
+
 @each_compiler
-def test_kernels_that_bundles_rarely_have_are_accepted(compiler: Compiler) -> None:
-    sources = [source(launch.name, shader(launch.function).source) for launch in UNFUSED]
-    assert compiler(sources) == {launch.name: [] for launch in UNFUSED}
+@pytest.mark.parametrize("launches", [UNFUSED, OVER_WEIGHTS], ids=["unfused", "over weights"])
+def test_kernels_that_bundles_rarely_have_are_accepted(
+    launches: list[Launch], compiler: Compiler
+) -> None:
+    sources = [source(launch.name, shader(launch.function).source) for launch in launches]
+    assert compiler(sources) == {launch.name: [] for launch in launches}
 
 
 def compute(body: str, *, declare: str = "", size: int = 64) -> str:

@@ -8,7 +8,7 @@ import type { BundleManifest, Needs, Program } from "./manifest.ts";
  * activations, which its other programs do not.
  */
 const ON_REQUEST: ReadonlyMap<string, readonly string[]> = new Map([
-  ["webgpu", ["w4a8", "w6a8", "w8a8"]],
+  ["webgpu", ["w4a8", "w5a8", "w6a8", "w8a8"]],
 ]);
 
 /** What of a program's needs the given features lack. */

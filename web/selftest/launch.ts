@@ -2,7 +2,7 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { fromHalf, NUMBERS, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
+import { HALVES_PER_GROUP, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */
@@ -81,14 +81,14 @@ export function weightReader(program: LoadedProgram) {
       row: number,
     ): Promise<Float64Array> {
       const words = await read(weight.buffer, row, 1);
-      const numbers = (words.length / WORDS_PER_GROUP[scheme]) * NUMBERS[scheme];
+      const halves = (words.length / WORDS_PER_GROUP[scheme]) * HALVES_PER_GROUP[scheme];
       if (scale === undefined) return unpackRow(scheme, words, () => Number.NaN);
-      const first = Math.floor((row * numbers) / 2); // two float16 a word
-      const count = Math.floor((row * numbers + numbers - 1) / 2) - first + 1;
+      const first = Math.floor((row * halves) / 2);
+      const count = Math.floor((row * halves + halves - 1) / 2) - first + 1;
       const packed = await read(scale.buffer, first, count);
       return unpackRow(scheme, words, (index) => {
-        const at = row * numbers + index - first * 2;
-        return fromHalf(((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff);
+        const at = row * halves + index - first * 2;
+        return ((packed[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff;
       });
     },
     async whole(buffer: string, rows: number): Promise<ArrayLike<number>> {

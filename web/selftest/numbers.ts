@@ -40,7 +40,18 @@ function roundEven(value: number): number {
 }
 
 /** How weights are stored, by the names that kernels have for it. */
-export const SCHEMES = ["f32", "f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4"] as const;
+export const SCHEMES = [
+  "f32",
+  "f16",
+  "q8",
+  "q6",
+  "q5",
+  "q4",
+  "q4a",
+  "q4k",
+  "iq4_nl",
+  "mxfp4",
+] as const;
 export type Scheme = (typeof SCHEMES)[number];
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
@@ -49,20 +60,24 @@ export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f16: 16,
   q8: 8,
   q6: 6,
+  q5: 5,
   q4: 4,
   q4a: 4,
+  q4k: 4,
   iq4_nl: 4,
   mxfp4: 4,
 };
 
-/** Numbers in float16 that a group has: a scale, and then a minimum. */
-export const NUMBERS: Readonly<Record<Scheme, number>> = {
+/** Half words that a group has for its scale, and for its minimum if there is one. */
+export const HALVES_PER_GROUP: Readonly<Record<Scheme, number>> = {
   f32: 0,
   f16: 0,
   q8: 1,
   q6: 1,
+  q5: 1,
   q4: 1,
   q4a: 2,
+  q4k: 1, // four words for eight groups
   iq4_nl: 1,
   mxfp4: 1,
 };
@@ -77,26 +92,42 @@ const TABLES = {
  * One row of a matrix in the GPU layout (docs/bundle-format.md), in columns' order.
  *
  * @param words the row's words; float32 rows come as their numbers.
- * @param numbers the float16 of all its groups, `NUMBERS` of each; none for schemes without.
+ * @param half what its groups have besides codes, `HALVES_PER_GROUP` of each.
  */
 export function unpackRow(
   scheme: Scheme,
   words: ArrayLike<number>,
-  numbers: (at: number) => number,
+  half: (at: number) => number,
 ): Float64Array {
   const groups = words.length / WORDS_PER_GROUP[scheme];
   const row = new Float64Array(groups * GROUP);
-  const count = NUMBERS[scheme];
   for (let group = 0; group < groups; group++) {
     const first = group * WORDS_PER_GROUP[scheme];
     const word = (at: number) => words[first + at] ?? Number.NaN;
-    const scale = count > 0 ? numbers(group * count) : 1;
-    const minimum = count > 1 ? numbers(group * count + 1) : 0;
+    const [scale, minimum] = scaling(scheme, half, group);
     for (let column = 0; column < GROUP; column++) {
       row[group * GROUP + column] = VALUES[scheme](word, column) * scale - minimum;
     }
   }
   return row;
+}
+
+/** What a group's integers are multiplied with, and what is taken off then. */
+function scaling(scheme: Scheme, half: (at: number) => number, group: number): [number, number] {
+  const count = HALVES_PER_GROUP[scheme];
+  if (count === 0) return [1, 0];
+  if (scheme !== "q4k") {
+    return [fromHalf(half(group * count)), count > 1 ? fromHalf(half(group * count + 1)) : 0];
+  }
+  // Of eight groups four bits of each scale, four of each minimum, two more of both, two float16.
+  const first = (group >> 3) * 8;
+  const four = (word: number) => {
+    const bit = 4 * (group & 7);
+    return (half(first + 2 * word + (bit >> 4)) >> (bit & 15)) & 15;
+  };
+  const scale = four(0) | ((four(2) & 3) << 4);
+  const minimum = four(1) | ((four(2) & 12) << 2);
+  return [scale * fromHalf(half(first + 6)), minimum * fromHalf(half(first + 7))];
 }
 
 /** A column of a group, given the group's words. */
@@ -109,16 +140,22 @@ const VALUES: Readonly<Record<Scheme, (word: (at: number) => number, column: num
     const run = (column >> 4) * 3;
     const [low, rest] = [word(run + ((column >> 3) & 1)), word(run + 2)];
     const high = (rest >>> (8 * (column & 3) + 2 * ((column >> 2) & 3))) & 3;
-    return (half(low, column) | (high << 4)) - 32;
+    return (nibble(low, column) | (high << 4)) - 32;
   },
-  q4: (word, column) => half(word(column >> 3), column) - 8,
-  q4a: (word, column) => half(word(column >> 3), column),
-  iq4_nl: (word, column) => TABLES.iq4_nl[half(word(column >> 3), column)] ?? Number.NaN,
-  mxfp4: (word, column) => TABLES.mxfp4[half(word(column >> 3), column)] ?? Number.NaN,
+  q5: (word, column) => {
+    // Four words as in q4, and one that has one more bit of each column.
+    const high = (word(4) >>> (8 * (column & 3) + (column >> 2))) & 1;
+    return (nibble(word(column >> 3), column) | (high << 4)) - 16;
+  },
+  q4: (word, column) => nibble(word(column >> 3), column) - 8,
+  q4a: (word, column) => nibble(word(column >> 3), column),
+  q4k: (word, column) => nibble(word(column >> 3), column),
+  iq4_nl: (word, column) => TABLES.iq4_nl[nibble(word(column >> 3), column)] ?? Number.NaN,
+  mxfp4: (word, column) => TABLES.mxfp4[nibble(word(column >> 3), column)] ?? Number.NaN,
 };
 
 /** Of eight codes in a word, byte b has column b in its low half, column b + 4 in its high half. */
-function half(word: number, column: number): number {
+function nibble(word: number, column: number): number {
   return (word >>> (8 * (column & 3) + (column & 4))) & 15;
 }
 

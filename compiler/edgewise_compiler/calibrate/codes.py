@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgewise_compiler.calibrate.interpret import Tokens, forward
 from edgewise_compiler.calibrate.text import NEUTRAL, calibration_tokens
@@ -15,41 +15,72 @@ from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize.codes import CodedRows, Floats, whole_groups
+from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, RowSource, whole_groups
 from edgewise_compiler.quantize.gptq import gptq
 from edgewise_compiler.quantize.search import search
+from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.params import naming
 from edgewise_runtime.format.abi import GROUP
 
+SEARCH_LENGTH = 64
+"""Tokens of each text that a search looks at. It wants to know how large columns are, not how they
+hang together: 250 tokens of the neutral text do as well as all 3,500 (docs/decisions/0013)."""
 
-def read_calibration(checkpoint: Checkpoint, text: str | Path | bool) -> NDArray[np.int64]:
-    """A text in the checkpoint's tokens, ``[texts, length]``.
+
+@dataclass(frozen=True)
+class Calibration:
+    """What codes are chosen by.
+
+    Attributes:
+        tokens: ids ``[texts, length]``; none where codes are the nearest.
+        gptq: also make up for errors by later columns, which takes minutes and the memory of a byte
+            a weight; else only scales are searched, as weights are packed.
+    """
+
+    tokens: Tokens
+    gptq: bool
+
+    def __bytes__(self) -> bytes:
+        """Different for different codes."""
+        return self.tokens.tobytes() + (b"gptq" if self.gptq else b"")
+
+
+def read_calibration(
+    checkpoint: Checkpoint, text: str | Path | bool | None, *, searched: bool
+) -> Calibration:
+    """What codes of the checkpoint's weights are chosen by.
 
     Args:
-        text: a file; True for the neutral text, False for none.
+        text: a file, or True for the neutral text, for GPTQ; False for the nearest codes; None for
+            a search over a little of the neutral text where ``searched``, else the nearest codes.
 
     Raises:
         InputError, StorageError, CheckpointError: as `text.calibration_tokens` does.
     """
-    if text is False:
-        return np.zeros((0, 0), np.int64)
-    path = NEUTRAL if text is True else Path(text)
-    return calibration_tokens(
+    if text is False or (text is None and not searched):
+        return Calibration(np.zeros((0, 0), np.int64), gptq=False)
+    path = NEUTRAL if text is None or text is True else Path(text)
+    tokens = calibration_tokens(
         checkpoint.files["tokenizer.json"], path, context=checkpoint.model.context
     )
+    if text is None:
+        return Calibration(tokens[:, :SEARCH_LENGTH], gptq=False)
+    return Calibration(tokens, gptq=True)
 
 
 def calibrated_codes(
-    checkpoint: Checkpoint, schemes: Schemes, tokens: Tokens, progress: Callable[[int, int], None]
-) -> dict[str, CodedRows]:
+    checkpoint: Checkpoint,
+    schemes: Schemes,
+    calibration: Calibration,
+    progress: Callable[[int, int], None],
+) -> dict[str, RowSource]:
     """Codes of every tensor that a linear multiplies with, columns padded to 32.
 
-    GPTQ chooses them for what a linear is given where all weights are exact. A table of tokens that
-    is the head too is searched with second moments instead: GPTQ moves weights away from their
-    values where only their products count, and a table's rows are used as they are.
+    They are chosen for what a linear is given where all weights are exact. A table of tokens that
+    is the head too is only searched: GPTQ moves weights away from their values where only their
+    products count, and a table's rows are used as they are.
 
     Args:
-        tokens: ids ``[texts, length]``; of no texts nothing comes.
         progress: told how many linears of how many are done.
 
     Returns:
@@ -60,8 +91,8 @@ def calibrated_codes(
         CompileError: moments that GPTQ cannot use.
         UnsupportedError: an operation that `interpret` does not have.
     """
-    codes: dict[str, CodedRows] = {}
-    if not len(tokens) or all(scheme.levels is None for scheme in schemes.values()):
+    codes: dict[str, RowSource] = {}
+    if not len(calibration.tokens) or all(scheme.levels is None for scheme in schemes.values()):
         return codes
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
     total = sum(isinstance(spec, LinearSpec) for spec in family.params(cfg))
@@ -75,15 +106,38 @@ def calibrated_codes(
         levels = schemes[spec.name].levels
         if levels is None:
             return
-        moments = np.pad((x.T @ x).astype(np.float64) / len(x), (0, -spec.k % GROUP))
-        for name in spec.sources:
-            rows = whole_groups(reader.read(name))
-            with naming(spec, name):
-                if spec.name in tables:
-                    codes[name] = search(rows, np.diagonal(moments).astype(np.float32), levels)
-                else:
-                    codes[name] = gptq(rows, moments, levels)
+        choose = _compensated if calibration.gptq and spec.name not in tables else _searched
+        codes.update(choose(reader, spec, x, levels))
 
-    forward(family, cfg, reader, tokens, observe=observe, logits=False)
+    forward(family, cfg, reader, calibration.tokens, observe=observe, logits=False)
     progress(total, total)
+    return codes
+
+
+def _searched(
+    reader: WeightReader, spec: LinearSpec, x: Floats, levels: Levels
+) -> dict[str, RowSource]:
+    """Codes that are searched when they are asked for."""
+    squares = np.square(x, dtype=np.float64).mean(axis=0).astype(np.float32)
+    importance = np.pad(squares, (0, -spec.k % GROUP))
+
+    def source(name: str) -> RowSource:
+        def rows(start: int, stop: int) -> CodedRows:
+            return search(whole_groups(reader.read(name, start, stop)), importance, levels)
+
+        return rows
+
+    return {name: source(name) for name in spec.sources}
+
+
+def _compensated(
+    reader: WeightReader, spec: LinearSpec, x: Floats, levels: Levels
+) -> dict[str, RowSource]:
+    """Codes by GPTQ, made at once."""
+    moments = np.pad((x.T @ x).astype(np.float64) / len(x), (0, -spec.k % GROUP))
+    codes: dict[str, RowSource] = {}
+    for name in spec.sources:
+        rows = whole_groups(reader.read(name))
+        with naming(spec, name):
+            codes[name] = gptq(rows, moments, levels).part
     return codes

@@ -7,7 +7,7 @@ the activations of a layer, whatever the size of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ from edgewise_compiler.models.base import (
     VectorSpec,
 )
 from edgewise_compiler.models.rope import rope_table
-from edgewise_compiler.quantize.codes import Floats
+from edgewise_compiler.quantize.codes import Floats, RowSource
 from edgewise_compiler.quantize.floats import F32
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.errors import CompileError, UnsupportedError
@@ -60,6 +60,7 @@ class Step:
     Attributes:
         tokens: ids ``[texts, length]``; every text starts at position 0 and sees only itself.
         kept: rotated keys and values of each layer, ``[texts, length, heads, width]``.
+        codes: tensors that are computed with other weights, as rows of ``f32``.
     """
 
     params: dict[str, ParamSpec]
@@ -67,6 +68,7 @@ class Step:
     tokens: Tokens
     observe: Observe
     kept: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    codes: Mapping[str, RowSource] = field(default_factory=dict)
 
     def linear(self, name: str) -> LinearSpec:
         """The linear called ``name``."""
@@ -169,7 +171,7 @@ def _checked(y: Floats, node: Node[Any]) -> Floats:
 
 def _blocks(step: Step, spec: LinearSpec) -> Iterator[tuple[int, Floats]]:
     """Rows of the packed linear in order, in float32: the first of each block, and the block."""
-    for first, rows in coded_blocks(F32, spec, quantized(F32, spec, step.reader)):
+    for first, rows in coded_blocks(F32, spec, quantized(F32, spec, step.reader, step.codes)):
         yield first, rows.codes
 
 

@@ -27,4 +27,4 @@ def translate(reader: GgufReader) -> tuple[Mapping[str, bytes], CheckpointTensor
 
 
 def _bytes(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, indent=1).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -92,6 +92,26 @@ def find_seams(graphs: Iterable[Graph], params: Iterable[ParamSpec]) -> tuple[Se
     return tuple(seams)
 
 
+def find_kept(graphs: Iterable[Graph], params: Iterable[ParamSpec]) -> tuple[Maker, ...]:
+    """What makes the keys and values that pages keep: matrices, or the norms that keys end with."""
+    specs = {spec.name: spec for spec in params}
+    makers: list[Maker] = []
+    for graph in graphs:
+        for node in graph.nodes:
+            made = graph.producer(node.inputs[0]) if isinstance(node.op, RopeAppend) else None
+            linear = _linear(made, specs)
+            if made is None or linear is None or len(linear.sources) != 3:
+                continue
+            _, key, value = (
+                _of_rows(graph, made, linear, specs, i, np.arange(linear.rows[i])) for i in range(3)
+            )
+            norm = specs[node.params[1]] if node.params else None
+            if isinstance(norm, VectorSpec):
+                key = Maker(norm.source, True, np.arange(norm.size))
+            makers += [maker for maker in (key, value) if maker is not None]
+    return tuple(makers)
+
+
 Specs = Mapping[str, ParamSpec]
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from edgewise_compiler.models.base import LinearSpec, ParamSpec
 from edgewise_compiler.quantize import Recipe, Rule, Scheme
 from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.format.abi import GROUP
 
 Schemes = Mapping[str, Scheme]
 """By the canonical name of a linear, or of an embedding table."""
@@ -18,14 +19,27 @@ def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
 
     Raises:
         InputError: a rule that matches none of their tensors.
-        UnsupportedError: tensors of one linear that get different schemes.
+        UnsupportedError: tensors of one linear that get different schemes, or one whose groups do
+            not fill their columns.
     """
     linears = [param for param in params if isinstance(param, LinearSpec)]
     names = tuple(dict.fromkeys(source for linear in linears for source in linear.sources))
     for rule in recipe.rules:
         if not any(map(rule.matches, names)):
             raise _matches_nothing(recipe, rule, names)
-    return {linear.name: _scheme_of(recipe, linear) for linear in linears}
+    return {linear.name: _fitting(_scheme_of(recipe, linear), linear) for linear in linears}
+
+
+def _fitting(scheme: Scheme, linear: LinearSpec) -> Scheme:
+    """``scheme``, unless its groups do not fill the linear's columns."""
+    if scheme.columns > GROUP and linear.k % scheme.columns:
+        raise UnsupportedError(
+            f"{linear.name} has {linear.k} columns; in {scheme.name} {scheme.columns} of them "
+            "share their numbers.",
+            remedy="Give it a scheme of 32, such as q4a.",
+            code="unsupported.recipe",
+        )
+    return scheme
 
 
 def _scheme_of(recipe: Recipe, linear: LinearSpec) -> Scheme:

@@ -4,13 +4,19 @@ A uint32 holds four codes of 8 bits, column 4i+b in byte b, or eight of 4 bits: 
 8i+b in its low half and column 8i+b+4 in its high half, so that one mask and one shift give two
 words of 8-bit operands. Of 16 codes of 6 bits the low four bits are two such words, and a third has
 the rest: byte b the two high bits of columns 16i+b, 16i+b+4, 16i+b+8 and 16i+b+12, lowest first.
-Values are elements by themselves. The numbers of a group lie beside each other in one tensor.
+Of 32 codes of 5 bits they are four words, and byte b of a fifth has the high bits of every fourth
+column, from 32i+b on.
+Values are elements by themselves. The numbers of a group lie beside each other in one tensor. Of
+two levels (`quantize.two_levels`) those of 256 columns are four uint32: four bits of each scale,
+the first lowest, four of each minimum, the two high bits of scale and minimum by turns, and the
+float16 of scales below that of minima.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,11 +51,11 @@ def _halves(codes: NDArray[Any]) -> NDArray[Any]:
     return high
 
 
-def _thirds(codes: NDArray[Any]) -> NDArray[Any]:
-    rows = len(codes)
-    low = _halves(codes & np.uint8(15)).reshape(rows, -1, 2)
-    high = (codes >> np.uint8(4)).view(np.uint32).reshape(rows, -1, 4)
-    high <<= np.arange(0, 8, 2, dtype=np.uint32)
+def _split(codes: NDArray[Any], high_bits: int) -> NDArray[Any]:
+    rows, fours = len(codes), 8 // high_bits
+    low = _halves(codes & np.uint8(15)).reshape(rows, -1, fours // 2)
+    high = (codes >> np.uint8(4)).view(np.uint32).reshape(rows, -1, fours)
+    high <<= np.arange(0, 8, high_bits, dtype=np.uint32)
     rest = np.bitwise_or.reduce(high, axis=2, keepdims=True)
     return np.concatenate([low, rest], axis=2).reshape(rows, -1)
 
@@ -58,7 +64,8 @@ ELEMENTS = {
     "float32": Element("float32", GROUP, _as_they_are),
     "float16": Element("float16", GROUP, _as_they_are),
     "uint8": Element("uint32", 8, _bytes),
-    "uint6": Element("uint32", 6, _thirds),
+    "uint6": Element("uint32", 6, partial(_split, high_bits=2)),
+    "uint5": Element("uint32", 5, partial(_split, high_bits=1)),
     "uint4": Element("uint32", 4, _halves),
 }
 """By a scheme's type of code."""
@@ -70,6 +77,8 @@ def row_elements(scheme: Scheme, k: int) -> dict[str, tuple[str, int]]:
     weight = {"weight": (element.dtype, groups * element.count)}
     if not scheme.groups:
         return weight
+    if scheme.columns > GROUP:
+        return weight | {scheme.numbers: ("uint32", k // scheme.columns * 4)}
     return weight | {scheme.numbers: ("float16", groups * len(scheme.groups))}
 
 
@@ -78,5 +87,24 @@ def packed_rows(scheme: Scheme, rows: CodedRows) -> dict[str, NDArray[Any]]:
     weight = {"weight": ELEMENTS[scheme.code].pack(rows.codes)}
     if not scheme.groups:
         return weight
+    if scheme.columns > GROUP:
+        return weight | {scheme.numbers: _two_levels(rows, scheme.columns // GROUP)}
     numbers = np.stack([rows.groups[name] for name in scheme.groups], axis=2)
     return weight | {scheme.numbers: numbers.reshape(len(numbers), -1)}
+
+
+def _two_levels(rows: CodedRows, each: int) -> NDArray[np.uint32]:
+    count = len(rows.codes)
+    shifts = np.arange(each, dtype=np.uint32) * np.uint32(4)
+
+    def word(fours: NDArray[np.uint8]) -> NDArray[np.uint32]:
+        placed = fours.reshape(count, -1, each).astype(np.uint32) << shifts
+        words: NDArray[np.uint32] = np.bitwise_or.reduce(placed, axis=2)
+        return words
+
+    scale, minimum = rows.groups["scale"], rows.groups["min"]
+    d, dmin = (rows.groups[name].view(np.uint16).astype(np.uint32) for name in ("d", "dmin"))
+    high = (scale >> np.uint8(4)) | ((minimum >> np.uint8(4)) << np.uint8(2))
+    low = word(scale & np.uint8(15)), word(minimum & np.uint8(15))
+    found = np.stack([*low, word(high), d | (dmin << np.uint32(16))], axis=2)
+    return found.reshape(count, -1)

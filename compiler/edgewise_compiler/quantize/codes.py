@@ -26,11 +26,12 @@ class CodedRows:
     Attributes:
         codes: ``[rows, k]``, uint8 however few bits a code has; float32 or float16 values in the
             schemes that store values. ``k`` is a multiple of 32.
-        groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each.
+        groups: what 32 columns of a row share, such as ``scale``: float16 ``[rows, k / 32]`` each,
+            or as a scheme of more levels (`quantize.two_levels`) says.
     """
 
     codes: NDArray[Any]
-    groups: Mapping[str, NDArray[np.float16]]
+    groups: Mapping[str, NDArray[Any]]
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> CodedRows:
         """Some of the rows: a slice is not copied."""
@@ -63,7 +64,7 @@ class Scheme:
     Attributes:
         name: what recipes call it, see `quantize.schemes`.
         arithmetic: what programs over this scheme compute in.
-        code: type of a code: ``float32``, ``float16``, or by bits ``uint8``, ``uint6``, ``uint4``.
+        code: type of a code: ``float32``, ``float16``, or by bits ``uint8`` to ``uint4``.
         groups: names of the numbers that a group has.
         quantize: float32 ``[rows, k]`` to codes; ``k`` is a multiple of 32. May overwrite its
             input. Raises CheckpointError for values that the scheme cannot hold.
@@ -72,6 +73,7 @@ class Scheme:
             rounding to the nearest is as good.
         numbers: what a linear's tensor of those numbers is called. Where bytes a number tell a
             scheme from the others, ``scale``; else a name of its own, by which it is known.
+        columns: how many share numbers: the columns of a matrix must be a multiple.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Scheme:
     dequantize: Callable[[CodedRows], Floats]
     levels: Levels | None = None
     numbers: str = "scale"
+    columns: int = GROUP
 
     @property
     def integer(self) -> bool:

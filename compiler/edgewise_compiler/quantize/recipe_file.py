@@ -2,6 +2,7 @@
 
 name = "q4-first-layers-q8"
 default = "q4"
+searched = true
 
 [[rule]]
 tensors = ["model.embed_tokens.weight", "model.layers.[01].*"]
@@ -27,7 +28,8 @@ MAX_GLOBS = 4096
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in a TOML file: ``name``, ``default``, and any number of ``[[rule]]`` tables.
+    """The recipe in a TOML file: ``name``, ``default``, ``searched`` (which may be left out) and
+    any number of ``[[rule]]`` tables.
 
     Raises:
         StorageError: the file cannot be read.
@@ -40,8 +42,10 @@ def read_recipe(path: Path) -> Recipe:
         raise fields.fail("recipe", f"{name!r} is what --quant calls a preset")
     default = _scheme(fields)
     rules = fields.items("rule", most=MAX_RULES) if fields.has("rule") else []
+    searched = fields.flag("searched") if fields.has("searched") else False
     fields.done()
-    return Recipe(name, default, tuple(_rule(path, i, rule) for i, rule in enumerate(rules, 1)))
+    read = tuple(_rule(path, i, rule) for i, rule in enumerate(rules, 1))
+    return Recipe(name, default, read, searched)
 
 
 def _table(path: Path) -> object:

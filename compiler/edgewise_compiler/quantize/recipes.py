@@ -39,6 +39,8 @@ class Recipe:
 
     Attributes:
         default: for what no rule matches; programs are named after its arithmetic.
+        searched: scales are searched for what linears are given (`calibrate.codes`), unless who
+            compiles says otherwise.
 
     Raises:
         UnsupportedError: integer schemes beside floats, which no program computes with together.
@@ -47,6 +49,7 @@ class Recipe:
     name: str
     default: Scheme
     rules: tuple[Rule, ...] = ()
+    searched: bool = False
 
     def __post_init__(self) -> None:
         for rule in self.rules:
@@ -68,7 +71,17 @@ class Recipe:
 _ENDS = ("*embed_tokens.weight", "lm_head.weight")
 """The embedding table, and the head where it has a matrix of its own."""
 
-_MIXED = (Recipe("q4-h8", SCHEMES["q4"], (Rule(_ENDS, SCHEMES["q8"]),)),)
+_QKV = ("*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight")
+"""What an error costs most in, weight for weight (docs/decisions/0013)."""
+
+_DOWN = ("*.down_proj.weight",)
+"""What comes next."""
+
+_MIXED = (
+    Recipe("balanced", SCHEMES["q5"], (Rule(_ENDS + _QKV + _DOWN, SCHEMES["q6"]),), searched=True),
+    Recipe("small", SCHEMES["q4"], (Rule(_QKV, SCHEMES["q5"]),), searched=True),
+    Recipe("q4-h8", SCHEMES["q4"], (Rule(_ENDS, SCHEMES["q8"]),)),
+)
 
 PRESETS: Mapping[str, Recipe] = {
     **{scheme.name: Recipe(scheme.name, scheme) for scheme in SCHEMES.values()},
@@ -76,7 +89,7 @@ PRESETS: Mapping[str, Recipe] = {
 }
 """The recipes that have a name."""
 
-DEFAULT_QUANT = "q4"
+DEFAULT_QUANT = "balanced"
 """The preset for checkpoints that are not quantized."""
 
 AS_FILE = "as-file"

@@ -8,6 +8,9 @@ in closed form, and the best of those is kept. llama.cpp's quantizers search in 
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,7 +47,8 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
     weights = np.where(means > 0, weights / np.where(means > 0, means, 1), 1).astype(np.float32)
     codes = np.empty(groups.shape, np.uint8)
     scale = np.empty(len(groups), np.float16)
-    for first in range(0, len(groups), BLOCK_GROUPS):
+
+    def fill(first: int) -> None:
         block = slice(first, min(first + BLOCK_GROUPS, len(groups)))
         # One plane per column of a group: NumPy reduces along planes at memory speed.
         w = np.ascontiguousarray(groups[block].T)
@@ -53,6 +57,14 @@ def search(rows: Floats, importance: Floats | None, levels: Levels = SIXTEEN) ->
         scale[block] = to_f16(_best_scales(w, u, levels), "quantization scale") + np.float16(0)
         integers = nearest(w, scale[block].astype(np.float32), levels)
         codes[block] = (integers - np.float32(levels.low)).astype(np.uint8).T
+
+    starts = range(0, len(groups), BLOCK_GROUPS)
+    if len(starts) == 1:
+        fill(0)
+    else:
+        # NumPy lets go of the interpreter while it works on a plane.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(fill, starts))
     return CodedRows(codes.reshape(count, k), {"scale": scale.reshape(count, -1)})
 
 

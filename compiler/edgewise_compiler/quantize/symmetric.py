@@ -1,4 +1,4 @@
-"""``q8``, ``q6`` and ``q4``: integers and a float16 scale per 32 columns.
+"""``q8``, ``q6``, ``q5`` and ``q4``: integers and a float16 scale per 32 columns.
 
 A weight is ``(code - zero) * scale``. Codes have no sign: the operand that x86's VNNI instructions
 want. Inputs they are multiplied with are int8.
@@ -14,7 +14,16 @@ import numpy as np
 from edgewise_compiler.quantize.codes import SIXTEEN, CodedRows, Floats, Levels, Scheme, to_f16
 from edgewise_runtime.format.abi import GROUP
 
-ZERO_POINT = {"q8": 128, "q6": 32, "q4": 8, "q4a": 0, "iq4_nl": 127, "mxfp4": 12}
+ZERO_POINT = {
+    "q8": 128,
+    "q6": 32,
+    "q5": 16,
+    "q4": 8,
+    "q4a": 0,
+    "q4k": 0,
+    "iq4_nl": 127,
+    "mxfp4": 12,
+}
 """What kernels take off a scheme's integers, by its name: the code of zero, and where codes name
 the values of a table (`quantize.tables`), what makes the lowest of those zero."""
 
@@ -90,8 +99,15 @@ def _scheme(
 Q8 = _scheme("q8", partial(even_scales, limit=127), least=1, bits=8)
 """-127..127 when quantized here, so that scales are never negative; files may bring -128 too."""
 
-Q6 = _scheme("q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6)
+Q6 = _scheme(
+    "q6", partial(extreme_scales, zero=ZERO_POINT["q6"]), least=0, bits=6, levels=Levels(-32, 31)
+)
 """-32..31."""
+
+Q5 = _scheme(
+    "q5", partial(extreme_scales, zero=ZERO_POINT["q5"]), least=0, bits=5, levels=Levels(-16, 15)
+)
+"""-16..15."""
 
 Q4 = _scheme("q4", partial(extreme_scales, zero=ZERO_POINT["q4"]), least=0, bits=4, levels=SIXTEEN)
 """-8..7."""

@@ -13,7 +13,7 @@ from typing import Any
 from edgewise_runtime.errors import BundleError
 
 VERSION = 2
-QUANTS = ("f32", "f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4")
+QUANTS = ("f32", "f16", "q8", "q6", "q5", "q4", "q4a", "q4k", "iq4_nl", "mxfp4")
 STATE_KINDS = ("paged", "recurrent")
 
 CHUNK_BYTES = 32 << 20

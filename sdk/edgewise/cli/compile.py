@@ -49,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a TOML file that says how each tensor is stored, see docs/guide.md",
     )
+    stored.add_argument(
+        "--bits",
+        type=float,
+        metavar="B",
+        help="bits a weight on average, scales included: what is found to matter more gets more; "
+        "takes a minute or more",
+    )
     parser.add_argument(
         "--context",
         type=int,
@@ -77,14 +84,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what KV pages hold: auto (float16; float32 in f32 programs; the default), or int8, "
         "half of float16's bytes",
     )
-    parser.add_argument(
+    calibrated = parser.add_mutually_exclusive_group()
+    calibrated.add_argument(
         "--calibrate",
         metavar="FILE",
         nargs="?",
         const=True,
-        default=False,
-        help="choose the codes of 4-bit weights for what the model does with this text (UTF-8); "
-        "without a FILE, with a neutral one",
+        help="choose codes by GPTQ for what the model does with this text (UTF-8), or without a "
+        "FILE with a neutral one; takes minutes",
+    )
+    calibrated.add_argument(
+        "--no-calibrate",
+        dest="calibrate",
+        action="store_const",
+        const=False,
+        help="take the nearest codes, also where the preset has them chosen by a short text",
     )
     parser.add_argument(
         "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
@@ -100,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
     console = stdout_console()
     stored = args.quant if args.recipe is None else args.recipe.stem
+    if args.bits is not None:
+        stored = f"b{args.bits:g}"
     if is_gguf(args.path):
         if stored not in (None, AS_FILE):
             console.print(stored_again(args.path, stored))
@@ -115,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
             targets=tuple(name.strip() for name in args.target.split(",")),
             quant=args.quant,
             recipe=args.recipe,
+            bits=args.bits,
             context=args.context,
             max_batch=args.max_batch,
             prefill_chunk=args.prefill_chunk,

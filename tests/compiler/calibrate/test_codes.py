@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from edgewise_compiler.calibrate.codes import calibrated_codes, read_calibration
+from edgewise_compiler.calibrate.codes import (
+    SEARCH_LENGTH,
+    Calibration,
+    calibrated_codes,
+    read_calibration,
+)
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.layouts.order import coded_blocks
@@ -29,8 +35,9 @@ def schemes_of(checkpoint: Checkpoint, quant: str) -> Schemes:
 
 
 @pytest.mark.parametrize("name", ["llama-gqa2-tied-linear", "qwen3-gqa4-d96-bias"])
+@pytest.mark.parametrize(("gptq", "better"), [(True, 0.9), (False, 0.98)], ids=["gptq", "search"])
 def test_calibrated_codes_change_logits_less_than_the_nearest(
-    checkpoints: Checkpoints, name: str
+    checkpoints: Checkpoints, name: str, gptq: bool, better: float
 ) -> None:
     rng = np.random.default_rng(7)
     steps: list[tuple[int, int]] = []
@@ -39,7 +46,10 @@ def test_calibrated_codes_change_logits_less_than_the_nearest(
         cfg = checkpoint.model
         tokens, held = rng.integers(0, cfg.vocab, (8, 64)), rng.integers(0, cfg.vocab, 64)
         schemes = schemes_of(checkpoint, "q4")
-        codes = calibrated_codes(checkpoint, schemes, tokens, lambda *step: steps.append(step))
+        sources = calibrated_codes(
+            checkpoint, schemes, Calibration(tokens, gptq), lambda *step: steps.append(step)
+        )
+        codes = {key: source(0, len(weights[key])) for key, source in sources.items()}
     k = {key: w.shape[1] for key, w in weights.items() if w.ndim == 2}
     padded = {key: np.pad(weights[key], ((0, 0), (0, -k[key] % 32))) for key in codes}
     rounded = {key: Q4.quantize(rows) for key, rows in padded.items()}
@@ -51,7 +61,7 @@ def test_calibrated_codes_change_logits_less_than_the_nearest(
     near, far = (
         np.square(logits(cfg, weights | w, held) - exact).mean() for w in (chosen, nearest)
     )
-    assert near < 0.9 * far, (near, far)
+    assert near < better * far, (near, far)
     head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
     assert codes.keys() == k.keys() - {"model.embed_tokens.weight"} | {head}
     assert steps[0][0] == 0
@@ -62,17 +72,42 @@ def test_nothing_is_chosen_without_a_text_or_for_a_scheme_without_levels(
     checkpoints: Checkpoints,
 ) -> None:
     with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
-        none, text = (read_calibration(checkpoint, given) for given in (False, True))
+        none, text = (read_calibration(checkpoint, given, searched=True) for given in (False, True))
         for quant, given in (("q4", none), ("q8", text)):
             schemes = schemes_of(checkpoint, quant)
             assert not calibrated_codes(checkpoint, schemes, given, lambda *step: None)
+
+
+def test_a_little_of_the_neutral_text_is_enough_for_a_search(checkpoints: Checkpoints) -> None:
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        whole = read_calibration(checkpoint, True, searched=True)
+        little = read_calibration(checkpoint, None, searched=True)
+        nothing = read_calibration(checkpoint, None, searched=False)
+    assert whole.gptq
+    assert not little.gptq
+    np.testing.assert_array_equal(little.tokens, whole.tokens[:, :SEARCH_LENGTH])
+    assert not len(nothing.tokens)
+    kinds = (whole, little, nothing, Calibration(whole.tokens, gptq=False))
+    assert len({bytes(kind) for kind in kinds}) == 4
+
+
+def test_codes_are_searched_block_by_block_as_at_once(checkpoints: Checkpoints) -> None:
+    with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
+        text = read_calibration(checkpoint, None, searched=True)
+        schemes = schemes_of(checkpoint, "small")
+        codes = calibrated_codes(checkpoint, schemes, text, lambda *step: None)
+        rows = codes["model.layers.0.self_attn.v_proj.weight"]
+        whole, parts = rows(0, 32), [rows(0, 12), rows(12, 32)]
+    assert int(whole.codes.max()) == 31
+    for of in (lambda r: r.codes, lambda r: r.groups["scale"]):
+        np.testing.assert_array_equal(of(whole), np.concatenate([of(part) for part in parts]))
 
 
 def test_of_a_mixed_recipe_only_matrices_with_levels_are_chosen_for(
     checkpoints: Checkpoints,
 ) -> None:
     with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
-        text = read_calibration(checkpoint, True)[:2]
+        text = replace(read_calibration(checkpoint, True, searched=False), gptq=False)
         schemes = schemes_of(checkpoint, "q4-h8")
         codes = calibrated_codes(checkpoint, schemes, text, lambda *step: None)
     assert "lm_head.weight" not in codes
@@ -100,11 +135,11 @@ def test_packing_takes_codes_that_are_there_and_quantizes_the_rest(
 
 def test_a_calibrated_bundle_is_another_one(checkpoints: Checkpoints, tmp_path: Path) -> None:
     folder = checkpoints("llama-gqa2-tied-linear")
-    nearest, calibrated = (
-        Bundle.open(compile_model(folder, tmp_path / name, calibrate=text))
-        for name, text in (("nearest", False), ("calibrated", True))
+    nearest, searched, calibrated = (
+        Bundle.open(compile_model(folder, tmp_path / name, quant="small", calibrate=text)).manifest
+        for name, text in (("nearest", False), ("searched", None), ("calibrated", True))
     )
-    assert nearest.manifest.weights_id != calibrated.manifest.weights_id
-    assert nearest.manifest.layouts.keys() == calibrated.manifest.layouts.keys()
+    assert len({m.weights_id for m in (nearest, searched, calibrated)}) == 3
+    assert nearest.layouts.keys() == searched.layouts.keys() == calibrated.layouts.keys()
     with pytest.raises(StorageError, match=r"none\.txt"):
         compile_model(folder, tmp_path / "nearest", calibrate=tmp_path / "none.txt")

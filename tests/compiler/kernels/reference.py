@@ -85,11 +85,13 @@ def quantize(x: Array) -> tuple[Array, Array, Array]:
     return codes.reshape(x.shape), (largest / np.float32(127))[..., 0], sums
 
 
-BITS = {"q4": 4, "q4a": 4, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
+BITS = {"q4": 4, "q4a": 4, "q4k": 4, "q5": 5, "q6": 6, "q8": 8, "iq4_nl": 4, "mxfp4": 4}
 
 INTEGERS = {
     "q4": np.arange(-8, 8),
     "q4a": np.arange(16),
+    "q4k": np.arange(16),
+    "q5": np.arange(-16, 16),
     "q6": np.arange(-32, 32),
     "q8": np.arange(-128, 128),
     "iq4_nl": np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]),
@@ -97,12 +99,13 @@ INTEGERS = {
 }
 """What each code of a scheme stands for, before its group's numbers."""
 
-NUMBERS = {"q4a": 2}
-"""Numbers of a group: a scale and a minimum. In other schemes one, the scale."""
+WITH_MINIMA = ("q4a", "q4k")
+"""Schemes whose groups have a minimum beside their scale."""
 
 
 def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
-    """Codes (uint8, [NP,K]) and groups' numbers (float16, [NP,K/32*numbers]) of a scheme.
+    """Codes (uint8, [NP,K]) and groups' numbers of a scheme: float16, [NP,K/32], twice as many with
+    minima; those of q4k as words, [NP,K/64].
 
     The value furthest from zero becomes the lowest integer, whichever its sign: codes are all there
     are and scales have either sign, which q8 too would have to compute with if a file brought them.
@@ -111,7 +114,9 @@ def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
     integers = INTEGERS[scheme]
     groups = f32(w).reshape(len(w), -1, 32)
     least = np.zeros_like(groups[..., :1])
-    if NUMBERS.get(scheme) == 2:
+    if scheme == "q4k":
+        return _quantize_two_levels(groups)
+    if scheme in WITH_MINIMA:
         ends = groups.min(-1), groups.max(-1)
         even = np.arange(len(w))[:, None] % 2 == 0
         least = np.where(even, *ends).astype("float16").astype("float32")[..., None]
@@ -124,13 +129,56 @@ def quantize_weight(w: Array, scheme: str) -> tuple[Array, Array]:
     steps = np.divide(groups - least, unit, out=np.zeros_like(groups), where=unit != 0)
     codes = np.abs(steps[..., None] - integers).argmin(-1).astype("uint8").reshape(w.shape)
     numbers = np.stack([scale, -least[..., 0].astype("float16")], axis=2)
-    return codes, numbers[:, :, : NUMBERS.get(scheme, 1)].reshape(len(w), -1)
+    return codes, numbers[:, :, : 1 + (scheme in WITH_MINIMA)].reshape(len(w), -1)
+
+
+def _quantize_two_levels(groups: Floats) -> tuple[Array, Array]:
+    """Scales and minima as multiples, 0 to 63, of the largest of eight over 63."""
+    supers = groups.reshape(len(groups), -1, 8, 32)
+    low, high = supers.min(-1), supers.max(-1)
+    integers, units = [], []
+    for values in ((high - low) / 15, -low):
+        unit = (np.abs(values).max(-1) / 63).astype("float16")
+        over = np.where(unit == 0, 1, unit.astype("float32"))[..., None]
+        integers.append(np.clip(np.rint(values / over), 0, 63).astype("uint32"))
+        units.append(unit)
+    numbers = two_levels(*integers, *units)
+    scale, minimum = (each.reshape(supers.shape[:3]) for each in scales_and_minima(numbers, "q4k"))
+    steps = (supers + minimum[..., None]) / np.where(scale == 0, 1, scale)[..., None]
+    codes = np.clip(np.rint(steps), 0, 15).astype("uint8")
+    return codes.reshape(len(groups), -1), numbers
+
+
+def two_levels(scale: Array, minimum: Array, d: Array, dmin: Array) -> Array:
+    """Integers of six bits [NP,K/256,8] and float16 [NP,K/256] as words [NP,K/64]."""
+    at = np.arange(0, 32, 4, dtype="uint32")
+    high = scale >> 4 | minimum >> 4 << 2
+    fours = [np.bitwise_or.reduce(x << at, axis=-1) for x in (scale & 15, minimum & 15, high)]
+    halves = d.view("uint16").astype("uint32") | dmin.view("uint16").astype("uint32") << 16
+    return np.stack([*fours, halves], axis=-1).astype("uint32").reshape(len(d), -1)
+
+
+def ones(scheme: str, rows: int, columns: int) -> Array:
+    """Numbers that make a weight its code's integer, or that and minima of one."""
+    if scheme == "q4k":
+        one, half = np.ones((rows, columns // 256, 8), "uint32"), np.ones((rows, columns // 256))
+        return two_levels(one, one, half.astype("float16"), half.astype("float16"))
+    return np.ones((rows, columns // 32 * (1 + (scheme in WITH_MINIMA))), "float16")
 
 
 def scales_and_minima(numbers: Array, scheme: str) -> tuple[Floats, Floats]:
     """Groups' numbers by themselves, [NP,K/32] each; minima are zero where there are none."""
-    each = numbers.astype("float32").reshape(len(numbers), -1, NUMBERS.get(scheme, 1))
-    return each[..., 0], each[..., 1] if each.shape[2] > 1 else np.zeros_like(each[..., 0])
+    if scheme == "q4k":
+        words = numbers.reshape(len(numbers), -1, 4, 1)
+        low, least, high = (
+            words[:, :, i] >> np.arange(0, 32, 4, dtype="uint32") & 15 for i in range(3)
+        )
+        halves = np.ascontiguousarray(words[:, :, 3]).view("float16").astype("float32")
+        each = (low | (high & 3) << 4) * halves[..., :1], (least | high >> 2 << 4) * halves[..., 1:]
+        return f32(each[0]).reshape(len(numbers), -1), f32(each[1]).reshape(len(numbers), -1)
+    each_group = numbers.astype("float32").reshape(len(numbers), -1, 1 + (scheme in WITH_MINIMA))
+    scale = each_group[..., 0]
+    return scale, each_group[..., 1] if scheme in WITH_MINIMA else np.zeros_like(scale)
 
 
 def dequantize_weight(codes: Array, numbers: Array, scheme: str) -> Floats:
@@ -151,15 +199,15 @@ def panels(values: Array) -> Array:
 def pack(codes: Array, bits: int) -> Array:
     """Codes [NP,K] as words [NP/16, K*bits/32, 16] of the ``cpu`` layout."""
     rows = len(codes)
-    if bits == 6:
-        low = words(codes & 15, 4).reshape(rows, -1, 2)
-        high = words(codes >> 4, 2).reshape(rows, -1, 1)
+    if bits in (5, 6):
+        low = words(codes & 15, 4).reshape(rows, -1, 4 // (bits - 4))
+        high = words(codes >> 4, bits - 4).reshape(rows, -1, 1)
         return panels(np.concatenate([low, high], axis=2).reshape(rows, -1))
     return panels(words(codes, bits))
 
 
 def words(codes: Array, bits: int) -> Array:
-    """Codes [NP,K] of 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
+    """Codes [NP,K] of 1, 2, 4 or 8 bits as words [NP, K*bits/32]: four columns beside each other,
     the next four above them in each byte."""
     rows, columns = codes.shape
     each = 32 // bits
@@ -187,7 +235,7 @@ def linear_int(
         of = slice(g * 32, g * 32 + 32)
         dots = xq[:, of].astype("int32") @ integers[:, of].T
         total = fma(dots, scale[None, :, g] * xs[:, g, None], total)
-        if scheme in NUMBERS:
+        if scheme in WITH_MINIMA:
             sums = f32(-xc[:, g, None]) * xs[:, g, None]
             total = fma(minimum[None, :, g], sums, total)
     return total if bias is None else total + bias

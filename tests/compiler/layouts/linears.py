@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from edgewise_compiler.layouts.base import Layout
 from edgewise_compiler.layouts.order import padded_k, padded_rows
 from edgewise_compiler.layouts.packing import pack_linear, quantized
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import Scheme
+from edgewise_compiler.quantize import SCHEMES, Scheme
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader
+from edgewise_runtime.format.abi import GROUP
 from tests.parity.make_checkpoints import write_safetensors
 
 Floats = NDArray[np.float32]
@@ -25,7 +27,19 @@ PLAIN = LinearSpec("l", ("a",), (37,), 64)
 STACKED = LinearSpec("l", ("a", "b", "c"), (48, 16, 17), 96, ("a.b", "b.b", "c.b"))
 INTERLEAVED = LinearSpec("l", ("a", "b"), (40, 40), 48, ("a.b", "b.b"), interleave=True)
 EXACT = LinearSpec("l", ("a", "b"), (64, 64), 32, interleave=True)
+WIDE = LinearSpec("l", ("a",), (37,), 512)
 SPECS = {"plain": PLAIN, "stacked": STACKED, "interleaved": INTERLEAVED, "exact": EXACT}
+
+EACH = [
+    (scheme, spec)
+    for scheme, found in SCHEMES.items()
+    for spec in (SPECS.values() if found.columns == GROUP else (WIDE,))
+]
+"""Every scheme with the linears that its groups fit."""
+
+each = pytest.mark.parametrize(
+    ("scheme", "spec"), EACH, ids=[f"{scheme}-{spec.rows}x{spec.k}" for scheme, spec in EACH]
+)
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Floats]) -> SafetensorsReader:

@@ -112,7 +112,7 @@ def test_every_row_of_every_tensor_is_read_once_for_all_layouts(
 
 
 @pytest.mark.parametrize(
-    ("quant", "bits"), [("q4", 4), ("q6", 6), ("q8", 8), ("q4a", 4), ("mxfp4", 4)]
+    ("quant", "bits"), [("q4", 4), ("q5", 5), ("q6", 6), ("q8", 8), ("q4a", 4), ("mxfp4", 4)]
 )
 @pytest.mark.parametrize("name", SPECS)
 def test_codes_that_a_file_brings_lie_in_the_bundle_unchanged(
@@ -157,10 +157,10 @@ class Unread:
 
 def unpacked(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     """Words ``[rows, words]`` as codes, by the format's documentation."""
-    if bits == 6:
-        runs = words.reshape(len(words), -1, 3)
-        low = unpacked(np.ascontiguousarray(runs[:, :, :2]).reshape(len(words), -1), 4)
-        return low | unpacked(np.ascontiguousarray(runs[:, :, 2]), 2) << np.uint32(4)
+    if bits in (5, 6):
+        runs = words.reshape(len(words), -1, {5: 5, 6: 3}[bits])
+        low = unpacked(np.ascontiguousarray(runs[:, :, :-1]).reshape(len(words), -1), 4)
+        return low | unpacked(np.ascontiguousarray(runs[:, :, -1]), bits - 4) << np.uint32(4)
     shifts = [byte + part for part in range(0, 8, bits) for byte in range(0, 32, 8)]
     codes = np.stack([words >> np.uint32(shift) & np.uint32((1 << bits) - 1) for shift in shifts])
     return codes.transpose(1, 2, 0).reshape(len(words), -1)
@@ -172,6 +172,7 @@ def unpacked(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
         ("f16", 65536.0),
         ("q8", 8.4e6),
         ("q6", 2.2e6),
+        ("q5", 1.1e6),
         ("q4", 5.3e5),
         ("q4a", 1e6),
         ("iq4_nl", 8.4e6),

@@ -16,8 +16,8 @@ from edgewise_compiler.layouts.rows import GPU, MAX_BINDING, linear_parts
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 from tests.compiler.layouts.linears import (
-    SPECS,
     STACKED,
+    each,
     joined,
     make_sources,
     packed,
@@ -27,13 +27,11 @@ from tests.compiler.layouts.linears import (
 
 
 @pytest.mark.parametrize("binding", [MAX_BINDING, 64 * 64], ids=["whole", "in parts"])
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@each
 def test_rows_hold_what_panels_hold(
-    scheme: str, name: str, binding: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scheme: str, spec: LinearSpec, binding: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_layout, "MAX_BINDING", binding)
-    spec = SPECS[name]
     with write_tensors(tmp_path, make_sources(spec)) as reader:
         ours = packed(GPU, SCHEMES[scheme], spec, reader)
         theirs = packed(CPU, SCHEMES[scheme], spec, reader)
@@ -43,8 +41,9 @@ def test_rows_hold_what_panels_hold(
     numbers = SCHEMES[scheme].numbers
     assert (f"l.{numbers}" in theirs) == SCHEMES[scheme].integer
     if SCHEMES[scheme].integer:
-        scale = joined(ours, f".{numbers}").view(np.float16)
-        np.testing.assert_array_equal(scale, rows_of(theirs[f"l.{numbers}"]).ravel())
+        expected = rows_of(theirs[f"l.{numbers}"]).ravel()
+        found = joined(ours, f".{numbers}").view(expected.dtype)
+        np.testing.assert_array_equal(found, expected)
     if spec.biases is not None:
         np.testing.assert_array_equal(joined(ours, ".bias"), theirs["l.bias"])
 
@@ -71,7 +70,7 @@ def test_parts_cover_all_rows_and_fit_a_binding(scheme: str, rows: int, k: int) 
     parts = linear_parts(find_scheme(scheme), spec)
     assert [p.first for p in parts] == [sum(q.rows for q in parts[:i]) for i in range(len(parts))]
     assert sum(p.rows for p in parts) == padded_rows(spec)
-    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6}.get(scheme, 4)
+    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6, "q5": 5}.get(scheme, 4)
     assert all(p.rows * padded_k(spec) * bits // 8 <= MAX_BINDING for p in parts)
     assert all(p.rows % 32 == 0 for p in parts)
 

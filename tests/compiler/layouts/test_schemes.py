@@ -45,3 +45,12 @@ def test_a_rule_that_matches_no_matrix_is_refused_with_the_nearest_names(tensors
     assert caught.value.code == "input.recipe"
     assert f"{tensors} -> q8" in caught.value.message
     assert "l0.down_proj.weight" in caught.value.remedy
+
+
+def test_a_scheme_whose_groups_do_not_fill_the_columns_is_refused_by_name() -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"layers\.0\.down has 128 columns; in q4k 256"
+    ) as caught:
+        linear_schemes(recipe(("*.down_proj.*", "q4k")), PARAMS)
+    assert caught.value.code == "unsupported.recipe"
+    assert "q4a" in caught.value.remedy

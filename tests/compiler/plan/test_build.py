@@ -52,7 +52,7 @@ def plans() -> Callable[[str], Plans]:
 
 
 @pytest.mark.parametrize(
-    ("quant", "per_layer"), [("f32", 8), ("f16", 8), ("q8", 9), ("q6", 9), ("q4", 9)]
+    ("quant", "per_layer"), [("f32", 8), ("f16", 8), ("q8", 9), ("q6", 9), ("q5", 9), ("q4", 9)]
 )
 def test_a_layer_is_few_launches(quant: str, per_layer: int, plans: Callable[[str], Plans]) -> None:
     found = {name: len(plan.steps) for name, plan in plans(quant).items()}
@@ -69,7 +69,15 @@ def test_a_layer_is_few_launches(quant: str, per_layer: int, plans: Callable[[st
 
 @pytest.mark.parametrize(
     ("quant", "weights"),
-    [("f32", 16.0e6), ("f16", 8.0e6), ("q8", 4.3e6), ("q6", 3.3e6), ("q4", 2.3e6)],
+    [
+        ("f32", 16.0e6),
+        ("f16", 8.0e6),
+        ("q8", 4.3e6),
+        ("q6", 3.3e6),
+        ("q5", 2.8e6),
+        ("q4", 2.3e6),
+        ("q4k", 2.3e6),
+    ],
 )
 def test_a_decode_step_moves_little_more_than_the_weights(
     quant: str, weights: float, plans: Callable[[str], Plans]

@@ -40,6 +40,11 @@ def test_a_file_needs_no_rules(tmp_path: Path) -> None:
     assert read_recipe(written(tmp_path, HEAD)) == Recipe("mine", SCHEMES["q4"])
 
 
+def test_a_file_may_ask_for_a_search(tmp_path: Path) -> None:
+    searched = read_recipe(written(tmp_path, f"{HEAD}searched = true\n"))
+    assert searched == Recipe("mine", SCHEMES["q4"], searched=True)
+
+
 def rule(text: str) -> str:
     return f'{HEAD}[[rule]]\ntensors = "a"\nscheme = "q8"\n[[rule]]\n{text}\n'
 
@@ -51,7 +56,8 @@ def rule(text: str) -> str:
         ('name = "mine"', "input.missing", "default"),
         (HEAD.replace("mine", "../mine"), "input.name", "mine"),
         (HEAD.replace("mine", "q8"), "input.recipe", "q8"),
-        (HEAD.replace("q4", "q5"), "unsupported.scheme", "q5"),
+        (HEAD.replace("q4", "q3"), "unsupported.scheme", "q3"),
+        (HEAD + "searched = 1", "input.type", "searched"),
         (HEAD + "bits = 4", "input.unknown_field", "bits"),
         (HEAD + "rule = 3", "input.type", "rule"),
         (HEAD + "rule = [3]", "input.type", "rule 1 3"),
@@ -61,7 +67,7 @@ def rule(text: str) -> str:
         ("#" * (MAX_BYTES + 1), "storage.size", "mine.toml"),
         (rule('scheme = "q8"'), "input.missing", "rule 2"),
         (rule('tensors = "b"'), "input.missing", "rule 2 .*'b'"),
-        (rule('tensors = "b"\nscheme = "q5"'), "unsupported.scheme", "rule 2 .*'b'.*q5"),
+        (rule('tensors = "b"\nscheme = "q3"'), "unsupported.scheme", "rule 2 .*'b'.*q3"),
         (rule('tensors = "b"\nscheme = 4'), "input.type", "rule 2"),
         (rule('tensors = []\nscheme = "q8"'), "input.type", "rule 2"),
         (rule('tensors = ["b", 1]\nscheme = "q8"'), "input.type", "rule 2"),

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
-STEPS = {"q8": 127, "q6": 32, "q4": 8}
+STEPS = {"q8": 127, "q6": 32, "q5": 16, "q4": 8}
 """From zero to the value that is furthest from it."""
 
-ZEROS = {"q8": 128, "q6": 32, "q4": 8}
+ZEROS = {"q8": 128, "q6": 32, "q5": 16, "q4": 8}
 """The code of zero."""
 
 VALUES = {"f32": "float32", "f16": "float16"}
@@ -26,7 +26,7 @@ def there_and_back(scheme: str, rows: NDArray[np.float32]) -> NDArray[np.float32
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> None:
     rng = np.random.default_rng(1)
-    rows = rng.standard_normal((96, 128), dtype=np.float32)
+    rows = rng.standard_normal((96, 256), dtype=np.float32)
     rows *= np.exp2(rng.integers(-6, 6, (96, 1))).astype(np.float32)
     coded = SCHEMES[scheme].quantize(rows.copy())
     assert (coded.codes.dtype, coded.codes.shape) == (VALUES.get(scheme, "uint8"), rows.shape)
@@ -50,7 +50,7 @@ def test_codes_give_back_what_was_quantized_within_the_scheme(scheme: str) -> No
         np.testing.assert_array_equal(SCHEMES[scheme].dequantize(again), values)
 
 
-@pytest.mark.parametrize("scheme", ["q6", "q4"])
+@pytest.mark.parametrize("scheme", ["q6", "q5", "q4"])
 @pytest.mark.parametrize("extreme", [1.0, -1.0])
 def test_the_value_furthest_from_zero_has_the_lowest_code_whichever_its_sign(
     scheme: str, extreme: float
@@ -104,6 +104,7 @@ def test_a_scale_rounded_down_clips_instead_of_wrapping(scheme: str, limit: int)
         ("f16", 65504.0, 65536.0),
         ("q8", 8.3e6, 8.4e6),
         ("q6", 2.09e6, 2.11e6),
+        ("q5", 1.04e6, 1.06e6),
         ("q4", 5.2e5, 5.3e5),
         ("q4a", 9.8e5, 9.9e5),
         ("iq4_nl", 8.3e6, 8.4e6),
@@ -122,6 +123,7 @@ def test_weights_beyond_a_scheme_are_refused(scheme: str, largest: float, beyond
 
 
 def test_an_unknown_scheme_lists_those_there_are() -> None:
-    with pytest.raises(UnsupportedError, match="f32, f16, q8, q6, q4, q4a, iq4_nl, mxfp4"):
-        find_scheme("q5")
+    known = "f32, f16, q8, q6, q5, q4, q4a, q4k, iq4_nl, mxfp4"
+    with pytest.raises(UnsupportedError, match=known):
+        find_scheme("q3")
     assert find_scheme("q4").arithmetic == "w4a8"

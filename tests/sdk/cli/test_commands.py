@@ -42,11 +42,11 @@ def test_compile_says_what_it_made_and_how_to_use_it(
     checkpoint = checkpoints("llama-gqa2-tied-linear")
     odd = Path(shutil.copytree(checkpoint, "Ein schönes Modell"))
     out = edgewise("compile", odd, "--prefill-chunk", 128)
-    folder = Path("dist") / f"{odd.name}-q4"
+    folder = Path("dist") / f"{odd.name}-balanced"
     bundle = Bundle.open(folder)
-    assert bundle.name == "Ein-sch-nes-Modell-q4"
+    assert bundle.name == "Ein-sch-nes-Modell-balanced"
     assert f"{folder}: {size(bundle.total_bytes)}, " in out
-    assert "cpu-w4a8-" in out
+    assert "cpu-w5a8-" in out
     assert f"edgewise chat '{folder}'" in out
 
 
@@ -73,7 +73,7 @@ def test_pages_of_codes_are_compiled_and_inspected(
 ) -> None:
     checkpoint = checkpoints("llama-gqa2-tied-linear")
     out = edgewise("compile", checkpoint, "--kv", "int8", "--prefill-chunk", 128)
-    folder = Path("dist") / f"{checkpoint.name}-q4-kv8"
+    folder = Path("dist") / f"{checkpoint.name}-balanced-kv8"
     assert str(folder) in out
     shown = edgewise("inspect", folder)
     # Two layers: two KV heads, keys and values of 32 codes each and a word of scales a head.

@@ -126,7 +126,7 @@ def test_a_folder_that_only_claims_to_be_a_bundle_is_not_deleted(
 
 
 @pytest.mark.parametrize(
-    "argv", [[], ["frobnicate"], ["run"], ["compile", "x", "--quant", "q5"], ["ls", "--nope"]]
+    "argv", [[], ["frobnicate"], ["run"], ["compile", "x", "--quant", "q3"], ["ls", "--nope"]]
 )
 def test_wrong_usage_has_status_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -14,7 +14,7 @@ from edgewise_runtime.format.manifest import TensorEntry
 
 PARAMS: tuple[ParamSpec, ...] = (
     LinearSpec("embed", ("e",), (320,), 64),
-    LinearSpec("layers.0.down", ("d",), (64,), 128),
+    LinearSpec("layers.0.down", ("d",), (64,), 256),
     VectorSpec("norm", "n", 64),
 )
 
@@ -34,7 +34,7 @@ def test_integers_are_told_apart_by_their_bits_and_count_their_scales(layout: st
     found = stored_by_scheme(tensors(layout, embed="q8", down="q4"))
     assert found == {
         "q8": Stored(320 * 64, 320 * 64 * 34 // 32),
-        "q4": Stored(64 * 128, 64 * 128 * 18 // 32),
+        "q4": Stored(64 * 256, 64 * 256 * 18 // 32),
         "f32": Stored(64, 256),
     }
     assert list(found) == ["q8", "q4", "f32"]
@@ -42,14 +42,16 @@ def test_integers_are_told_apart_by_their_bits_and_count_their_scales(layout: st
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("scheme", "numbers"), [("q4a", 2), ("iq4_nl", 1), ("mxfp4", 1)])
+@pytest.mark.parametrize(
+    ("scheme", "numbers"), [("q4a", 2), ("q4k", 1), ("iq4_nl", 1), ("mxfp4", 1)]
+)
 def test_other_integers_of_four_bits_are_known_by_what_their_numbers_are_called(
     layout: str, scheme: str, numbers: int
 ) -> None:
     found = stored_by_scheme(tensors(layout, embed="q4", down=scheme))
     assert found == {
         "q4": Stored(320 * 64, 320 * 64 * 18 // 32),
-        scheme: Stored(64 * 128, 64 * 128 * (16 + 2 * numbers) // 32),
+        scheme: Stored(64 * 256, 64 * 256 * (16 + 2 * numbers) // 32),
         "f32": Stored(64, 256),
     }
 
@@ -59,7 +61,7 @@ def test_floats_are_told_apart_and_vectors_are_among_them(layout: str) -> None:
     found = stored_by_scheme(tensors(layout, embed="f32", down="f16"))
     assert found == {
         "f32": Stored(320 * 64 + 64, 4 * (320 * 64 + 64)),
-        "f16": Stored(64 * 128, 2 * 64 * 128),
+        "f16": Stored(64 * 256, 2 * 64 * 256),
     }
 
 

@@ -51,8 +51,10 @@ describe("int8 codes", () => {
 });
 
 describe("a packed row", () => {
+  const [ONE, HALF] = [0x3c00, 0x3800]; // float16
+
   /** The first columns of a group whose other words are zero. */
-  function first(scheme: Scheme, words: number[], count: number, scale = 1): number[] {
+  function first(scheme: Scheme, words: number[], count: number, scale = ONE): number[] {
     const group = new Uint32Array(WORDS_PER_GROUP[scheme]);
     group.set(words);
     return [...unpackRow(scheme, group, () => scale)].slice(0, count);
@@ -61,7 +63,7 @@ describe("a packed row", () => {
   it("of q4 has column b in the low half of byte b, and b + 4 in the high half", () => {
     // Columns 0 to 7 are -8 to -1.
     const word = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
-    expect(first("q4", [word], 8, 0.5)).toEqual([-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5]);
+    expect(first("q4", [word], 8, HALF)).toEqual([-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5]);
   });
 
   it("of q6 has low halves as q4, and in every third word two high bits of 16 columns", () => {
@@ -72,10 +74,29 @@ describe("a packed row", () => {
     expect(row).toEqual([...expected, ...new Array(16).fill(-32)]);
   });
 
+  it("of q5 has low halves as q4, and in a fifth word the high bits of every fourth column", () => {
+    // Low bits are 0 to 7 four times; of columns 4i to 4i+3 the i-th bit of 0xb2 is the high one.
+    const low = [0, 1, 2, 3].reduce((sum, b) => sum + (b + ((b + 4) << 4)) * 256 ** b, 0);
+    const row = first("q5", [low, low, low, low, 0xb2_b2_b2_b2], 32);
+    const high = (c: number) => (0xb2 >> Math.floor(c / 4)) & 1;
+    expect(row).toEqual(Array.from({ length: 32 }, (_, c) => (c % 8) + 16 * high(c) - 16));
+  });
+
   it("of q4a has codes as q4 from zero on, a scale and then a minimum for every 32 columns", () => {
-    const numbers = [0.5, 3, 2, -1];
-    const row = unpackRow("q4a", new Uint32Array(8).fill(0x22222222), (at) => numbers[at] ?? 0);
+    const halves = [HALF, 0x4200, 0x4000, 0xbc00]; // 0.5 and 3, 2 and -1
+    const row = unpackRow("q4a", new Uint32Array(8).fill(0x22222222), (at) => halves[at] ?? 0);
     expect([...row]).toEqual([...new Array(32).fill(-2), ...new Array(32).fill(5)]);
+  });
+
+  it("of q4k has scales and minima of six bits under float16 for eight groups of each", () => {
+    // The first group's scale is 0x31 and its minimum 0x2e, the last one's 0x0f and 0x30.
+    const words = [0xf000_0001, 0x0000_000e, 0xc000_000b, (0x4000 << 16) | HALF];
+    const row = unpackRow("q4k", new Uint32Array(32).fill(0x22222222), (at) => {
+      return ((words[at >> 1] ?? 0) >>> (16 * (at & 1))) & 0xffff;
+    });
+    expect(row.slice(0, 32)).toEqual(new Float64Array(32).fill(2 * 0x31 * 0.5 - 0x2e * 2));
+    expect(row.slice(32, 64)).toEqual(new Float64Array(32).fill(0));
+    expect(row.slice(224)).toEqual(new Float64Array(32).fill(2 * 0x0f * 0.5 - 0x30 * 2));
   });
 
   it("of iq4_nl and mxfp4 has codes as q4, which name the values of a table", () => {
@@ -85,7 +106,7 @@ describe("a packed row", () => {
     const uneven = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     expect(first("iq4_nl", words, 16)).toEqual(uneven);
     const floats = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-    expect(first("mxfp4", words, 16, 0.5)).toEqual(floats.map((value) => value / 2));
+    expect(first("mxfp4", words, 16, HALF)).toEqual(floats.map((value) => value / 2));
   });
 
   it("of q8 has a column a byte, 128 more than its value", () => {
@@ -97,7 +118,11 @@ describe("a packed row", () => {
   });
 
   it("takes a scale for every 32 columns", () => {
-    const row = unpackRow("q8", new Uint32Array(16).fill(0x81818181), (group) => group + 1);
+    const row = unpackRow(
+      "q8",
+      new Uint32Array(16).fill(0x81818181),
+      (at) => [ONE, 0x4000][at] ?? 0,
+    );
     expect([...row]).toEqual([...new Array(32).fill(1), ...new Array(32).fill(2)]);
   });
 });

@@ -14,7 +14,7 @@ def _absorbs(op: Operation | None) -> bool:
 
 
 def quantize_activations(graph: Graph) -> Graph:
-    """Turn the activation input of each linear into int8 in groups of 32 (w4a8, w6a8, w8a8).
+    """Turn the activation input of each linear into int8 in groups of 32 (w4a8, w5a8, w6a8, w8a8).
 
     A norm or a SwiGLU read only by linears quantizes on its way out; anything else gets a
     ``quantize`` node in front of the linear.

@@ -68,6 +68,7 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     "f32": Arithmetic("f32", "float32"),
     "w8a8": Arithmetic("w8a8", "float16", exact=True),
     "w6a8": Arithmetic("w6a8", "float16", exact=True),
+    "w5a8": Arithmetic("w5a8", "float16", exact=True),
     "w4a8": Arithmetic("w4a8", "float16", exact=True),
 }
 

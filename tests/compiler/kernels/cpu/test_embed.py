@@ -15,8 +15,8 @@ from tests.compiler.kernels.reference import same_bits
 
 pytestmark = pytest.mark.sampled(one_in=3)
 
-N, H, V = 9, 64, 70  # V is padded to 96 rows
-SCHEMES = ("f32", "f16", "q8", "q6", "q4", "q4a", "iq4_nl", "mxfp4")
+N, H, V = 9, 256, 70  # V is padded to 96 rows
+SCHEMES = ("f32", "f16", "q8", "q6", "q5", "q4", "q4a", "q4k", "iq4_nl", "mxfp4")
 
 
 @cache

@@ -36,6 +36,10 @@ CASES = [
     Case("q4", "add", True, 64, 96),
     Case("q4", "swiglu", False, 64, 32),
     Case("q4", "swiglu_a8", True, 128, 32),
+    Case("q5", "store", True, 32, 64),
+    Case("q5", "add", False, 96, 96),
+    Case("q5", "swiglu", True, 128, 32),
+    Case("q5", "swiglu_a8", False, 64, 96),
     Case("q6", "store", True, 96, 64),
     Case("q6", "add", False, 64, 96),
     Case("q6", "swiglu", True, 64, 32),
@@ -46,6 +50,8 @@ CASES = [
     Case("q8", "swiglu_a8", False, 64, 64),
     Case("q4a", "store", True, 96, 64),
     Case("q4a", "swiglu_a8", False, 64, 96),
+    Case("q4k", "store", False, 32, 512),
+    Case("q4k", "swiglu", True, 64, 256),
     Case("iq4_nl", "store", True, 96, 64),
     Case("iq4_nl", "swiglu_a8", False, 64, 96),
     Case("mxfp4", "store", False, 32, 96),
@@ -172,7 +178,12 @@ def test_fewer_live_rows_than_none_are_none(isa: str) -> None:
 
 def test_partial_sums_never_come_from_the_heap() -> None:
     """TVM calls an allocator for local buffers of 1 KiB and more: at every tile, here."""
-    for scheme, epilogue in (("q4", "swiglu_a8"), ("q6", "store"), ("q8", "store")):
+    for scheme, epilogue in (
+        ("q4", "swiglu_a8"),
+        ("q5", "store"),
+        ("q6", "store"),
+        ("q8", "store"),
+    ):
         function = matmul_int(MatmulSpec(N, 64, 32, scheme, epilogue), RUNNABLE[0])
         library = tvm.compile(tvm.IRModule({"f": function}), target=ISAS[RUNNABLE[0]].target())
         assert "TVMBackendAllocWorkspace" not in library.mod.inspect_source("ll")
@@ -187,8 +198,7 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
             xc = aligned((N, case.K // 32), "int32")
             integers = reference.INTEGERS[case.scheme]
             weight = np.full((case.NP, case.K), integers.argmax(), "uint8")
-            numbers = case.K // 32 * reference.NUMBERS.get(case.scheme, 1)
-            scale = np.ones((case.NP, numbers), "float16")
+            scale = reference.ones(case.scheme, case.NP, case.K)
             out = aligned((N, case.NP), "float32")
             step = aligned_copy(np.array([N] + [0] * 7, "int32"))
             biases = () if data.bias is None else (aligned(case.NP, "float32"),)
@@ -201,7 +211,15 @@ def test_extreme_codes_do_not_saturate(isa: str) -> None:
 def test_quantized_layers_approximate_real_ones() -> None:
     random = np.random.default_rng(5)
     x, w = random.normal(size=(4, 256)), random.normal(size=(64, 256))
-    bounds = {"q4": 0.12, "q6": 0.03, "q8": 0.02, "q4a": 0.12, "iq4_nl": 0.12, "mxfp4": 0.16}
+    bounds = {
+        "q4": 0.12,
+        "q5": 0.06,
+        "q6": 0.03,
+        "q8": 0.02,
+        "q4a": 0.12,
+        "iq4_nl": 0.12,
+        "mxfp4": 0.16,
+    }
     for scheme, bound in bounds.items():
         codes, scale = reference.quantize_weight(w, scheme)
         y = reference.linear_int(reference.quantize(x), codes, scale, None, scheme)

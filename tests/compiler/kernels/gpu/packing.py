@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.layouts.order import round_up
 from edgewise_compiler.layouts.words import packed_rows
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 
@@ -14,6 +15,11 @@ Floats = NDArray[np.float32]
 
 KINDS = tuple(name for name in SCHEMES if name != "mxfp4")
 """A scheme for each way in which kernels read weights: of those with tables, one."""
+
+
+def columns(scheme: str, k: int) -> int:
+    """``k`` columns, or as many more as the scheme's groups ask for."""
+    return round_up(k, SCHEMES[scheme].columns)
 
 
 def pack(scheme: str, w: Floats) -> tuple[list[NDArray[Any]], Floats]:

@@ -8,7 +8,7 @@ import pytest
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.engine.step_buffers import step_array
-from tests.compiler.kernels.gpu.packing import pack
+from tests.compiler.kernels.gpu.packing import columns, pack
 from tests.gpu import run
 
 pytestmark = pytest.mark.sampled(one_in=2)
@@ -19,7 +19,7 @@ N, V = 9, 192
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("H", [32, 96, 2080])
 def test_rows_are_the_exact_values_of_their_tokens(scheme: str, H: int) -> None:
-    rng = np.random.default_rng(H)
+    rng, H = np.random.default_rng(H), columns(scheme, H)
     packed, exact = pack(scheme, rng.standard_normal((V, H), np.float32))
     tokens = rng.integers(0, V, N).astype(np.int32)
     tokens[:2] = 0, V - 1

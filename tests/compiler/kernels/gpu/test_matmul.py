@@ -12,7 +12,7 @@ from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_runtime.engine.step_buffers import step_array
-from tests.compiler.kernels.gpu.packing import KINDS, linear, pack
+from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
 pytestmark = pytest.mark.sampled(one_in=4)
@@ -34,8 +34,8 @@ class Case(NamedTuple):
 
 
 CASES = [
-    *(Case(96, 96, scheme) for scheme in KINDS),
-    *(Case(64, 160, scheme, half=True) for scheme in KINDS),
+    *(Case(96, columns(scheme, 96), scheme) for scheme in KINDS),
+    *(Case(64, columns(scheme, 160), scheme, half=True) for scheme in KINDS),
     Case(32, 32, "q4"),
     Case(32, 32, "q4", half=True),
     Case(160, 256, "q4", "add", bias=True),

@@ -16,7 +16,7 @@ from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests import subgroups
-from tests.compiler.kernels.gpu.packing import KINDS, linear, pack
+from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
 pytestmark = pytest.mark.sampled(one_in=4)
@@ -57,10 +57,11 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(st
 
 def random_case(seed: int) -> Case:
     rng = np.random.default_rng(seed)
+    scheme = str(rng.choice(list(SCHEMES)))
     return Case(
         NP=32 * int(rng.integers(1, 9)),
-        K=32 * int(rng.integers(1, 100)),
-        scheme=str(rng.choice(list(SCHEMES))),
+        K=columns(scheme, 32 * int(rng.integers(1, 100))),
+        scheme=scheme,
         epilogue=str(rng.choice(["store", "add", "swiglu"])),
         bias=bool(rng.integers(2)),
         norm=bool(rng.integers(2)),
@@ -250,8 +251,9 @@ def test_parts_of_a_linear_fill_their_columns(epilogue: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("K", [1024, 1152, 2304, 5376])
 def test_the_largest_parts_of_a_vocabulary_have_workgroups_enough(K: int, scheme: str) -> None:
-    row = {"f32": 4 * K, "f16": 2 * K, "q8": K, "q6": K * 3 // 4}.get(scheme, K // 2)
-    rows = min(262144, (128 << 20) // row // 32 * 32)
+    K = columns(scheme, K)
+    bits = {"f32": 32, "f16": 16, "q8": 8, "q6": 6, "q5": 5}.get(scheme, 4)
+    rows = min(262144, (128 << 20) // (K * bits // 8) // 32 * 32)
     spec = PartSpec(4, rows, K, scheme, count=LOGIT_ROWS, live=4, width=rows)
     launch = matvec(spec, batch=4, gather=True)
     x, y = launch.workgroups(r=4)

@@ -12,7 +12,7 @@ from edgewise_compiler.kernels.gpu.matmul.serial import matmul_serial
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
-from tests.compiler.kernels.gpu.packing import KINDS, linear, pack
+from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
 pytestmark = pytest.mark.sampled(one_in=3)
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 CASES = [
     *(Case(96, 256, scheme) for scheme in KINDS),
-    *(Case(128, 96, scheme, "swiglu", bias=True) for scheme in KINDS),
+    *(Case(128, columns(scheme, 96), scheme, "swiglu", bias=True) for scheme in KINDS),
     Case(32, 32, "q4"),
     Case(160, 1120, "q4", "add", bias=True),
     Case(288, 64, "q8", logits=True),

@@ -13,15 +13,17 @@ from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_runtime.format.abi import GROUP
+from tests.compiler.kernels.gpu.packing import columns as packed_columns
 from tests.compiler.kernels.gpu.packing import pack
 from tests.gpu import run
 
-ROWS, K = 32, 96
+ROWS = 32
 
 
 @cache
 def unpacking(scheme: str, columns: int) -> Launch:
     """A kernel that writes the matrix out, ``columns`` at a time: one thread a row and group."""
+    K = packed_columns(scheme, 96)
     weights = GpuWeights(scheme, ROWS, K)
 
     def body(thread: Thread, *buffers: Buffer) -> None:
@@ -42,6 +44,7 @@ def unpacking(scheme: str, columns: int) -> Launch:
 @pytest.mark.parametrize("columns", [8, GROUP])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_weights_have_their_exact_values(scheme: str, columns: int) -> None:
+    K = packed_columns(scheme, 96)
     w = np.random.default_rng(3).standard_normal((ROWS, K), dtype=np.float32)
     arrays, exact = pack(scheme, w)
     *_, out = run(unpacking(scheme, columns), [*arrays, np.zeros((ROWS, K), np.float32)])

@@ -80,7 +80,15 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
 
 @pytest.mark.parametrize(
     ("quant", "weights"),
-    [("f32", 16.0e6), ("f16", 8.0e6), ("q8", 4.3e6), ("q6", 3.3e6), ("q4", 2.3e6)],
+    [
+        ("f32", 16.0e6),
+        ("f16", 8.0e6),
+        ("q8", 4.3e6),
+        ("q6", 3.3e6),
+        ("q5", 2.8e6),
+        ("q4", 2.3e6),
+        ("q4k", 2.3e6),
+    ],
 )
 def test_a_decode_step_moves_little_more_than_the_weights(
     quant: str, weights: float, made: Callable[[str, str], Plans]

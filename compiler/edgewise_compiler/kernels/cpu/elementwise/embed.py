@@ -8,10 +8,10 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, weight_args
+from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, group_numbers, weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, splat, store, widen
 from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
-from edgewise_compiler.quantize import SCHEMES, ZERO_POINT
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
 
@@ -30,7 +30,7 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
     Arguments in order: tokens, weight, scale (of integers), x, step. Ids outside 0..V-1 read the
     nearest row rather than memory that is not theirs.
     """
-    weights, numbers = weight_args(scheme, -(-V // 32) * 32, H), len(SCHEMES[scheme].groups)
+    weights = weight_args(scheme, -(-V // 32) * 32, H)
 
     def body(tokens: Buffer, weight: Buffer, *rest: Buffer) -> None:
         scale, x, step = rest if len(rest) == 3 else (None, *rest)
@@ -45,9 +45,8 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
                 return
             run = RUNS[scheme]
             with T.serial(H // run.fours // 4) as r, block("run"):
-                group = r // run.count
-                unit, *minimum = (
-                    let(widen(scale[panel, group * numbers + i, lane], isa)) for i in range(numbers)
+                unit, *minimum = group_numbers(
+                    scheme, lambda i: scale[panel, i, lane], r // run.count, isa
                 )
                 words = [let(weight[panel, r * run.words + w, lane]) for w in range(run.words)]
                 for part, codes in enumerate(_integers(scheme, words, isa)):

@@ -212,14 +212,15 @@ def _pairs_added(sums: Expr) -> Expr:
 
 
 def _portable_pairs(run: Run, together: int) -> Group:
-    """int16 products, of which ``together`` (1 or 4) are added up before they are widened."""
+    """int16 products, of which ``together`` (1, 4 or 8) are added up before they are widened."""
 
     def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
         sums = _grid(tile, lambda r, p: register(splat(operands.starts[r])))
         with T.serial(run.count) as at, block("run"):
             fours = _fours(run, tile, operands, at)
-            for first in range(0, run.fours, 2):
-                parts = range(first, first + 2)
+            each = max(together // 2, 1)
+            for first in range(0, run.fours, each):
+                parts = range(first, first + each)
                 codes = [
                     [
                         bits(masked(w[part], shift, 0x00FF00FF), "int16")
@@ -261,23 +262,29 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
-# What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4
-# and q4a, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
+# What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4,
+# q4a and q4k, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
 DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q4"): Dot(_vnni(RUNS["q4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q4a"): Dot(_vnni(RUNS["q4a"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q4k"): Dot(_vnni(RUNS["q4k"]), Shapes(Tile(8, 1), Tile(4, 2))),
+    ("avx512vnni", "q5"): Dot(_vnni(RUNS["q5"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q6"): Dot(_vnni(RUNS["q6"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q8"): Dot(_vnni(RUNS["q8"]), Shapes(Tile(8, 1), Tile(8, 1))),
     ("avx512vnni", "iq4_nl"): Dot(_vnni(RUNS["iq4_nl"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "mxfp4"): Dot(_vnni(RUNS["mxfp4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx2", "q4"): Dot(_avx2_bytes(RUNS["q4"], most=8), _SMALL),
     ("avx2", "q4a"): Dot(_avx2_bytes(RUNS["q4a"], most=8), _SMALL),
+    ("avx2", "q4k"): Dot(_avx2_bytes(RUNS["q4k"], most=8), _SMALL),
+    ("avx2", "q5"): Dot(_avx2_bytes(RUNS["q5"], most=4), _SMALL),
     ("avx2", "q6"): Dot(_avx2_bytes(RUNS["q6"], most=2), _SMALL),
     ("avx2", "q8"): Dot(_avx2_pairs(RUNS["q8"]), _SMALL),
     ("avx2", "iq4_nl"): Dot(_avx2_pairs(RUNS["iq4_nl"]), _SMALL),
     ("avx2", "mxfp4"): Dot(_avx2_bytes(RUNS["mxfp4"], most=4), _SMALL),
     ("portable", "q4"): Dot(_portable_q4, _SMALL),
     ("portable", "q4a"): Dot(_portable_q4, _SMALL),
+    ("portable", "q4k"): Dot(_portable_q4, _SMALL),
+    ("portable", "q5"): Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
     ("portable", "q6"): Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
     ("portable", "q8"): Dot(_portable_q8, _SMALL),
     ("portable", "iq4_nl"): Dot(_portable_pairs(RUNS["iq4_nl"], together=1), _SMALL),

@@ -11,7 +11,7 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args
 from edgewise_compiler.kernels.cpu.matmul.dots import DOTS, Operands
-from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, weight_args
+from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, group_numbers, weight_args
 from edgewise_compiler.kernels.cpu.matmul.tiles import (
     EPILOGUES,
     PAIR,
@@ -28,10 +28,10 @@ from edgewise_compiler.kernels.cpu.matmul.tiles import (
     store_row,
 )
 from edgewise_compiler.kernels.cpu.vector import bits as bits_of
-from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat, widen
+from edgewise_compiler.kernels.cpu.vector import cast, fma, let, load, splat
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
 from edgewise_compiler.kernels.matmul import MatmulSpec
-from edgewise_compiler.quantize import SCHEMES, ZERO_POINT
+from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import GROUP, PANEL
 
 
@@ -51,7 +51,6 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
     N, NP, K, scheme = spec.rows, spec.outputs, spec.inputs, spec.scheme
     dot, words = DOTS[isa, scheme], RUNS[scheme].count * RUNS[scheme].words
     zero, ends = ZERO_POINT[scheme], EPILOGUES[spec.epilogue]
-    numbers = len(SCHEMES[scheme].groups)
 
     def body(
         xq: Buffer, xs: Buffer, xc: Buffer, weight: Buffer, scale: Buffer, *rest: Buffer
@@ -82,13 +81,11 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                 results = dot.group(tile, Operands(word, four, starts, isa))
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
-                units, *minima = (
-                    [
-                        let(widen(load(scale, panel + p, g * numbers + i, 0), isa))
-                        for p in range(tile.panels)
-                    ]
-                    for i in range(numbers)
-                )
+
+                def numbers(p: int) -> list[Expr]:
+                    return group_numbers(scheme, lambda i: load(scale, panel + p, i, 0), g, isa)
+
+                units, *minima = zip(*(numbers(p) for p in range(tile.panels)), strict=True)
 
                 def accumulate(r: Any) -> None:
                     for p in range(tile.panels):

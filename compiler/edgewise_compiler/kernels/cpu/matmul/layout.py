@@ -2,18 +2,20 @@
 
 A panel is 16 rows beside each other, one per lane. ``f32`` and ``f16`` hold values, [NP/16, K, 16].
 Codes lie in runs of whole uint32, [NP/16, K*b/32, 16] for codes of b bits, with a float16 scale for
-32 columns and, where a scheme has one, a minimum after it, [NP/16, K/32*numbers, 16]. `RUNS` takes
-runs apart; `layouts.words` says what lies in them.
+32 columns and, where a scheme has one, a minimum after it, [NP/16, K/32*numbers, 16]; of two levels
+they are words, [NP/16, K/256*4, 16]. `RUNS` and `group_numbers` take codes and numbers apart;
+`layouts.words` says what lies in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm.ir import Expr
 
-from edgewise_compiler.kernels.cpu.vector import lanes_of, let, lookup, splat
+from edgewise_compiler.kernels.cpu.vector import bits, cast, lanes_of, let, lookup, splat, widen
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.quantize import SCHEMES, table_bytes
 from edgewise_runtime.errors import CompileError
@@ -62,13 +64,20 @@ def _halves(words: Sequence[Expr]) -> list[Expr]:
     return [masked(word, shift, 0x0F0F0F0F) for word in words for shift in (0, 4)]
 
 
-def _thirds(words: Sequence[Expr]) -> list[Expr]:
+def _split(words: Sequence[Expr], high_bits: int) -> list[Expr]:
+    """Halves as of q4, and in the last word what is above them."""
     *low, rest = words
-    high = [masked(rest, shift, 0x30303030) for shift in (-4, -2, 0, 2)]
+    mask = ((1 << high_bits) - 1) * 0x10101010
+    high = [masked(rest, shift, mask) for shift in range(-4, 4, high_bits)]
     return [let(a | b) for a, b in zip(_halves(low), high, strict=True)]
 
 
-_CODES = {"uint8": Run(1, 1, list), "uint6": Run(3, 4, _thirds), "uint4": Run(1, 2, _halves)}
+_CODES = {
+    "uint8": Run(1, 1, list),
+    "uint6": Run(3, 4, partial(_split, high_bits=2)),
+    "uint5": Run(5, 8, partial(_split, high_bits=1)),
+    "uint4": Run(1, 2, _halves),
+}
 
 RUNS = {
     name: replace(_CODES[scheme.code], table=table_bytes(name))
@@ -100,5 +109,36 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
     weight = Arg("weight", dtype, (NP // PANEL, elements, PANEL))
     if scheme not in RUNS:
         return (weight,)
-    numbers = K // GROUP * len(SCHEMES[scheme].groups)
+    found = SCHEMES[scheme]
+    if found.columns > GROUP:
+        return (weight, Arg("scale", "uint32", (NP // PANEL, K // found.columns * 4, PANEL)))
+    numbers = K // GROUP * len(found.groups)
     return (weight, Arg("scale", "float16", (NP // PANEL, numbers, PANEL)))
+
+
+def group_numbers(scheme: str, element: Callable[[Expr], Expr], g: Expr, isa: str) -> list[Expr]:
+    """What group ``g``'s integers are multiplied with, and what is taken off if any, float32.
+
+    Args:
+        element: the i-th of a row's numbers as they are stored, or of a panel's.
+    """
+    found = SCHEMES[scheme]
+    count = len(found.groups)
+    if found.columns == GROUP:
+        return [let(widen(element(g * count + i), isa)) for i in range(count)]
+    each = found.columns // GROUP
+    scales, minima, high, units = (let(element(g // each * 4 + i)) for i in range(4))
+    lanes = lanes_of(units)
+
+    def bits_of(word: Expr, mask: int) -> Expr:
+        return (word >> splat(cast(g % each * 4, "uint32"), lanes)) & splat(mask, lanes, "uint32")
+
+    def times(integer: Expr, shift: int) -> Expr:
+        half = (units >> splat(shift, lanes, "uint32")) & splat(0xFFFF, lanes, "uint32")
+        unit = let(widen(bits(let(cast(half, "uint16")), "float16"), isa))
+        return let(cast(cast(integer, "int32"), "float32") * unit)
+
+    two, four = splat(2, lanes, "uint32"), splat(4, lanes, "uint32")
+    scale = let(bits_of(scales, 15) | (bits_of(high, 3) << four))
+    minimum = let(bits_of(minima, 15) | (bits_of(high, 12) << two))
+    return [times(scale, 0), times(minimum, 16)]

@@ -1,6 +1,6 @@
-"""Linears of prefill in integers: 8-bit activations against weights of 4, 6 or 8 bits, by fours.
+"""Linears of prefill in integers: 8-bit activations against weights of 4 to 8 bits, by fours.
 
-The arithmetic of the CPU's ``w4a8``, ``w6a8`` and ``w8a8``: activations are rounded to int8 in
+The arithmetic of the CPU's ``w4a8`` to ``w8a8``: activations are rounded to int8 in
 groups of 32 columns, a group's products are added up exactly in int32 (`dot_int8`, one instruction
 where the hardware has it), and groups are joined in order by one float32 fma each. Since a group is
 exact, neither tiles nor neighbours can change a bit.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -47,6 +48,7 @@ _GROUPS = {
     "float16": ("uint32x4", 4),
     "uint8": ("uint32x4", 2),
     "uint6": ("uint32x2", 3),
+    "uint5": ("uint32", 5),
     "uint4": ("uint32x4", 1),
 }
 # The same for kernels that load 8 columns at a time.
@@ -55,8 +57,11 @@ _OCTETS = {
     "float16": ("uint32x4", 4),
     "uint8": ("uint32x2", 4),
     "uint6": ("uint32", 6),
+    "uint5": ("uint32", 5),
     "uint4": ("uint32", 4),
 }
+# Bits of a code that lie in a word of their own, behind the halves of as many columns as fill it.
+_HIGH_BITS = {"uint6": 2, "uint5": 1}
 _TWO_TO_23 = 0x4B000000  # the bits of that float32
 
 
@@ -124,8 +129,10 @@ class GpuWeights:
         weight = Arg("weight", dtype, (self.rows, self.groups * count))
         if not self.scaled:
             return (weight,)
-        numbers = self.rows * self.groups * len(SCHEMES[self.scheme].groups)
-        return weight, Arg("scale", "uint32", (numbers // 2,))
+        found = SCHEMES[self.scheme]
+        if found.columns > GROUP:
+            return weight, Arg("scale", "uint32x4", (self.rows * self.k // found.columns,))
+        return weight, Arg("scale", "uint32", (self.rows * self.groups * len(found.groups) // 2,))
 
     def octet_arguments(self) -> tuple[Arg, ...]:
         """The same buffers for kernels that read 8 columns at a time (`octet`)."""
@@ -150,13 +157,17 @@ class GpuWeights:
         weight = buffers[0]
         if self.code == "float32":
             return [bind(weight[row, c * 2]), bind(weight[row, c * 2 + 1])]
-        if self.code == "uint6":
-            first, odd = bind((c >> 1) * 3), bind(c & 1)
-            rest = weight[row, first + 2] >> u32(odd * 4)
-            return [bind(weight[row, first + odd]), bind(rest)]
-        loaded = bind(weight[row, c])
-        lanes = lanes_of(loaded)
-        return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
+        if self.code in _HIGH_BITS:
+            low, high, shift = (bind(number_) for number_ in self._split(c))
+            return [bind(weight[row, low]), bind(weight[row, high] >> u32(shift))]
+        return _words(bind(weight[row, c]))
+
+    def _split(self, octet: Any) -> tuple[Any, Any, Any]:
+        """Where low and high bits of 8 columns lie: two words, and how far to shift the second."""
+        shift = 2 * _HIGH_BITS[self.code]
+        octets = 8 // shift
+        first, place = octet // octets * (octets + 1), octet % octets
+        return first + place, first + octets, place * shift
 
     def group(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """Columns 32g to 32g+31 of a row as eight float32x4, what they stand for.
@@ -180,14 +191,14 @@ class GpuWeights:
         loaded = [bind(weight[row, g * count + i]) for i in range(count)]
         if self.code == "float32":
             return loaded
-        return [bind(lane(vector, i)) for vector in loaded for i in range(lanes_of(vector))]
+        return [word for vector in loaded for word in _words(vector)]
 
     def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
         """Columns 8·octet to 8·octet+7 of a group as two float32x4, unscaled."""
-        if self.code == "uint6":
-            first, odd = octet // 2 * 3, octet % 2
-            rest = words[first + 2]
-            return self.unpack([words[first + odd], bind(rest >> u32(4)) if odd else rest])
+        if self.code in _HIGH_BITS:
+            low, high, shift = self._split(octet)
+            rest = bind(words[high] >> u32(shift)) if shift else words[high]
+            return self.unpack([words[low], rest])
         each = len(words) * 8 // GROUP
         return self.unpack(list(words[octet * each : (octet + 1) * each]))
 
@@ -221,9 +232,11 @@ class GpuWeights:
         if self.code == "uint8":
             return words
         halves = [words[0] & u32(0x0F0F0F0F), (words[0] >> u32(4)) & u32(0x0F0F0F0F)]
-        if self.code == "uint6":
-            # The two high bits of columns 0 to 3 are the lowest of a byte, then columns 4 to 7's.
-            rest = [(words[1] << u32(4)) & u32(0x30303030), (words[1] << u32(2)) & u32(0x30303030)]
+        if self.code in _HIGH_BITS:
+            # The high bits of columns 0 to 3 are the lowest of a byte, then columns 4 to 7's.
+            high = _HIGH_BITS[self.code]
+            mask = u32(((1 << high) - 1) * 0x10101010)
+            rest = [(words[1] << u32(shift)) & mask for shift in (4, 4 - high)]
             halves = [low | high for low, high in zip(halves, rest, strict=True)]
         return [bind(half) for half in halves]
 
@@ -242,12 +255,30 @@ class GpuWeights:
 
     def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """What a row's group g multiplies its integers with, and what it adds if any, float32."""
+        each = SCHEMES[self.scheme].columns // GROUP
+        if each > 1:
+            of_super = bind(T.floordiv(g, each))
+            words = bind(buffers[1][row * (self.groups // each) + of_super])
+            return two_levels([lane(words, i) for i in range(4)], u32((g - of_super * each) * 4))
         index = bind(row * self.groups + g)
         if self.shifted:
             pair = bind(unpack_halves(buffers[1][index]))
             return [bind(lane(pair, 0)), bind(f32(0.0) - lane(pair, 1))]
         pair = bind(unpack_halves(buffers[1][index >> 1]))
         return [bind(T.Select((index & 1) == 0, lane(pair, 0), lane(pair, 1)))]
+
+
+def two_levels(words: Sequence[Expr], shift: Expr) -> list[Expr]:
+    """Scale and shift of the group whose numbers begin ``shift`` bits into the first three words.
+
+    The fourth has what both are multiplied with; the products are exact.
+    """
+    pair = bind(unpack_halves(words[3]))
+    low = [(word >> shift) & u32(15) for word in words[:2]]
+    high = bind((words[2] >> shift) & u32(15))
+    scale = bind(f32(low[0] | ((high & u32(3)) << u32(4))))
+    minimum = bind(f32(low[1] | ((high & u32(12)) << u32(2))))
+    return [bind(scale * lane(pair, 0)), bind(f32(0.0) - minimum * lane(pair, 1))]
 
 
 def _value(vector: Expr, scale: Expr, shift: Expr | None = None) -> Expr:
@@ -279,6 +310,12 @@ def _bytes_of(numbers: Sequence[Expr]) -> Expr:
     for i, number_ in enumerate(others, 1):
         word = word | (number_ << u32(8 * i))
     return bind(word)
+
+
+def _words(loaded: Expr) -> list[Expr]:
+    """What is loaded at once, by 32 bits."""
+    lanes = lanes_of(loaded)
+    return [loaded] if lanes == 1 else [bind(lane(loaded, i)) for i in range(lanes)]
 
 
 def _four(low: Expr, high: Expr) -> Expr:
