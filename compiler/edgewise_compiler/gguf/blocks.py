@@ -124,22 +124,22 @@ def _q3_k(blocks: Records) -> Floats:
     return _flat(as_f32(as_f32(blocks["d"]) * scales) * _grouped(_centred(codes, 4), 16))
 
 
-def k_scales(blocks: Records) -> tuple[Floats, Floats]:
-    """The scale of each 32 weights, and what is taken off them: ``[n, 8]`` each.
+def six_bits(blocks: Records) -> tuple[Codes, Codes]:
+    """Scale and minimum of each 32 weights as multiples of ``d`` and ``dmin``, ``[n, 8]`` each.
 
-    They are 6-bit multiples of ``d`` and ``dmin``, in 12 bytes: the upper bits of the last four of
-    each lie in the upper bits of the first four.
+    Six bits each in 12 bytes: the upper ones of the last four lie in the upper ones of the first.
     """
     first, second, rest = np.hsplit(blocks["scales"], [4, 8])
     six, low, high = np.uint8(63), np.uint8(15), np.uint8(48)
     scales = np.hstack([first & six, (rest & low) | (first >> np.uint8(2) & high)])
     minima = np.hstack([second & six, (rest >> np.uint8(4)) | (second >> np.uint8(2) & high)])
-    return as_f32(blocks["d"]) * scales, as_f32(blocks["dmin"]) * minima
+    return scales, minima
 
 
 def _k_groups(blocks: Records, codes: Codes) -> Floats:
-    scale, minimum = k_scales(blocks)
-    return _flat(as_f32(scale) * _grouped(codes, 32) - as_f32(minimum))
+    scales, minima = six_bits(blocks)
+    scale = as_f32(as_f32(blocks["d"]) * scales)
+    return _flat(scale * _grouped(codes, 32) - as_f32(as_f32(blocks["dmin"]) * minima))
 
 
 def _q4_k(blocks: Records) -> Floats:

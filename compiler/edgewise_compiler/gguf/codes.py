@@ -20,8 +20,8 @@ from edgewise_compiler.gguf.blocks import (
     bit_fields,
     five_bits,
     iq4_xs_scales,
-    k_scales,
     mxfp4_scales,
+    six_bits,
 )
 from edgewise_compiler.quantize.codes import CodedRows, to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
@@ -31,7 +31,7 @@ Integers = NDArray[np.int16]
 Scales = NDArray[np.float16]
 
 Unpack = Callable[[Records], CodedRows]
-"""Blocks ``[n]`` to codes ``[n, elements]`` of a scheme, its groups ``[n, elements / 32]``."""
+"""Blocks ``[n]`` to codes ``[n, elements]`` of a scheme, and what groups have, ``[n, …]``."""
 
 Unpackers = Mapping[str, Unpack | None]
 """The schemes that hold a type, narrowest first; None where they have to quantize its floats."""
@@ -96,12 +96,9 @@ def _q4_1(blocks: Records) -> CodedRows:
 
 
 def _q4_k(blocks: Records) -> CodedRows:
-    scale, minimum = k_scales(blocks)
-    scales = {
-        "scale": to_f16(scale, "quantization scale"),
-        "min": to_f16(minimum, "quantization minimum"),
-    }
-    return CodedRows(bit_fields(blocks["qs"], 4, 32), scales)
+    scales, minima = six_bits(blocks)
+    own = {"d": _own_scales(blocks), "dmin": blocks["dmin"][:, None]}
+    return CodedRows(bit_fields(blocks["qs"], 4, 32), {"scale": scales, "min": minima, **own})
 
 
 def _floats(*schemes: str) -> Unpackers:
@@ -116,7 +113,7 @@ HELD: Mapping[str, Unpackers] = {
     "Q8_0": _integers(_q8_0, "q8"),
     "Q2_K": _floats("q4", "q5", "q6", "q8"),
     "Q3_K": _floats("q4", "q5", "q6", "q8"),
-    "Q4_K": {"q4a": _q4_k, **_floats("q5", "q6", "q8")},
+    "Q4_K": {"q4k": _q4_k, **_floats("q5", "q6", "q8")},
     "Q5_K": _floats("q6", "q8"),
     "Q6_K": _floats("q8"),
     "IQ4_NL": _table("iq4_nl", "q8"),

@@ -17,7 +17,6 @@ from edgewise_compiler.weights.files import check_finite, check_rows, damaged
 from edgewise_compiler.weights.open_files import TensorFiles
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.abi import GROUP
 from edgewise_runtime.format.bundle import TensorEntry
 from edgewise_runtime.format.reading import shorten
 
@@ -83,10 +82,14 @@ class GgufReader(TensorFiles):
         count = check_rows(name, start, stop, height) - start
         with np.errstate(over="ignore", invalid="ignore"):
             coded = unpack(self._blocks(entry, start, count, entry.bytes // height))
-        groups = {what: own.reshape(count, k // GROUP) for what, own in coded.groups.items()}
+        blocks = k // BY_NAME[entry.dtype].elements
+        groups = {
+            what: own.reshape(count, blocks * own.shape[1]) for what, own in coded.groups.items()
+        }
         for numbers in groups.values():
             if not np.isfinite(numbers).all():
-                check_finite(name, numbers.astype(np.float32).repeat(GROUP, axis=1), start)
+                columns = numbers.astype(np.float32).repeat(k // numbers.shape[1], axis=1)
+                check_finite(name, columns, start)
         return CodedRows(coded.codes.reshape(count, k), groups)
 
     def _blocks(self, entry: TensorEntry, first: int, count: int, row_bytes: int) -> Records:

@@ -58,9 +58,24 @@ def _halves(isa: str) -> Any:
     return kernel("halves", [Arg(name, dtype, (HALVES,)) for name, dtype in dtypes.items()], body)
 
 
+TABLE = (7, 0, 255, 128, 127, 3, 3, 200, 1, 254, 64, 65, 90, 12, 77, 129)
+
+
+def _lookup(isa: str) -> Any:
+    def body(codes: Any, whole: Any, single: Any) -> None:
+        with block("words"):
+            words = vector.let(vector.load(codes, 0))
+            vector.store(whole, vector.lookup(words, TABLE, isa), 0)
+            for i in range(16):
+                found = vector.lookup(vector.let(codes[i]), TABLE, isa)
+                T.buffer_store(single, found, [i])
+
+    return kernel("lookup", [Arg(n, "uint32", (16,)) for n in ("codes", "whole", "single")], body)
+
+
 @cache
 def functions(isa: str) -> dict[str, Any]:
-    return build([_floats(isa), _halves(isa)], isa)
+    return build([_floats(isa), _halves(isa), _lookup(isa)], isa)
 
 
 def floats(isa: str, a: Array, b: Array, c: Array) -> dict[str, Array]:
@@ -233,3 +248,12 @@ def test_every_instruction_set_lists_the_flags_it_needs() -> None:
     for isa in ISAS.values():
         needs = {"+" + flag for flag in isa.features}
         assert needs <= {*isa.mattr}, isa.name
+
+
+def test_bytes_are_looked_up_in_any_table_by_vectors_and_by_single_words(isa: str) -> None:
+    codes = np.arange(64, dtype="uint8") % 16
+    whole, single = aligned(16, "uint32"), aligned(16, "uint32")
+    functions(isa)["lookup"](aligned_copy(codes.view("uint32")), whole, single)
+    expected = np.array(TABLE, "uint8")[codes]
+    assert same_bits(whole.view("uint8"), expected)
+    assert same_bits(single.view("uint8"), expected)
