@@ -29,7 +29,14 @@ ANSWERS = {
 """A word that must occur: at 135 million parameters other questions are answered wrong in float32
 too, and the capital of France is right in float32 and lost in 8 bits."""
 
-BOUNDS = {"q8": (0.01, 0.93), AS_FILE: (0.01, 0.93), DEFAULT_QUANT: (0.5, 0.6)}
+FRANCE = {"What is the capital of France?": "Paris"}
+
+BOUNDS = {
+    "q8": (0.01, 0.93),
+    AS_FILE: (0.01, 0.93),
+    DEFAULT_QUANT: (0.04, 0.88),
+    "small": (0.22, 0.7),
+}
 """By preset the largest mean KL from float32, in nats, and the least share of same best tokens.
 
 As the file has them weights are exact: what is left are activations in 8 bits.
@@ -37,7 +44,7 @@ As the file has them weights are exact: what is left are activations in 8 bits.
 
 
 @pytest.mark.parametrize(
-    ("quant", "expected"), [("f32", {"What is the capital of France?": "Paris"}), ("q8", ANSWERS)]
+    ("quant", "expected"), [("f32", FRANCE), (DEFAULT_QUANT, FRANCE), ("q8", ANSWERS)]
 )
 def test_plain_questions_are_answered(
     compiled: Callable[[str], Path], quant: str, expected: dict[str, str]
