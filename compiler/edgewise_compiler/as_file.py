@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from edgewise_compiler.checkpoint import Checkpoint
-from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.layouts.schemes import Schemes, linears_of, recipe_of
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import AS_FILE, Recipe, Rule, find_scheme
+from edgewise_compiler.quantize import AS_FILE, Recipe, Scheme, find_scheme
 from edgewise_compiler.quantize.codes import Holders, RowSource
 
 _FLOATS: Mapping[str, Holders] = {"F16": {"f16": None, "f32": None}}
@@ -33,20 +32,13 @@ def file_recipe(checkpoint: Checkpoint) -> Recipe:
     that holds all of them. The default is the scheme that most weights have.
     """
     quantized = is_quantized(checkpoint)
-    tensors: dict[str, list[str]] = {}
-    weights: Counter[str] = Counter()
-    for linear in _linears(checkpoint):
+    linears = _linears(checkpoint)
+    schemes: dict[str, Scheme] = {}
+    for linear in linears:
         parts = [_holders(checkpoint, name, quantized) for name in linear.sources]
-        scheme = next(name for name in parts[0] if all(name in part for part in parts))
-        tensors.setdefault(scheme, []).extend(linear.sources)
-        weights[scheme] += sum(linear.rows) * linear.k
-    (default, _), *_ = weights.most_common(1)
-    rules = [
-        Rule(tuple(names), find_scheme(scheme))
-        for scheme, names in tensors.items()
-        if scheme != default
-    ]
-    return Recipe(AS_FILE, find_scheme(default), tuple(rules))
+        narrowest = next(name for name in parts[0] if all(name in part for part in parts))
+        schemes[linear.name] = find_scheme(narrowest)
+    return recipe_of(AS_FILE, linears, schemes)
 
 
 def file_codes(checkpoint: Checkpoint, schemes: Schemes) -> dict[str, RowSource]:
@@ -60,8 +52,7 @@ def file_codes(checkpoint: Checkpoint, schemes: Schemes) -> dict[str, RowSource]
 
 
 def _linears(checkpoint: Checkpoint) -> list[LinearSpec]:
-    params = checkpoint.family.params(checkpoint.model)
-    return [param for param in params if isinstance(param, LinearSpec)]
+    return linears_of(checkpoint.family.params(checkpoint.model))
 
 
 def _holders(checkpoint: Checkpoint, name: str, quantized: bool) -> Holders:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from edgewise_compiler.calibrate.codes import read_calibration
 from edgewise_compiler.calibrate.sensitivity import sensitivities
 from edgewise_compiler.checkpoint import Checkpoint
-from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import SCHEMES, Recipe, Rule
+from edgewise_compiler.layouts.schemes import linears_of, recipe_of
+from edgewise_compiler.quantize import SCHEMES, Recipe
 from edgewise_compiler.quantize.budget import spend
 
 CHOICE = tuple(SCHEMES[name] for name in ("q4", "q5", "q6", "q8"))
@@ -30,29 +29,11 @@ def budget_recipe(
         CheckpointError: a weight that is not finite, or a text that the tokenizer cannot encode.
         UnsupportedError: an operation that `interpret` does not have.
     """
-    linears = {
-        spec.name: spec
-        for spec in checkpoint.family.params(checkpoint.model)
-        if isinstance(spec, LinearSpec)
-    }
-    weights = {name: sum(spec.rows) * spec.k for name, spec in linears.items()}
-    nothing = {name: dict.fromkeys((scheme.name for scheme in CHOICE), 0.0) for name in linears}
+    linears = linears_of(checkpoint.family.params(checkpoint.model))
+    weights = {linear.name: linear.weights for linear in linears}
+    nothing = {name: dict.fromkeys((scheme.name for scheme in CHOICE), 0.0) for name in weights}
     spend(bits, CHOICE, nothing, weights)  # Refuses before anything takes long.
     text = read_calibration(checkpoint, None, searched=True)
     costs = sensitivities(checkpoint, CHOICE, text.tokens, progress)
     chosen = spend(bits, CHOICE, costs, weights)
-    sizes = Counter[str]()
-    for name, scheme in chosen.items():
-        sizes[scheme.name] += weights[name]
-    default = SCHEMES[sizes.most_common(1)[0][0]]
-    rules = tuple(
-        Rule(sources, scheme)
-        for scheme in CHOICE
-        if scheme != default
-        and (
-            sources := tuple(
-                s for n, c in chosen.items() if c == scheme for s in linears[n].sources
-            )
-        )
-    )
-    return Recipe(f"bits-{bits:g}", default, rules, searched=True)
+    return recipe_of(f"bits-{bits:g}", linears, chosen, searched=True)

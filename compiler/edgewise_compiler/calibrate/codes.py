@@ -13,7 +13,7 @@ from edgewise_compiler.calibrate.text import NEUTRAL, calibration_tokens
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.layouts.order import linear_widths
-from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.layouts.schemes import Schemes, linears_of
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Levels, RowSource, whole_groups
 from edgewise_compiler.quantize.gptq import gptq
@@ -95,7 +95,7 @@ def calibrated_codes(
     if not len(calibration.tokens) or all(scheme.levels is None for scheme in schemes.values()):
         return codes
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
-    total = sum(isinstance(spec, LinearSpec) for spec in family.params(cfg))
+    total = len(linears_of(family.params(cfg)))
     embed = build_graphs(family, cfg, linear_widths(family.params(cfg)), ())["embed"]
     tables = {name for node in embed.nodes for name in node.params}
     done: set[str] = set()

@@ -17,6 +17,7 @@ from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.graph.build import build_graphs
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.layouts.order import linear_widths
+from edgewise_compiler.layouts.schemes import linears_of
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, RowSource, Scheme, whole_groups
 from edgewise_compiler.quantize.search import search
@@ -47,7 +48,7 @@ def sensitivities(
     family, cfg, reader = checkpoint.family, checkpoint.model, checkpoint.weights
     params = {spec.name: spec for spec in family.params(cfg)}
     graphs = build_graphs(family, cfg, linear_widths(tuple(params.values())), ())
-    total = sum(isinstance(spec, LinearSpec) for spec in params.values())
+    total = len(linears_of(params.values()))
     costs: dict[str, dict[str, float]] = {}
     given: dict[str, Floats] = {}
 

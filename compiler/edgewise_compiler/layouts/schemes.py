@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from edgewise_compiler.models.base import LinearSpec, ParamSpec
-from edgewise_compiler.quantize import Recipe, Rule, Scheme
+from edgewise_compiler.quantize import Recipe, Rule, Scheme, find_scheme
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.abi import GROUP
 
 Schemes = Mapping[str, Scheme]
 """By the canonical name of a linear, or of an embedding table."""
+
+
+def linears_of(params: Iterable[ParamSpec]) -> list[LinearSpec]:
+    """What has a scheme among the parameters of a model."""
+    return [param for param in params if isinstance(param, LinearSpec)]
+
+
+def recipe_of(
+    name: str, linears: Iterable[LinearSpec], schemes: Schemes, *, searched: bool = False
+) -> Recipe:
+    """The recipe by which linears get ``schemes``; its default is that of most weights."""
+    tensors: dict[str, list[str]] = {}
+    weights: Counter[str] = Counter()
+    for linear in linears:
+        scheme = schemes[linear.name].name
+        tensors.setdefault(scheme, []).extend(linear.sources)
+        weights[scheme] += linear.weights
+    (default, _), *_ = weights.most_common(1)
+    rules = (
+        Rule(tuple(names), find_scheme(scheme))
+        for scheme, names in tensors.items()
+        if scheme != default
+    )
+    return Recipe(name, find_scheme(default), tuple(rules), searched)
 
 
 def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
@@ -22,7 +47,7 @@ def linear_schemes(recipe: Recipe, params: Iterable[ParamSpec]) -> Schemes:
         UnsupportedError: tensors of one linear that get different schemes, or one whose groups do
             not fill their columns.
     """
-    linears = [param for param in params if isinstance(param, LinearSpec)]
+    linears = linears_of(params)
     names = tuple(dict.fromkeys(source for linear in linears for source in linear.sources))
     for rule in recipe.rules:
         if not any(map(rule.matches, names)):

@@ -75,6 +75,11 @@ class LinearSpec:
     biases: tuple[str, ...] | None = None
     interleave: bool = False
 
+    @property
+    def weights(self) -> int:
+        """How many there are, biases apart."""
+        return sum(self.rows) * self.k
+
 
 @dataclass(frozen=True)
 class VectorSpec:
