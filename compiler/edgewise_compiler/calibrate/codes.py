@@ -114,12 +114,17 @@ def calibrated_codes(
     return codes
 
 
+def importance_of(x: Floats) -> Floats:
+    """The mean square of each column of a linear's input, with zeros up to whole groups."""
+    squares = np.square(x, dtype=np.float64).mean(axis=0).astype(np.float32)
+    return np.pad(squares, (0, -x.shape[1] % GROUP))
+
+
 def _searched(
     reader: WeightReader, spec: LinearSpec, x: Floats, levels: Levels
 ) -> dict[str, RowSource]:
     """Codes that are searched when they are asked for."""
-    squares = np.square(x, dtype=np.float64).mean(axis=0).astype(np.float32)
-    importance = np.pad(squares, (0, -spec.k % GROUP))
+    importance = importance_of(x)
 
     def source(name: str) -> RowSource:
         def rows(start: int, stop: int) -> CodedRows:

@@ -148,7 +148,7 @@ def execute(graph: Graph, step: Step, given: Floats) -> Floats:
         if compute is None:
             raise UnsupportedError(
                 f"{node.label}: the operation {node.op.name!r} cannot be computed in NumPy.",
-                remedy="Compile without --calibrate.",
+                remedy="Compile with --no-calibrate.",
                 code="unsupported.operation",
             )
         inputs = [values.get(value.id, given) for value in node.inputs]
@@ -256,7 +256,7 @@ def _attention(step: Step, node: Node[Attention], inputs: list[Floats]) -> Float
         if getattr(op, trait) is not None:
             raise UnsupportedError(
                 f"{node.label}: attention with {trait} cannot be computed in NumPy.",
-                remedy="Compile without --calibrate.",
+                remedy="Compile with --no-calibrate.",
                 code="unsupported.attention",
             )
     q, (k, v) = step.heads(inputs[0], op.heads.query), step.kept[op.layer]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from edgewise_compiler.calibrate.codes import importance_of
 from edgewise_compiler.calibrate.interpret import Step, Tokens, execute, ignore
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.graph.build import build_graphs
@@ -22,7 +23,6 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, RowSource, Scheme, whole_groups
 from edgewise_compiler.quantize.search import search
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_runtime.format.abi import GROUP
 
 Costs = Mapping[str, Mapping[str, float]]
 """By linear and scheme: the mean over tokens of |change|^2 / |stream|^2."""
@@ -53,7 +53,7 @@ def sensitivities(
     given: dict[str, Floats] = {}
 
     def observe(spec: LinearSpec, x: Floats) -> None:
-        given[spec.name] = np.square(x, dtype=np.float64).mean(axis=0).astype(np.float32)
+        given[spec.name] = importance_of(x)
 
     step = Step(params, reader, tokens, observe)
     x = np.zeros((0, 0), np.float32)
@@ -96,8 +96,7 @@ def _rounded(
         if scheme.levels is None or importance is None:
             coded = scheme.quantize(values)
         else:
-            padded = np.pad(importance, (0, -len(importance) % GROUP))
-            coded = search(values, padded, scheme.levels)
+            coded = search(values, importance, scheme.levels)
         return CodedRows(scheme.dequantize(coded), {})
 
     return rows
