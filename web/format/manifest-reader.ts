@@ -7,6 +7,7 @@ import {
   CHUNK_BYTES,
   type FileEntry,
   type ModelInfo,
+  SCHEMES,
   type StateGroup,
   type TensorEntry,
   VERSION,
@@ -111,18 +112,7 @@ function readModel(fields: Fields): ModelInfo {
     maxBatch: fields.integer("max_batch", 1, 2 ** 12),
     prefillChunk: fields.integer("prefill_chunk", 1, 2 ** 16),
     bos: fields.nullable("bos", () => fields.integer("bos", 0, vocab - 1)),
-    quant: fields.choice("quant", [
-      "f32",
-      "f16",
-      "q8",
-      "q6",
-      "q5",
-      "q4",
-      "q4a",
-      "q4k",
-      "iq4_nl",
-      "mxfp4",
-    ]),
+    quant: fields.choice("quant", SCHEMES),
     recipe: fields.has("recipe") ? fields.text("recipe", ID) : null,
   };
   fields.done();

@@ -5,6 +5,21 @@ export const VERSION = 2;
 /** Bytes of a piece of a larger file that has a sha256 of its own. */
 export const CHUNK_BYTES = 32 << 20;
 
+/** How weights are stored, by the names that kernels have for it. */
+export const SCHEMES = [
+  "f32",
+  "f16",
+  "q8",
+  "q6",
+  "q5",
+  "q4",
+  "q4a",
+  "q4k",
+  "iq4_nl",
+  "mxfp4",
+] as const;
+export type Scheme = (typeof SCHEMES)[number];
+
 export interface ModelInfo {
   readonly family: string;
   readonly hidden: number;

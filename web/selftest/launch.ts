@@ -1,8 +1,9 @@
 /** A launch as references see it: its arguments by name, with what they held before and after. */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
+import { SCHEMES, type Scheme } from "../format/manifest.ts";
 import type { Kernel, Plan } from "../format/plan.ts";
-import { HALVES_PER_GROUP, SCHEMES, type Scheme, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
+import { HALVES_PER_GROUP, unpackRow, WORDS_PER_GROUP } from "./numbers.ts";
 import type { Call } from "./scenario.ts";
 
 /** One argument of a launch. */

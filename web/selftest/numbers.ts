@@ -1,6 +1,7 @@
 /** Numbers as kernels store them: float16, packed weights, and inputs that are always the same. */
 
 import { GROUP } from "../format/abi.ts";
+import type { Scheme } from "../format/manifest.ts";
 
 /** float16 bits as a number. */
 export function fromHalf(bits: number): number {
@@ -38,21 +39,6 @@ function roundEven(value: number): number {
   if (rest !== 0.5) return Math.round(value);
   return below % 2 === 0 ? below : below + 1;
 }
-
-/** How weights are stored, by the names that kernels have for it. */
-export const SCHEMES = [
-  "f32",
-  "f16",
-  "q8",
-  "q6",
-  "q5",
-  "q4",
-  "q4a",
-  "q4k",
-  "iq4_nl",
-  "mxfp4",
-] as const;
-export type Scheme = (typeof SCHEMES)[number];
 
 /** Words of 32 bits in a group of columns of the GPU layout. */
 export const WORDS_PER_GROUP: Readonly<Record<Scheme, number>> = {

@@ -4,9 +4,9 @@
  * Inputs are what the launches before actually wrote, so an error stays with the kernel that made
  * it. A kernel is known by the first words of its name, its sizes by its arguments.
  */
-import type { ModelInfo } from "../format/manifest.ts";
+import { type ModelInfo, SCHEMES } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
-import { relativeError, roundToCodes, roundToHalf, SCHEMES } from "./numbers.ts";
+import { relativeError, roundToCodes, roundToHalf } from "./numbers.ts";
 import { draw, logprobs, record } from "./references-sampling.ts";
 import { rowsOf } from "./scenario.ts";
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Scheme } from "../../format/manifest.ts";
 import {
   fromHalf,
   integers,
@@ -6,7 +7,6 @@ import {
   rmsError,
   roundToCodes,
   roundToHalf,
-  type Scheme,
   unpackRow,
   WORDS_PER_GROUP,
 } from "../../selftest/numbers.ts";
