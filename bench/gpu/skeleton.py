@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -50,7 +51,7 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     options = check_options(
         checkpoint.model,
         targets=("webgpu",),
-        recipe=find_preset(quant),
+        recipe=partial(find_preset, quant),
         context=context,
         max_batch=8,
         prefill_chunk=512,

@@ -98,7 +98,7 @@ def compile_model(
         options = check_options(
             opened.model,
             targets=targets,
-            recipe=_recipe(opened, quant, recipe, bits, partial(tell, "Weighing")),
+            recipe=partial(_recipe, opened, quant, recipe, bits, partial(tell, "Weighing")),
             context=context,
             max_batch=max_batch,
             prefill_chunk=prefill_chunk,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def check_options(
     cfg: ModelConfig,
     *,
     targets: Sequence[str],
-    recipe: Recipe,
+    recipe: Callable[[], Recipe],
     context: int | None,
     max_batch: int,
     prefill_chunk: int,
@@ -58,6 +58,9 @@ def check_options(
     debug_dump: str | Path | None,
 ) -> Options:
     """Check what `compile_model` was given against the model.
+
+    Args:
+        recipe: asked last, for it may take minutes to find.
 
     Raises:
         UnsupportedError: an unknown target, CPU path or kind of pages.
@@ -88,11 +91,12 @@ def check_options(
     _in_range("max_batch", max_batch, 1, MAX_BATCH)
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
     rows = max(min(prefill_chunk, context), max_batch)
+    paths = _isas(cpu)
     return Options(
         targets=tuple(dict.fromkeys(targets)),
-        recipe=recipe,
+        recipe=recipe(),
         bounds=Bounds(rows=rows, batch=max_batch, context=context),
-        isas=_isas(cpu),
+        isas=paths,
         kv=kv,
         debug_dump=Path(debug_dump) if debug_dump is not None else None,
     )

@@ -11,11 +11,12 @@ import pytest
 from edgewise_compiler.calibrate.budget import budget_recipe
 from edgewise_compiler.calibrate.sensitivity import sensitivities
 from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.compile import compile_model
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.quantize.budget import stored_bits
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from tests.parity.reference import load_weights, logits
 
@@ -82,8 +83,21 @@ def test_too_few_bits_are_refused_before_anything_takes_long(checkpoints: Checkp
     assert not steps
 
 
-def test_a_bundle_is_called_by_its_bits(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    from edgewise_compiler.compile import compile_model
+def test_other_options_are_checked_before_anything_takes_long(
+    checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    phases: list[str] = []
+    with pytest.raises(UnsupportedError, match="fp8"):
+        compile_model(
+            checkpoints("llama-mha"),
+            tmp_path / "bundle",
+            bits=5.5,
+            kv="fp8",
+            progress=lambda phase, done, total: phases.append(phase),
+        )
+    assert "Weighing" not in phases
 
+
+def test_a_bundle_is_called_by_its_bits(checkpoints: Checkpoints, tmp_path: Path) -> None:
     out = compile_model(checkpoints("llama-mha"), tmp_path / "bundle", targets=("cpu",), bits=5.5)
     assert Bundle.open(out).manifest.model.stored == "bits-5.5"
