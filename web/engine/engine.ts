@@ -236,7 +236,7 @@ export class GenerationEngine {
     const reach = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead)) + steps;
     if (going) batch.goOn(reach);
     else this.rows = batch.decode(running, reach);
-    const plan = batch.plan("decode", { b: running.length });
+    const plan = batch.plan("decode", { b: running.length, t: reach });
     const done = this.program.run([plan], steps, RESULTS);
     for (const sequence of running) {
       sequence.ahead += steps;
