@@ -51,9 +51,8 @@ INTEGERS = sampled(
     [
         ("llama-d80-yarn", "q8"),
         ("llama-gqa2-tied-linear", "q6"),
-        ("qwen3-d48-yarn", "fives"),
-        ("qwen3-gqa2-tied", "q4"),
-        ("llama-gqa4-bias-llama3", "q4-h8"),
+        ("qwen3-d48-yarn", "q4"),
+        ("llama-gqa4-bias-llama3", "fives"),
         ("qwen3-gqa2-tied", "fours"),
     ],
 )
