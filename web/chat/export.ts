@@ -5,6 +5,9 @@ export function exported(conversations: readonly Conversation[]): string {
   return `${JSON.stringify({ version: 1, conversations }, null, 1)}\n`;
 }
 
+/** Milliseconds after which a saved file has been read: Safari does that after the click. */
+const READ_MS = 60_000;
+
 /** Save a text as a file. */
 export function save(text: string, name: string): void {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
@@ -12,5 +15,5 @@ export function save(text: string, name: string): void {
   link.href = url;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(url);
+  setTimeout(() => URL.revokeObjectURL(url), READ_MS);
 }

@@ -106,7 +106,12 @@ export interface LoadOptions {
    * as many as take a tenth of a second.
    */
   readonly maxBurst?: number;
-  /** URL of the worker script, where a bundler does not find it by itself. */
+  /**
+   * Ask the browser not to evict the weights (`navigator.storage.persist`); true by default. Firefox asks
+   * the person.
+   */
+  readonly persist?: boolean;
+  /** URL of the worker script, where a bundler does not find it by itself; of any origin that allows it. */
   readonly workerUrl?: string | URL;
 }
 
