@@ -102,8 +102,8 @@ export interface LoadOptions {
   /** Most tokens of one conversation; by default all that the bundle allows. */
   readonly context?: number;
   /**
-   * Tokens decoded in one submission at most, 1 to 64, however long they take; by default up to 8,
-   * as many as take a tenth of a second.
+   * Tokens decoded in one submission at most, 1 to 64, however long they take; by default as many as
+   * take a tenth of a second, up to 8, or up to 64 where the browser is slow to tell of results.
    */
   readonly maxBurst?: number;
   /**

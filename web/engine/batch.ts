@@ -68,6 +68,11 @@ export class Batch {
     return planFor(this.program.program, operation, new Map(Object.entries(symbols)));
   }
 
+  /** How often a plan may run in one call. */
+  repeats(plan: string): number {
+    return this.program.plans.get(plan)?.maxBurst ?? abi.RING;
+  }
+
   /**
    * Make tokens `start` to `start + ids.length` of one sequence the step's rows.
    *
