@@ -61,9 +61,13 @@ class Candidates:
     @staticmethod
     def new() -> Candidates:
         """Memory of its own."""
-        words = [shared((ROOM,), dtype) for dtype in ("int32", "int32", "uint32")]
         return Candidates(
-            *words, shared((1,), "int32"), shared((1,), "int32"), shared((2,), "uint32")
+            keys=shared((ROOM,), "int32"),
+            ids=shared((ROOM,), "int32"),
+            weights=shared((ROOM,), "uint32"),
+            bound=shared((1,), "int32"),
+            chosen=shared((1,), "int32"),
+            mass=shared((2,), "uint32"),
         )
 
 
