@@ -117,31 +117,31 @@ export function App() {
               />
             )}
           </Log>
+          <div class="below">
+            <Banners
+              failure={failure}
+              warnings={warnings}
+              removed={state.removed}
+              onRetry={idle ? regenerate : null}
+              onDismissFailure={() => chat.dismiss("failure")}
+              onDismissWarning={(warning) =>
+                warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)
+              }
+              onUndo={chat.undo}
+              onDismissRemoved={() => chat.dismiss("removed")}
+            />
+            <Composer
+              ready={engine !== null}
+              busy={writing !== undefined}
+              conversation={conversation.id}
+              onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
+              onStop={chat.stop}
+            />
+            {engine && tokensOf(said) > 0 && (
+              <ContextMeter used={tokensOf(said)} context={engine.info.context} />
+            )}
+          </div>
         </main>
-        <div class="below">
-          <Banners
-            failure={failure}
-            warnings={warnings}
-            removed={state.removed}
-            onRetry={idle ? regenerate : null}
-            onDismissFailure={() => chat.dismiss("failure")}
-            onDismissWarning={(warning) =>
-              warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)
-            }
-            onUndo={chat.undo}
-            onDismissRemoved={() => chat.dismiss("removed")}
-          />
-          <Composer
-            ready={engine !== null}
-            busy={writing !== undefined}
-            conversation={conversation.id}
-            onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
-            onStop={chat.stop}
-          />
-          {engine && tokensOf(said) > 0 && (
-            <ContextMeter used={tokensOf(said)} context={engine.info.context} />
-          )}
-        </div>
       </div>
       <Announcer text={state.finished} />
       {settings && (

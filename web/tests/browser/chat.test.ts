@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { loseDevice } from "./worker-patch.ts";
+import { holdWorker, loseDevice, releaseWorker } from "./worker-patch.ts";
 
 const PHONE = { width: 390, height: 780 };
 
@@ -340,9 +340,17 @@ describe("an answer in the app", () => {
     );
   });
 
+  it("keeps nobody out while it is written", async () => {
+    await begin("Tell me a very long story about the sea.");
+    await holdWorker(page);
+    expect(await barriers(page)).toEqual([]);
+    expect(await by(page, "stop").count()).toBe(1);
+    await releaseWorker(page);
+    await ended();
+  });
+
   it("ends on Escape, wherever the focus is", async () => {
     await begin("Tell me a very long story about the sea.");
-    expect(await barriers(page)).toEqual([]);
     await by(page, "theme").focus();
     await page.keyboard.press("Escape");
     await ended();
@@ -374,7 +382,9 @@ describe("an answer in the app", () => {
 
   it("reads the end of a conversation that the context does not hold, and says from where", async () => {
     await visited(page, [longConversation()]);
-    await by(page, "conversation").filter({ hasText: "Long" }).click();
+    await by(page, "conversation")
+      .filter({ hasText: /^Long$/ })
+      .click();
     await ready();
     await by(page, "settings").click();
     await by(page, "load-options").locator("summary").click();
