@@ -5,13 +5,14 @@ import { Composer } from "./components/composer.tsx";
 import { Header } from "./components/header.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { Log } from "./components/log.tsx";
+import { spoken } from "./components/markdown-view.tsx";
 import { MessageView } from "./components/message.tsx";
 import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
 import { exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
-import { spoken } from "./markdown.ts";
 import { modelDefaults } from "./storage.ts";
+import { parted } from "./thoughts.ts";
 
 export function App() {
   const [state, chat] = useChat();
@@ -139,6 +140,7 @@ export function App() {
           key={conversation.id}
           conversation={conversation}
           offer={offer}
+          thinking={engine?.info.thinking ?? null}
           onChange={chat.configure}
           onExport={() => save(exported(listed(state.book)), "edgewise-conversations.json")}
           onStorage={models.look}
@@ -154,7 +156,7 @@ const NONE: readonly never[] = [];
 /** Reads a finished answer to who cannot see it; not each of its words as it comes. */
 function Announcer({ text }: { readonly text: string }) {
   const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
+  useEffect(() => setSaid(text === "" ? "" : spoken(parted(text).text)), [text]);
   return (
     <p class="hidden" aria-live="polite">
       {said}

@@ -1,6 +1,12 @@
 /** The conversations of a page, the answers being written, and everything a person does to them. */
 
-import type { Completion, GenerateOptions, Generation, Message } from "../client/types.ts";
+import type {
+  ChatOptions as AnswerOptions,
+  Completion,
+  EngineInfo,
+  Generation,
+  Message,
+} from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Book } from "./book.ts";
 import * as books from "./book.ts";
@@ -17,10 +23,12 @@ import {
 import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { newId } from "./ids.ts";
+import { answerOf, ThoughtTimer } from "./thoughts.ts";
 
 /** What answers: an engine. */
 export interface Answers {
-  chat(messages: readonly Message[], options: GenerateOptions): Generation;
+  readonly info: Pick<EngineInfo, "thinking">;
+  chat(messages: readonly Message[], options: AnswerOptions): Generation;
 }
 
 /** An answer being written, with what is there of it. */
@@ -114,7 +122,8 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const { id } = asked;
     state.writing.get(id)?.generation.stop();
     const options = { maxTokens: maxTokens ?? MAX_TOKENS, ...asked.settings };
-    const generation = answers.chat(prompt(asked), options);
+    const generation = answerOf(answers, prompt(asked), options);
+    const timer = new ThoughtTimer();
     let message: ChatMessage = { id: newId(), role: "assistant", content: "" };
     const ours = () => state.writing.get(id)?.generation === generation;
     const failures = without(state.failures, id);
@@ -124,7 +133,8 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     let failure: Failure | null = null;
     try {
       for await (const text of generation) {
-        message = { ...message, content: message.content + text };
+        const content = message.content + text;
+        message = { ...message, content, ...timer.add(text, now()) };
         if (!ours()) continue;
         stream(new Map(state.writing).set(id, { message, generation }));
         if (now() - kept < KEEP_EVERY) continue;

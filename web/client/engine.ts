@@ -5,6 +5,7 @@ import { Calls } from "./calls.ts";
 import { Pieces } from "./generation.ts";
 import type {
   AdapterReport,
+  ChatOptions,
   Completion,
   EngineInfo,
   EngineStats,
@@ -73,8 +74,9 @@ export class Engine {
   }
 
   /** Answer a conversation, written down as the model's chat template says. */
-  chat(messages: readonly Message[], options: GenerateOptions = {}): Generation {
-    return this.start({ kind: "chat", messages }, options);
+  chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
+    const { variables = {}, ...others } = options;
+    return this.start({ kind: "chat", messages, variables }, others);
   }
 
   /** Go on from a text, or from token ids. */

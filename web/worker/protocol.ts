@@ -21,7 +21,11 @@ export interface LoadRequest {
 }
 
 export type Prompt =
-  | { readonly kind: "chat"; readonly messages: readonly Message[] }
+  | {
+      readonly kind: "chat";
+      readonly messages: readonly Message[];
+      readonly variables: Readonly<Record<string, unknown>>;
+    }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };
 

@@ -1,9 +1,10 @@
 /** One loaded model: what it answers, and how it goes on when its device is lost. */
 
-import type { EngineInfo, EngineStats, EngineStatus, Warning } from "../client/types.ts";
+import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
+import { thinkingOf } from "../engine/thinking.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
@@ -28,6 +29,7 @@ export class Session {
   private readonly tokenizer: Tokenizer;
   private readonly template: ChatTemplate | null;
   private readonly defaults: SamplingDefaults;
+  private readonly thinking: Thinking | null;
   private readonly engine: GenerationEngine;
   private loaded: Loaded;
   private losses = 0;
@@ -48,6 +50,7 @@ export class Session {
     this.tokenizer = texts.tokenizer;
     this.template = texts.template;
     this.defaults = texts.defaults;
+    this.thinking = texts.template && thinkingOf(texts.template);
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
       pages: loaded.pages,
       context: loaded.context,
@@ -87,6 +90,7 @@ export class Session {
       name,
       family: model.family,
       quant: storedAs(model),
+      thinking: this.thinking,
       program: program.program.id,
       adapter: gpu.report,
       storage: this.store.kind,
@@ -135,7 +139,8 @@ export class Session {
       );
     }
     // The template writes the special tokens itself.
-    const text = this.template.render(prompt.messages, { addGenerationPrompt: true });
+    const { messages, variables } = prompt;
+    const text = this.template.render(messages, { addGenerationPrompt: true, variables });
     return this.tokenizer.encode(text, false);
   }
 

@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 import { copy, TOLD_MS } from "../clipboard.ts";
 import type { ChatMessage } from "../conversations.ts";
 import { answerDetails } from "../format.ts";
+import { parted } from "../thoughts.ts";
+import { AnswerText } from "./answer-text.tsx";
 import { Icon, IconButton } from "./icons.tsx";
-import { MarkdownView } from "./markdown-view.tsx";
 
 interface Props {
   readonly message: ChatMessage;
@@ -38,7 +39,9 @@ function Question({ message, idle, last, onEdit, onRegenerate }: Props) {
   }
   return (
     <article class="message user" data-testid="user-message" aria-label="You">
-      <p class="text">{message.content}</p>
+      <p class="text" dir="auto">
+        {message.content}
+      </p>
       <div class="actions">
         <IconButton
           icon="pencil"
@@ -73,6 +76,7 @@ function Editor({ text, onSend, onCancel }: EditorProps) {
     <article class="message user editing" aria-label="You, editing">
       <textarea
         aria-label="Edit your message"
+        dir="auto"
         value={draft}
         rows={Math.min(10, draft.split("\n").length + 1)}
         ref={focusOnce}
@@ -115,11 +119,11 @@ function Answer({ message, streaming, idle, last, onRegenerate }: Props) {
       {content === "" && streaming ? (
         <p class="waiting">Reading the conversation…</p>
       ) : (
-        <MarkdownView text={content} />
+        <AnswerText message={message} growing={streaming} />
       )}
       {!streaming && (
         <div class="actions">
-          <CopyButton text={content} />
+          <CopyButton text={parted(content).text} />
           {last && (
             <IconButton
               icon="again"

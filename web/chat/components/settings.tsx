@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Thinking } from "../../client/types.ts";
 import { MAX_TOKENS } from "../chat-state.ts";
 import type { Conversation } from "../conversations.ts";
 import type { Offer } from "../offers.ts";
@@ -6,11 +7,14 @@ import { changed, FIELDS, type Field } from "../settings.ts";
 import { type Defaults, modelDefaults } from "../storage.ts";
 import { Icon } from "./icons.tsx";
 import { StorageSettings } from "./storage-settings.tsx";
+import { ThinkingSetting } from "./thinking-setting.tsx";
 
 interface Props {
   readonly conversation: Conversation;
   /** The model whose own settings are shown where a person sets none. */
   readonly offer: Offer | null;
+  /** What the model that is loaded does about thoughts. */
+  readonly thinking: Thinking | null;
   readonly onChange: (changes: Partial<Pick<Conversation, "system" | "settings">>) => void;
   readonly onExport: () => void;
   readonly onStorage: () => void;
@@ -62,6 +66,11 @@ export function SettingsDialog(props: Props) {
             />
           </label>
         ))}
+        <ThinkingSetting
+          thinking={props.thinking}
+          settings={conversation.settings}
+          onChange={(settings) => onChange({ settings })}
+        />
         <StorageSettings onChange={props.onStorage} />
         <div class="buttons">
           <button type="button" title="Save all conversations as JSON" onClick={props.onExport}>

@@ -1,20 +1,24 @@
 import type { Answers } from "../../chat/chat-state.ts";
 import { Pieces } from "../../client/generation.ts";
-import type { Completion, FinishReason, GenerateOptions, Message } from "../../client/types.ts";
+import type { ChatOptions, Completion, FinishReason, Message } from "../../client/types.ts";
 
 /** One answer that a test gives piece by piece. */
 export interface Speech {
   readonly messages: readonly Message[];
-  readonly options: GenerateOptions;
+  readonly options: ChatOptions;
   say(text: string): void;
   end(finishReason?: FinishReason): void;
   fail(error: Error): void;
 }
 
 /** Answers questions with what a test says, when it says it. */
-export function speaker(): { readonly answers: Answers; readonly speeches: readonly Speech[] } {
+export function speaker(info: Partial<Answers["info"]> = {}): {
+  readonly answers: Answers;
+  readonly speeches: readonly Speech[];
+} {
   const speeches: Speech[] = [];
   const answers: Answers = {
+    info: { thinking: null, ...info },
     chat: (messages, options) =>
       new Pieces((onPiece) => {
         let end: (reason: FinishReason) => void = () => {};
