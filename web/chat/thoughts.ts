@@ -32,10 +32,16 @@ export function parted(content: string): Parted {
 
 /** Tells how long a thought took, from pieces of text as they come. */
 export class ThoughtTimer {
+  private readonly before: number;
   private began: number | null = null;
   /** The first characters while it is not told whether they open a thought, later the last ones. */
   private seen = "";
   private thinking: boolean | null = null;
+
+  /** @param before milliseconds that were thought of an answer which goes on from its beginning. */
+  constructor(before = 0) {
+    this.before = before;
+  }
 
   /** Note a piece at a time in milliseconds; what there is to keep of a thought then. */
   add(piece: string, at: number): { readonly thoughtMs?: number } {
@@ -46,7 +52,7 @@ export class ThoughtTimer {
     this.seen = this.thinking ? seen.slice(1 - CLOSE.length) : seen;
     if (!this.thinking) return {};
     if (seen.includes(CLOSE)) this.thinking = false;
-    return { thoughtMs: at - this.began };
+    return { thoughtMs: this.before + at - this.began };
   }
 }
 

@@ -30,8 +30,21 @@ export interface GenerateOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Where a conversation is too long for the context: refused, or read without its oldest turns. */
+export type ContextPolicy = "stop" | "drop";
+
 /** How a conversation is answered. */
 export interface ChatOptions extends GenerateOptions {
+  /**
+   * `stop`, the default, refuses a conversation that the context does not hold; `drop` leaves out as
+   * many of the oldest turns after the system prompt as it has to. The completion says how many.
+   */
+  readonly contextPolicy?: ContextPolicy;
+  /**
+   * Tokens of an answer that ended too early, as its completion had them: it goes on from them, and
+   * its text begins with theirs.
+   */
+  readonly begun?: readonly number[];
   /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
@@ -58,6 +71,7 @@ export interface Timings {
 }
 
 export interface Completion {
+  /** Of the whole answer: where it went on from tokens, they and their text come first. */
   readonly text: string;
   readonly tokenIds: readonly number[];
   readonly finishReason: FinishReason;
@@ -65,6 +79,10 @@ export interface Completion {
   readonly timings: Timings;
   /** Decimal digits of the seed that gives the same text again. */
   readonly seed: string;
+  /** It ended because the context did, before `maxTokens`. */
+  readonly contextFull: boolean;
+  /** Oldest turns of the conversation that were left out. */
+  readonly droppedTurns: number;
 }
 
 /** A running generation: iterate it for pieces of text; leaving the loop early stops it. */
@@ -162,6 +180,8 @@ export interface EngineInfo {
   readonly quant: string;
   /** Null where there is no chat template. */
   readonly thinking: Thinking | null;
+  /** Names the tokenizer: token ids mean the same in all models that have the same one. */
+  readonly tokenizer: string;
   readonly program: string;
   readonly adapter: AdapterReport;
   /** Where weights are kept: `memory` means that they are gone with the page. */

@@ -2,6 +2,7 @@
 
 import type {
   Completion,
+  ContextPolicy,
   EngineInfo,
   EngineStats,
   EngineStatus,
@@ -24,6 +25,8 @@ export type Prompt =
   | {
       readonly kind: "chat";
       readonly messages: readonly Message[];
+      readonly contextPolicy: ContextPolicy;
+      readonly begun: readonly number[];
       readonly variables: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: "text"; readonly text: string }

@@ -52,6 +52,12 @@ describe("the time of a thought", () => {
     ]);
   });
 
+  it("goes on with an answer that goes on", () => {
+    const timer = new ThoughtTimer(5000);
+    expect(timer.add("<think>hm", 100)).toEqual({ thoughtMs: 5000 });
+    expect(timer.add(" hm", 350)).toEqual({ thoughtMs: 5250 });
+  });
+
   it("is not noted of an answer that is not thought about", () => {
     expect(timed("Hel", "lo <think>", "</think>")).toEqual([undefined, undefined, undefined]);
   });
