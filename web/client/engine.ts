@@ -78,8 +78,8 @@ export class Engine {
 
   /** Answer a conversation, written down as the model's chat template says. */
   chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
-    const { contextPolicy = "stop", begun = [], ...others } = options;
-    return this.start({ kind: "chat", messages, contextPolicy, begun }, others);
+    const { contextPolicy = "stop", begun = [], variables = {}, ...others } = options;
+    return this.start({ kind: "chat", messages, contextPolicy, begun, variables }, others);
   }
 
   /** Go on from a text, or from token ids. */

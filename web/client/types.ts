@@ -45,6 +45,8 @@ export interface ChatOptions extends GenerateOptions {
    * its text begins with theirs.
    */
   readonly begun?: readonly number[];
+  /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
+  readonly variables?: Readonly<Record<string, unknown>>;
 }
 
 export type FinishReason = "stop" | "length" | "cancelled";
@@ -162,10 +164,27 @@ export interface AdapterReport {
   readonly key: string;
 }
 
+/**
+ * What a chat template does about thoughts, which some models write between `<think>` and `</think>`
+ * before they answer.
+ */
+export interface Thinking {
+  /** Whether it reads `enable_thinking` of the `variables`. */
+  readonly switchable: boolean;
+  /** Whether the model thinks where `enable_thinking` is left out; true where nothing can be said. */
+  readonly byDefault: boolean;
+  /** Whether prompts end with `<think>`, so that answers begin in a thought: with thinking on, and off. */
+  readonly opened: { readonly on: boolean; readonly off: boolean };
+  /** Whether prompts leave out the thoughts of earlier answers. */
+  readonly forgets: boolean;
+}
+
 export interface EngineInfo {
   readonly name: string;
   readonly family: string;
   readonly quant: string;
+  /** Null where there is no chat template. */
+  readonly thinking: Thinking | null;
   /** Names the tokenizer: token ids mean the same in all models that have the same one. */
   readonly tokenizer: string;
   readonly program: string;
