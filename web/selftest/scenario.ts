@@ -9,6 +9,7 @@
 import * as abi from "../format/abi.ts";
 import type { BundleManifest, ModelInfo } from "../format/manifest.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
+import type { Asked } from "./drawing.ts";
 import { integers } from "./numbers.ts";
 
 export type Operation = "embed" | "prefill" | "logits" | "sample" | "logprobs" | "decode";
@@ -41,6 +42,12 @@ interface Conversation {
   readonly slot: number;
 }
 
+/** How a row's token is chosen: the likeliest, as models' own files ask for, and without top-k. */
+type Asking = Pick<Asked, "temperature" | "topK" | "topP">;
+const GREEDY: Asking = { temperature: 0, topK: 0, topP: 1 };
+const DEFAULTS: Asking = { temperature: 0.6, topK: 20, topP: 0.95 };
+const WARM: Asking = { temperature: 0.7, topK: 0, topP: 0.95 };
+
 /** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
 export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
   const { pageTokens } = pagedState(manifest);
@@ -55,11 +62,11 @@ export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
     ...prompt(model, first, long, 1),
     sample(model, first, long),
     ...(logprobs ? [LOGPROBS] : []),
-    decode(model, [first], [long]),
-    decode(model, [first], [long], Math.min(MANY_KEYS, model.context)),
+    decode(model, [first], [long], [DEFAULTS]),
+    decode(model, [first], [long], [DEFAULTS], Math.min(MANY_KEYS, model.context)),
     ...prompt(model, second, short, Math.min(3, model.maxBatch)),
   ];
-  if (model.maxBatch > 1) calls.push(decode(model, [first, second], [long + 1, short]));
+  if (model.maxBatch > 1) calls.push(decode(model, [first, second], [long + 1, short], [GREEDY, WARM]));
   return calls;
 }
 
@@ -109,7 +116,7 @@ function sample(model: Model, of: Conversation, length: number): Call {
     operation: "sample",
     step: { n: 1, b: 1, r: 1, t: length },
     live: 1,
-    inputs: new Map<string, Input>([["table", table(model, [of], [length], 1)], ...greedy(1)]),
+    inputs: new Map<string, Input>([["table", table(model, [of], [length], 1)], ...asking([GREEDY])]),
   };
 }
 
@@ -117,6 +124,7 @@ function decode(
   model: Model,
   all: readonly Conversation[],
   lengths: readonly number[],
+  asked: readonly Asking[],
   reach = Math.max(...lengths) + 1,
 ): Call {
   const count = all.length;
@@ -131,20 +139,24 @@ function decode(
       ["row_seq", each],
       ["logit_rows", each],
       ["table", table(model, all, lengths, 1)],
-      ...greedy(count),
+      ...asking(asked),
     ]),
   };
 }
 
-function greedy(count: number): [string, Input][] {
-  const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
-  const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
-  for (let at = 0; at < floats.length; at += abi.SAMPLING_WIDTH) {
-    // The temperature is 0.
-    floats[at + abi.TOP_P] = 1;
+function asking(rows: readonly Asking[]): [string, Input][] {
+  const floats = new Float32Array(rows.length * abi.SAMPLING_WIDTH);
+  const ints = new Int32Array(rows.length * abi.SAMPLING_WIDTH);
+  rows.forEach(({ temperature, topK, topP }, row) => {
+    const at = row * abi.SAMPLING_WIDTH;
+    floats[at + abi.TEMPERATURE] = temperature;
+    floats[at + abi.TOP_P] = topP;
     floats[at + abi.REPETITION] = 1;
+    ints[at + abi.TOP_K] = topK;
+    ints[at + abi.SEED_LOW] = 20_261_122;
     ints[at + abi.IGNORE_EOS] = 1;
-  }
+    ints[at + abi.SEQUENCE] = row;
+  });
   return [
     ["sampling_f", floats],
     ["sampling_i", ints],
