@@ -7,6 +7,7 @@ import { Pieces } from "./generation.ts";
 import { startWorker } from "./start.ts";
 import type {
   AdapterReport,
+  ChatOptions,
   Completion,
   EngineInfo,
   EngineStats,
@@ -76,8 +77,9 @@ export class Engine {
   }
 
   /** Answer a conversation, written down as the model's chat template says. */
-  chat(messages: readonly Message[], options: GenerateOptions = {}): Generation {
-    return this.start({ kind: "chat", messages }, options);
+  chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
+    const { contextPolicy = "stop", begun = [], variables = {}, ...others } = options;
+    return this.start({ kind: "chat", messages, contextPolicy, begun, variables }, others);
   }
 
   /** Go on from a text, or from token ids. */

@@ -64,6 +64,13 @@ describe("work under way", () => {
     }
   });
 
+  test("bursts are no longer than a plan may run in one call", async () => {
+    const { engine, program } = makeEngine({ pages: 64 });
+    program.plans.set("decode.1", { maxBurst: 3 });
+    await engine.submit(request(PROMPT, { maxTokens: 12, ...ALL })).completion;
+    expect(bursts(program.runs).map((run) => run.k)).toEqual([1, 2, 3, 3, 2]);
+  });
+
   test.each([0, 65, 1.5, Number.NaN])("bursts of %d are refused", (maxBurst) => {
     expect(() => makeEngine({ pages: 64 }, { maxBurst })).toThrow(
       expect.objectContaining({ code: "input.burst" }),
