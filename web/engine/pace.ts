@@ -22,7 +22,7 @@ const CHUNK_MS = { grow: 60, shrink: 250 } as const;
 const DEPTH = { usual: 2, most: 4 } as const;
 /** Latencies below this are those of any browser, milliseconds. */
 const LATE_MS = 20;
-/** Work is heard of together where it waited so many times as long as what was heard of before it. */
+/** Work is heard of together with the last where it was handed over so many times as long ago. */
 const TOGETHER = 8;
 /** The part of the time that work should take before anybody is nudged. */
 const MOSTLY = 0.75;
