@@ -247,9 +247,11 @@ export class GenerationEngine {
     const most = waiting.length > 0 ? Math.min(...room) : Math.max(...room);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const plan = batch.plan("decode", { b: running.length });
-    const steps = Math.min(pace.burst(youngest), most, batch.repeats(plan));
-    const reach = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead)) + steps;
+    const wanted = Math.min(pace.burst(youngest), most);
+    const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
+    const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
+    const steps = Math.min(wanted, batch.repeats(plan));
+    const reach = longest + steps;
     if (going) batch.goOn(reach);
     else this.rows = batch.decode(running, reach);
     const done = this.program.run([plan], steps, RESULTS);

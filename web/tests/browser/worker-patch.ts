@@ -51,8 +51,19 @@ export async function takeCounts(page: Page): Promise<Counts> {
   return tell(page, { counts: true });
 }
 
+/** What the worker says from now on does not reach the page until it is released. */
+export async function holdWorker(page: Page): Promise<void> {
+  await page.evaluate(() => (globalThis as unknown as Testing).holdWorker());
+}
+
+export async function releaseWorker(page: Page): Promise<void> {
+  await page.evaluate(() => (globalThis as unknown as Testing).releaseWorker());
+}
+
 interface Testing {
   tellWorker(message: unknown): Promise<Counts>;
+  holdWorker(): void;
+  releaseWorker(): void;
 }
 
 function tell(page: Page, message: unknown): Promise<Counts> {
@@ -66,15 +77,30 @@ function tell(page: Page, message: unknown): Promise<Counts> {
 
 function patchPage({ channel, patch }: { channel: string; patch: Patch }): void {
   const Real = globalThis.Worker;
+  let held: (() => void)[] | null = null;
   globalThis.Worker = class extends Real {
     constructor(url: string | URL, options?: WorkerOptions) {
       const script = new URL(url, location.href).href;
       const query = new URLSearchParams({ script, patch: JSON.stringify(patch) });
       super(`/test/worker.js?${query}`, options);
+      this.addEventListener("message", (event) => {
+        if (!held) return;
+        event.stopImmediatePropagation();
+        const { data } = event;
+        held.push(() => this.dispatchEvent(new MessageEvent("message", { data })));
+      });
     }
   };
   const talk = new BroadcastChannel(channel);
   Object.assign(globalThis, {
+    holdWorker: () => {
+      held ??= [];
+    },
+    releaseWorker: () => {
+      const waiting = held ?? [];
+      held = null;
+      for (const say of waiting) say();
+    },
     tellWorker: (message: unknown) =>
       new Promise((resolve) => {
         talk.onmessage = ({ data }) => resolve(data);

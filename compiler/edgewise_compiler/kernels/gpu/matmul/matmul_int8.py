@@ -202,7 +202,8 @@ class _Kernel:
                 def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
                     return bind(sums[at + j] + self.named["bias"][column]) if bias else sums[at + j]
 
-                write_outputs(thread, self.named["out"], self.spec, value, row)
+                out = self.named["out"]
+                write_outputs(thread, out, self.spec, value, row, columns=COLUMNS)
 
     def _load_x(self, xs: Buffer, x_scales: Buffer, g: TirExpr) -> None:
         t, last = self.thread.t, self.live - 1
