@@ -20,11 +20,9 @@ const LEAST_CHUNK = 16;
 const CHUNK_MS = { grow: 60, shrink: 250 } as const;
 /** Pieces of work handed to the device before the first of them is looked at: usually, and at most. */
 const DEPTH = { usual: 2, most: 4 } as const;
-/** What is under way takes so many bursts' time at most, even if none of it is latency. */
-const BACKLOG = 4;
 /** Latencies below this are those of any browser, milliseconds. */
 const LATE_MS = 20;
-/** Work is heard of together where it waited so many times as long as what was heard of before it. */
+/** Work is heard of together with the last where it was handed over so many times as long ago. */
 const TOGETHER = 8;
 /** The part of the time that work should take before anybody is nudged. */
 const MOSTLY = 0.75;
@@ -87,9 +85,7 @@ export class Pace {
     if (!this.late) return DEPTH.usual;
     const [line, size] = kind === "chunk" ? [this.chunks, this.rows] : [this.bursts, this.longest];
     const ms = line.cost * size + Math.max(line.latency - this.latency, 0);
-    const hiding = 1 + Math.ceil(this.latency / ms);
-    const bearable = Math.floor((BACKLOG * BURST_MS) / (line.most * size));
-    return Math.max(DEPTH.usual, Math.min(hiding, bearable, DEPTH.most));
+    return Math.max(DEPTH.usual, Math.min(1 + Math.ceil(this.latency / ms), DEPTH.most));
   }
 
   /** Whether to make the browser look for work that should be done. */
@@ -143,9 +139,9 @@ export class Pace {
   private get longest(): number {
     if (this.mostSteps !== null) return this.mostSteps;
     const { cost, most } = this.bursts;
-    // A reader has to wait for the latency anyhow; as many steps as fill it leave no time unused.
+    // A reader has to wait for the latency anyhow.
     const steps = this.late
-      ? Math.min(RING, this.latency / cost, Math.max(BURST_MS, this.latency) / most)
+      ? Math.min(RING, Math.max(BURST_MS, this.latency) / most)
       : Math.min(MAX_BURST, BURST_MS / cost);
     return Math.max(1, Math.floor(steps));
   }

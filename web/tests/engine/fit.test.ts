@@ -40,6 +40,21 @@ describe("a line", () => {
     expect(line.cost).toBeLessThan(cost * 1.5);
   });
 
+  test("lets a few long bursts say more than many short ones that a timer made equal", () => {
+    const sizes = [1, 2, 4, 8, 1, 2, 4, 8, 16, 16];
+    const line = fitted(sizes.map((size) => [size, size > 8 ? 200 : 100]));
+    expect(line.cost).toBeGreaterThan(5);
+  });
+
+  test("is not told anything by three measurements", () => {
+    const line = fitted([
+      [1, 60],
+      [2, 12],
+      [4, 22],
+    ]);
+    expect([line.told, line.latency]).toEqual([false, 0]);
+  });
+
   test("takes all for cost until sizes differ enough", () => {
     const line = fitted([
       [5, 100],

@@ -60,6 +60,13 @@ describe("where only a timer tells", () => {
     },
   );
 
+  test("and bursts fill the time between looks that come less often", async () => {
+    const { answer } = lateEngine({ ...TIMER, every: 300 });
+    await answer(PROMPT, 400);
+    // 2 s of work: seven looks would do.
+    expect(await answer(PROMPT, 400)).toBeLessThanOrEqual(10);
+  });
+
   test("of a quick GPU more bursts are under way, each as long as the ring", async () => {
     const { program, answer } = lateEngine({ ...TIMER, step: 0.5 });
     await answer(PROMPT, 600);
@@ -109,15 +116,17 @@ describe("where whatever is submitted makes the browser look", () => {
     expect(time.now - before.now).toBeLessThan(1200);
   });
 
-  test("a browser that tells at once is never nudged", async () => {
-    for (const every of [1, 4]) {
-      const { program, answer } = lateEngine({ ...FIREFOX, every });
-      await answer(PROMPT, 200);
-      await answer(PROMPT, 200);
-      expect(program.nudges).toBe(0);
-      expect(Math.max(...program.bursts.map(({ k }) => k))).toBe(MAX_BURST);
-      expect(program.underWay).toBe(2);
-    }
+  test.each([
+    [1, 5],
+    [4, 5],
+    [15, 0.5],
+  ])("a browser that tells within %i ms is never nudged, at %d ms a step", async (every, step) => {
+    const { program, answer } = lateEngine({ ...FIREFOX, every, step });
+    await answer(PROMPT, 200);
+    await answer(PROMPT, 200);
+    expect(program.nudges).toBe(0);
+    expect(Math.max(...program.bursts.map(({ k }) => k))).toBe(MAX_BURST);
+    expect(program.underWay).toBe(2);
   });
 });
 
