@@ -83,15 +83,21 @@ class Tile:
         """Runs of eight columns that a thread unpacks for a stage."""
         return max(1, self.columns * self.stage // (_OCTET * THREADS))
 
-    def slot(self, row: TirExpr, vector: TirExpr) -> TirExpr:
-        """Where a vector of a tile's row lies.
+    def row(self, row: TirExpr) -> tuple[TirExpr, TirExpr]:
+        """Where a row of a tile begins, and by how much its vectors are turned, for `slot`.
 
-        Rows are turned, each or each two of them by one more, so that the same vector of as many
-        rows as memory reads at once lies in different banks.
+        Each row, or each second one, is turned by one more, so that the same vector of as many rows
+        as memory reads at once lies in different banks. Rows `SIDE` apart are turned alike.
         """
         at_once = BANKS // (8 if self.half else 16)
         turned = row // max(1, at_once // self.vectors) & (min(at_once, self.vectors) - 1)
-        return row * self.vectors + (vector ^ turned)
+        return bind(row * self.vectors), bind(turned)
+
+
+def slot(row: tuple[TirExpr, TirExpr], vector: TirExpr) -> TirExpr:
+    """Where a vector of a tile's row lies."""
+    begin, turned = row
+    return begin + (vector ^ turned)
 
 
 def tile_for(outputs: int, *, few: bool, half: bool) -> Tile:
@@ -173,14 +179,15 @@ class _Kernel:
         for i in range(rows * columns):
             store(sums, 0.0, i)
         across, down = bind(thread.t % SIDE), bind(thread.t // SIDE)
+        of_x, of_w = tile.row(down), tile.row(across)
+        apart = SIDE * tile.vectors
 
         def operands(v: TirExpr) -> tuple[list[TirExpr], list[TirExpr]]:
             """The v-th vectors of this thread's rows of both tiles."""
-            mine = [bind(down + SIDE * i) for i in range(rows)]
-            theirs = [bind(across + SIDE * j) for j in range(columns)]
+            mine, theirs = bind(slot(of_x, v)), bind(slot(of_w, v))
             return (
-                [bind(xs[tile.slot(row, v)]) for row in mine],
-                [bind(ws[tile.slot(row, v)]) for row in theirs],
+                [bind(xs[mine + apart * i]) for i in range(rows)],
+                [bind(ws[theirs + apart * j]) for j in range(columns)],
             )
 
         multiply = _multiply_pairs if tile.half else _multiply
@@ -214,7 +221,7 @@ class _Kernel:
                     scaled = vector * number(1 / HALF_SCALE, "float32x4")
                     low = number(-HALF_MAX, "float32x4")
                     vector = cast(T.max(T.min(scaled, most), low), "float16")
-                store(xs, vector, tile.slot(row, v))
+                store(xs, vector, slot(tile.row(row), v))
 
     def _load_weights(self, ws: Buffer, stage: TirExpr) -> None:
         """Each thread unpacks one or two runs of 8 columns of one matrix row."""
@@ -227,9 +234,10 @@ class _Kernel:
         inside = bind(T.min(c, weights.k // _OCTET - each))
 
         def unpack() -> None:
+            place = tile.row(row)
             for i, vector in enumerate(weights.octets(packed, source, inside, each)):
                 value = cast(vector, "float16") if tile.half else vector
-                store(ws, value, tile.slot(row, part * 2 + i))
+                store(ws, value, slot(place, part * 2 + i))
 
         if tile.columns * threads == THREADS:
             unpack()

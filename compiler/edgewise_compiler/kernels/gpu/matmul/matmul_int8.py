@@ -178,8 +178,9 @@ class _Kernel:
                 for i in range(rows):
                     store(totals, 0, i)
             with T.serial(0, WORDS) as v:
-                xv = [bind(xs[(down + SIDE * i) * STRIDE + v]) for i in range(rows)]
-                wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
+                mine, theirs = bind(down * STRIDE + v), bind(across * STRIDE + v)
+                xv = [bind(xs[mine + SIDE * STRIDE * i]) for i in range(rows)]
+                wv = [bind(ws[theirs + SIDE * STRIDE * j]) for j in range(columns)]
                 for i in range(rows):
                     if totals is not None:
                         store(totals, totals[i] + dot_int8(xv[i], u32(0x01010101)), i)
