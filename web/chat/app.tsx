@@ -8,14 +8,15 @@ import { Header } from "./components/header.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
+import { spoken } from "./components/markdown-view.tsx";
 import { Messages } from "./components/messages.tsx";
 import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
 import { tokensOf } from "./conversations.ts";
 import { type Extent, exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
-import { spoken } from "./markdown.ts";
 import { modelDefaults } from "./storage.ts";
+import { parted } from "./thoughts.ts";
 
 export function App() {
   const [state, chat] = useChat();
@@ -169,7 +170,7 @@ const NONE: readonly never[] = [];
 /** Reads a finished answer to who cannot see it; not each of its words as it comes. */
 function Announcer({ text }: { readonly text: string }) {
   const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
+  useEffect(() => setSaid(text === "" ? "" : spoken(parted(text).text)), [text]);
   return (
     <p class="hidden" aria-live="polite">
       {said}

@@ -23,10 +23,11 @@ import {
 } from "./conversations.ts";
 import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
+import { answerOf, ThoughtTimer } from "./thoughts.ts";
 
 /** What answers: an engine. */
 export interface Answers {
-  readonly info: Pick<EngineInfo, "context" | "tokenizer">;
+  readonly info: Pick<EngineInfo, "context" | "thinking" | "tokenizer">;
   chat(messages: readonly Message[], options: AnswerOptions): Generation;
 }
 
@@ -127,12 +128,13 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const { context, tokenizer } = answers.info;
     state.writing.get(id)?.generation.stop();
     const { messages, droppedTurns } = prompt(asked, begun, context);
-    const generation = answers.chat(messages, {
+    const generation = answerOf(answers, messages, {
       maxTokens: maxTokens ?? MAX_TOKENS,
       contextPolicy: "drop",
       ...asked.settings,
       ...(begun.cut ? { begun: begun.cut.tokens } : {}),
     });
+    const timer = new ThoughtTimer(begun.thoughtMs);
     const { stats: _, ...unfinished } = begun;
     let message: ChatMessage = unfinished;
     let text = "";
@@ -145,7 +147,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     try {
       for await (const piece of generation) {
         text += piece;
-        message = { ...message, content: text };
+        message = { ...message, content: text, ...timer.add(piece, now()) };
         if (!ours()) continue;
         stream(new Map(state.writing).set(id, { message, generation }));
         if (now() - kept < KEEP_EVERY) continue;

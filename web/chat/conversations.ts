@@ -1,6 +1,6 @@
 /** What a conversation is, and how it changes: plain data and functions of it. */
 
-import type { FinishReason, GenerateOptions, Message } from "../client/types.ts";
+import type { ChatOptions, FinishReason, Message } from "../client/types.ts";
 import { pathTo, shownOf } from "./branches.ts";
 import { newId } from "./ids.ts";
 
@@ -34,14 +34,16 @@ export interface ChatMessage {
   readonly content: string;
   /** Of an answer that ended; an answer without was cut off by an error or by closing the page. */
   readonly stats?: AnswerStats;
+  /** Milliseconds that a thought before the answer took. */
+  readonly thoughtMs?: number;
   /** Of an answer that the length limit cut off. */
   readonly cut?: Cut;
 }
 
 /** Sampling settings of a conversation; what is left out is the model's own default. */
 export type Settings = Pick<
-  GenerateOptions,
-  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty"
+  ChatOptions,
+  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty" | "variables"
 > & { readonly seed?: number };
 
 export interface Conversation {

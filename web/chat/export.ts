@@ -15,6 +15,9 @@ export function exported(conversations: readonly Conversation[], extent: Extent)
   return `${JSON.stringify({ version: 2, conversations: written }, null, 1)}\n`;
 }
 
+/** Milliseconds after which a saved file has been read: Safari does that after the click. */
+const READ_MS = 60_000;
+
 /** Save a text as a file. */
 export function save(text: string, name: string): void {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
@@ -22,5 +25,5 @@ export function save(text: string, name: string): void {
   link.href = url;
   link.download = name;
   link.click();
-  URL.revokeObjectURL(url);
+  setTimeout(() => URL.revokeObjectURL(url), READ_MS);
 }

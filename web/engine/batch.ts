@@ -63,9 +63,17 @@ export class Batch {
     program.write("eos", eos);
   }
 
-  /** Name of the plan that does an operation for so many rows and sequences (n, b, r). */
+  /**
+   * Name of the plan that does an operation for so many rows and sequences (n, b, r) and, where that
+   * is known, tokens that any of them can come to have in KV (t).
+   */
   plan(operation: string, symbols: Readonly<Record<string, number>>): string {
     return planFor(this.program.program, operation, new Map(Object.entries(symbols)));
+  }
+
+  /** How often a plan may run in one call. */
+  repeats(plan: string): number {
+    return this.program.plans.get(plan)?.maxBurst ?? abi.RING;
   }
 
   /**

@@ -119,11 +119,6 @@ export class Sequence {
     return this.maxTokens - this.tokens.length;
   }
 
-  /** Whether something ends it that the device does not look for. */
-  get stoppedByHost(): boolean {
-    return this.params.stop.length > 0 || this.params.stopTokenIds.length > 0;
-  }
-
   /** The first `count` tokens of prompt and answer. */
   history(count: number): number[] {
     const { length } = this.prompt;

@@ -1,6 +1,7 @@
 /** What a page asks for as a prompt, made token ids. */
 
 import type { Request } from "../engine/engine.ts";
+import { isObject } from "../engine/json.ts";
 import type { ChatTemplate } from "../engine/template.ts";
 import type { Tokenizer } from "../engine/tokenizer.ts";
 import { fitting } from "../engine/window.ts";
@@ -38,11 +39,12 @@ export function promptOf(
         "prompt as text with generate().",
     );
   }
-  const { messages, begun, contextPolicy } = prompt;
+  const { messages, begun, contextPolicy, variables } = prompt;
   if (!Array.isArray(begun)) throw refused("begun", begun, "a list of token ids");
+  if (!isObject(variables)) throw refused("variables", variables, "an object");
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => [
-    ...tokenizer.encode(template.render(kept, { addGenerationPrompt: true }), false),
+    ...tokenizer.encode(template.render(kept, { addGenerationPrompt: true, variables }), false),
     ...begun,
   ];
   if (contextPolicy === "stop") return { prompt: encode(messages), begun: begun.length };

@@ -27,6 +27,7 @@ export type Prompt =
       readonly messages: readonly Message[];
       readonly contextPolicy: ContextPolicy;
       readonly begun: readonly number[];
+      readonly variables: Readonly<Record<string, unknown>>;
     }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };

@@ -1,9 +1,10 @@
 /** One loaded model: what it answers, and how it goes on when its device is lost. */
 
-import type { EngineInfo, EngineStats, EngineStatus, Warning } from "../client/types.ts";
+import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
+import { thinkingOf } from "../engine/thinking.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
@@ -27,6 +28,7 @@ export class Session {
   private readonly store: Store;
   private readonly events: SessionEvents;
   private readonly texts: LoadedTexts;
+  private readonly thinking: Thinking | null;
   private readonly engine: GenerationEngine;
   private loaded: Loaded;
   private losses = 0;
@@ -45,6 +47,7 @@ export class Session {
     this.events = events;
     this.loaded = loaded;
     this.texts = texts;
+    this.thinking = texts.template && thinkingOf(texts.template);
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
       pages: loaded.pages,
       context: loaded.context,
@@ -84,6 +87,7 @@ export class Session {
       name,
       family: model.family,
       quant: storedAs(model),
+      thinking: this.thinking,
       tokenizer: files.manifest.files.get("tokenizer.json")?.sha256 ?? "",
       program: program.program.id,
       adapter: gpu.report,

@@ -4,8 +4,9 @@ import { copy, TOLD_MS } from "../clipboard.ts";
 import type { ChatMessage } from "../conversations.ts";
 import { answerDetails } from "../format.ts";
 import { ends } from "../keys.ts";
+import { parted } from "../thoughts.ts";
+import { AnswerText } from "./answer-text.tsx";
 import { Icon, IconButton } from "./icons.tsx";
-import { MarkdownView } from "./markdown-view.tsx";
 import { Versions } from "./versions.tsx";
 
 interface Props {
@@ -50,7 +51,9 @@ function Question(props: Props) {
   }
   return (
     <article class="message user" data-testid="user-message" aria-label="You">
-      <p class="text">{message.content}</p>
+      <p class="text" dir="auto">
+        {message.content}
+      </p>
       <div class="actions">
         <Turner {...props} />
         <IconButton
@@ -86,6 +89,7 @@ function Editor({ text, onSend, onCancel }: EditorProps) {
     <article class="message user editing" aria-label="You, editing">
       <textarea
         aria-label="Edit your message"
+        dir="auto"
         value={draft}
         rows={Math.min(10, draft.split("\n").length + 1)}
         ref={focusOnce}
@@ -129,12 +133,12 @@ function Answer(props: Props) {
       {content === "" && streaming ? (
         <p class="waiting">Reading the conversation…</p>
       ) : (
-        <MarkdownView text={content} />
+        <AnswerText message={message} growing={streaming} />
       )}
       {!streaming && (
         <div class="actions">
           <Turner {...props} />
-          <CopyButton text={content} />
+          <CopyButton text={parted(content).text} />
           {last && (
             <IconButton
               icon="again"

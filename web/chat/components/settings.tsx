@@ -11,6 +11,7 @@ import { Icon } from "./icons.tsx";
 import { LoadOptions } from "./load-options.tsx";
 import { Loaded } from "./loaded.tsx";
 import { StorageSettings } from "./storage-settings.tsx";
+import { ThinkingSetting } from "./thinking-setting.tsx";
 
 interface Props {
   readonly conversation: Conversation;
@@ -70,6 +71,11 @@ export function SettingsDialog(props: Props) {
             />
           </label>
         ))}
+        <ThinkingSetting
+          thinking={model.kind === "ready" ? model.engine.info.thinking : null}
+          settings={conversation.settings}
+          onChange={(settings) => onChange({ settings })}
+        />
         {model.kind === "ready" && (
           <>
             <h2>The model</h2>

@@ -6,6 +6,7 @@
  * the device or ask what was asked of WebGPU.
  */
 import type { Page } from "playwright-core";
+import { type Lacks, takeAway } from "./lacks.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
 export interface Counts {
@@ -16,9 +17,11 @@ export interface Counts {
   readonly mapped: number;
 }
 
-/** How the adapter differs from the real one. */
+/** How the browser differs from the real one. */
 export interface Patch {
   readonly limits?: Readonly<Record<string, number>>;
+  /** What the browser lacks, too. */
+  readonly lacks?: Lacks;
 }
 
 const CHANNEL = "edgewise-test";
@@ -27,7 +30,9 @@ const CHANNEL = "edgewise-test";
 export function patchScript(url: URL): string {
   const patch = url.searchParams.get("patch") ?? "{}";
   if (url.pathname.endsWith("/patch.js")) {
-    return `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+    const { lacks }: Patch = JSON.parse(patch);
+    const lacking = lacks ? `(${takeAway})(${JSON.stringify(lacks)});\n` : "";
+    return `${lacking}(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
   }
   const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
   // Static imports, in this order: a worker that awaits anything misses its first messages.
@@ -39,6 +44,7 @@ export function patchScript(url: URL): string {
 export async function patchWorkers(page: Page, patch: Patch = {}): Promise<void> {
   await page.addInitScript(patchPage, { channel: CHANNEL, patch });
   await page.addInitScript(patchLimits, patch);
+  if (patch.lacks) await page.addInitScript(takeAway, patch.lacks);
 }
 
 /** Loses the worker's device, as a reset of the driver does, after so many more submits. */

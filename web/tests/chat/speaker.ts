@@ -20,7 +20,7 @@ export interface Speaker {
 export function speaker(info: Partial<Answers["info"]> = {}): Speaker {
   const speeches: Speech[] = [];
   const answers: Answers = {
-    info: { context: 1024, tokenizer: "words", ...info },
+    info: { context: 1024, thinking: null, tokenizer: "words", ...info },
     chat: (messages, options) =>
       new Pieces((onPiece) => {
         let end: Speech["end"] = () => {};

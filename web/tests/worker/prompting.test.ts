@@ -12,7 +12,8 @@ const tokenizer = {
   ],
 };
 const template = new ChatTemplate(
-  "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}",
+  "{% for m in messages %}{{ m.content }}{% endfor %}" +
+    "{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is false %}!{% endif %}",
 );
 const TEXTS = { name: "model", tokenizer, template };
 const MESSAGES: readonly Message[] = [
@@ -29,6 +30,7 @@ const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt 
   messages: MESSAGES,
   contextPolicy: "drop",
   begun: [],
+  variables: {},
   ...changes,
 });
 const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
@@ -45,6 +47,12 @@ describe("a prompt", () => {
     expect([text(prompt), begun]).toEqual(["SabcABCdefDEFghiGHI?>Hi", 2]);
   });
 
+  it("of a conversation has what the template reads besides", () => {
+    const variables = { enable_thinking: false };
+    const { prompt } = promptOf(chat({ variables, begun: [72] }), TEXTS, 100, 10);
+    expect(text(prompt)).toBe("SabcABCdefDEFghiGHI?>!H");
+  });
+
   it("is without the oldest turns where the context is full, if that is wanted", () => {
     const cut = promptOf(chat({ begun: [72, 105] }), TEXTS, 24, 10);
     expect(text(cut.prompt)).toBe("SghiGHI?>Hi");
@@ -58,7 +66,7 @@ describe("a prompt", () => {
     expect(() => promptOf(chat(), { ...TEXTS, template: null }, 100, 10)).toThrow(
       expect.objectContaining({ code: "input.no_template" }),
     );
-    for (const wrong of [{ contextPolicy: "shrink" }, { begun: "Hi" }]) {
+    for (const wrong of [{ contextPolicy: "shrink" }, { begun: "Hi" }, { variables: "on" }]) {
       const prompt = { ...chat(), ...wrong } as unknown as Prompt;
       expect(() => promptOf(prompt, TEXTS, 100, 10)).toThrow(
         expect.objectContaining({ code: "input.option" }),
