@@ -3,6 +3,7 @@ import { currentOf, listed } from "./book.ts";
 import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
 import { Header } from "./components/header.tsx";
+import { Interrupted } from "./components/interrupted.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { Log } from "./components/log.tsx";
 import { MessageView } from "./components/message.tsx";
@@ -97,6 +98,9 @@ export function App() {
                 <h1>What is on your mind?</h1>
                 <p>{engine.info.name} runs on this device. What you write stays here.</p>
               </div>
+            )}
+            {!engine && models.interrupted && (
+              <Interrupted offer={models.interrupted} onLoad={load} onLoadLess={models.loadLess} />
             )}
             {!engine && (
               <LoadPanel

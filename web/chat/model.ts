@@ -1,7 +1,7 @@
 /** The model that is loaded, or on its way: what the page shows of it. */
 
 import { Engine } from "../client/index.ts";
-import type { EngineStatus, LoadProgress, Warning } from "../client/types.ts";
+import type { EngineStatus, LoadOptions, LoadProgress, Warning } from "../client/types.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { Speed } from "./format.ts";
 import type { Offer } from "./offers.ts";
@@ -28,9 +28,11 @@ export interface ModelEvents {
   readonly onWarning: (warning: Warning) => void;
 }
 
+export type LoadChoice = Pick<LoadOptions, "context">;
+
 export interface ModelHost {
   /** Load a model; loading another ends the one before. */
-  load(offer: Offer): Promise<void>;
+  load(offer: Offer, choice: LoadChoice): Promise<void>;
   /** Stop loading; what has been downloaded is kept. */
   cancel(): void;
 }
@@ -40,7 +42,7 @@ export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost 
   let aborting: AbortController | null = null;
   let engine: Engine | null = null;
 
-  const load = async (offer: Offer) => {
+  const load = async (offer: Offer, choice: LoadChoice) => {
     aborting?.abort();
     const mine = new AbortController();
     aborting = mine;
@@ -54,6 +56,7 @@ export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost 
     await before?.close();
     try {
       const loaded = await Engine.load(offer.url, {
+        ...choice,
         signal: mine.signal,
         onWarning: (warning) => {
           if (aborting === mine) onWarning(warning);

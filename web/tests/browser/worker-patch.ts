@@ -6,6 +6,7 @@
  * the device or ask what was asked of WebGPU.
  */
 import type { Page } from "playwright-core";
+import { type DeviceFaults, faultyDevice } from "./faulty-device.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
 export interface Counts {
@@ -19,6 +20,7 @@ export interface Counts {
 /** How the adapter differs from the real one. */
 export interface Patch {
   readonly limits?: Readonly<Record<string, number>>;
+  readonly faults?: DeviceFaults;
 }
 
 const CHANNEL = "edgewise-test";
@@ -27,7 +29,9 @@ const CHANNEL = "edgewise-test";
 export function patchScript(url: URL): string {
   const patch = url.searchParams.get("patch") ?? "{}";
   if (url.pathname.endsWith("/patch.js")) {
-    return `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+    const { faults = {} }: Patch = JSON.parse(patch);
+    const faulty = `(${faultyDevice})(${JSON.stringify(faults)});\n`;
+    return `${faulty}(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
   }
   const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
   // Static imports, in this order: a worker that awaits anything misses its first messages.
