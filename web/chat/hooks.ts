@@ -2,9 +2,10 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Engine } from "../client/index.ts";
 import type { AdapterReport, Warning } from "../client/types.ts";
 import { type Chat, type ChatState, createChat } from "./chat-state.ts";
+import { choiceOf, type LoadChoice } from "./choices.ts";
 import { openDatabase } from "./database.ts";
 import { interruptedLoad, lessContext, stamped } from "./load-stamp.ts";
-import { createModelHost, type LoadChoice, type ModelHost, type ModelState } from "./model.ts";
+import { createModelHost, type ModelHost, type ModelState } from "./model.ts";
 import { askForOffers, type Offer, type Offers } from "./offers.ts";
 import { prefer, preference } from "./preferences.ts";
 import { type Kept, keptModels, keptOf } from "./storage.ts";
@@ -83,9 +84,9 @@ export function useModels(): Models {
     setInterrupted(null);
     void stamped(offer.url, async () => host.current?.load(offer, choice));
   });
-  const load = useStable((offer: Offer) => loadWith(offer, {}));
+  const load = useStable((offer: Offer) => loadWith(offer, choiceOf(offer)));
   const loadLess = useStable((offer: Offer) => {
-    loadWith(offer, { context: lessContext(offer) });
+    loadWith(offer, { ...choiceOf(offer), context: lessContext(offer) });
   });
   const askAgain = useStable(() => {
     setOffers(null);

@@ -1,7 +1,8 @@
 /** The model that is loaded, or on its way: what the page shows of it. */
 
 import { Engine } from "../client/index.ts";
-import type { EngineStatus, LoadOptions, LoadProgress, Warning } from "../client/types.ts";
+import type { EngineStatus, LoadProgress, Warning } from "../client/types.ts";
+import type { LoadChoice } from "./choices.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { Speed } from "./format.ts";
 import type { Offer } from "./offers.ts";
@@ -27,8 +28,6 @@ export interface ModelEvents {
   readonly onState: (state: ModelState) => void;
   readonly onWarning: (warning: Warning) => void;
 }
-
-export type LoadChoice = Pick<LoadOptions, "context">;
 
 export interface ModelHost {
   /** Load a model; loading another ends the one before. */

@@ -1,6 +1,7 @@
 /** Small values kept for the next visit; forgotten where the browser does not allow it. */
 
 export type Preference =
+  | "edgewise.choices"
   | "edgewise.loading"
   | "edgewise.model"
   | "edgewise.offers"

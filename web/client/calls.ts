@@ -2,6 +2,7 @@
 
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
+import type { Started } from "./start.ts";
 import { followVisibility } from "./visibility.ts";
 
 interface Call {
@@ -21,7 +22,7 @@ export class Calls {
   private failure: EdgewiseError | null = null;
   private readonly unfollow: () => void;
 
-  constructor(worker: Worker, onOther: (message: FromWorker) => void) {
+  constructor({ worker, remedy }: Started, onOther: (message: FromWorker) => void) {
     this.worker = worker;
     worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
       if (!("id" in data)) return onOther(data);
@@ -34,13 +35,7 @@ export class Calls {
     const died = (event: Event) => {
       event.preventDefault();
       const said = event instanceof ErrorEvent && event.message ? `: ${event.message}` : "";
-      this.end(
-        new EdgewiseError(
-          "worker.failed",
-          `The engine's worker stopped${said}.`,
-          "Reload the page; if it goes on, check that the worker script is served beside the page.",
-        ),
-      );
+      this.end(new EdgewiseError("worker.failed", `The engine's worker stopped${said}.`, remedy));
     };
     worker.addEventListener("error", died);
     worker.addEventListener("messageerror", died);

@@ -3,7 +3,7 @@
 import type { Gpu } from "../device/gpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
-import { candidates, missing } from "../format/programs.ts";
+import { candidates, missing, rounding } from "../format/programs.ts";
 import type { LoadRequest } from "./protocol.ts";
 import type { Verdicts } from "./verdicts.ts";
 
@@ -40,7 +40,9 @@ export function others(
   avoid: ReadonlySet<string>,
 ): readonly Program[] {
   if (request.program !== undefined) return [];
-  return candidates(manifest, gpu.features).filter(({ id }) => !avoid.has(id));
+  const { features } = gpu;
+  const fitting = [...candidates(manifest, features), ...rounding(manifest, features)];
+  return fitting.filter(({ id }) => !avoid.has(id));
 }
 
 /** All but those that were wrong here before, unless all were: something may have been mended. */
