@@ -12,7 +12,7 @@ import { openStore, type Store } from "../store/store.ts";
 import { loadAtLast } from "./attempts.ts";
 import type { Attention } from "./attention.ts";
 import { others } from "./choice.ts";
-import { type Loaded, loaderPeak } from "./loader.ts";
+import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
 import { Losses } from "./losses.ts";
 import { promptOf, type Texts } from "./prompting.ts";
 import type { LoadRequest, Prompt, Sampling } from "./protocol.ts";
@@ -72,8 +72,8 @@ export class Session {
     const store = await openStore();
     if (store.kind !== "opfs") events.reporter.warning(storageWarning(store.kind));
     const { reporter, attention } = events;
-    const avoid = new Set<string>();
-    const loaded = await loadAtLast(request, store, reporter, attention, signal, avoid);
+    const attempt = (hints: Hints) => load(request, store, reporter, signal, hints);
+    const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
       const session = new Session(request, store, events, loaded, await readTexts(loaded));
       events.reporter.progress("ready", 1, 1);
@@ -189,13 +189,14 @@ export class Session {
       context: this.loaded.context,
       ...(program === null ? {} : { program }),
     };
+    const attempt = (hints: Hints) => load(request, store, QUIET, signal, hints);
     let failure: EdgewiseError | null = null;
     for (const wait of RETRY_MS) {
       await new Promise((resolve) => setTimeout(resolve, wait));
       await attention.returned();
       if (signal.aborted) break;
       try {
-        this.loaded = await loadAtLast(request, store, QUIET, attention, signal, avoided);
+        this.loaded = await loadAtLast(attempt, attention, avoidable(request, avoided));
         return null;
       } catch (error) {
         failure ??= EdgewiseError.from(error, "device.lost", "The device cannot be used again");
@@ -250,6 +251,11 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     template: ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens),
     defaults: defaultsFrom(generation ?? null),
   };
+}
+
+/** Programs that are not to be loaded: where one is asked for there is no other. */
+function avoidable({ program }: LoadRequest, avoided = new Set<string>()): Set<string> {
+  return program === undefined ? avoided : new Set([program]);
 }
 
 function storageWarning(kind: "indexeddb" | "memory"): Warning {
