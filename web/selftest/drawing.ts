@@ -60,7 +60,12 @@ export function philox(counter: Words, key: readonly [number, number]): number {
   const word = (value: bigint) => BigInt.asUintN(32, value);
   for (let round = 0; round < 10; round++) {
     const [left, right] = [0xd2511f53n * a, 0xcd9e8d57n * c];
-    [a, b, c, d] = [(right >> 32n) ^ b ^ first, word(right), (left >> 32n) ^ d ^ second, word(left)];
+    [a, b, c, d] = [
+      (right >> 32n) ^ b ^ first,
+      word(right),
+      (left >> 32n) ^ d ^ second,
+      word(left),
+    ];
     first = word(first + 0x9e3779b9n);
     second = word(second + 0xbb67ae85n);
   }

@@ -80,7 +80,9 @@ export async function scores(launch: Launch, { vocab }: ModelInfo): Promise<Chec
   const equal = Array.from({ length: launch.call.live }, (_, row) =>
     Array.from(words.subarray(row * padded, row * padded + vocab)).every((word, token) => {
       const positive = (word & 0x7fffffff) === 0 ? 0 : word;
-      return (keys[row * width + token] ?? 0) === (positive ^ ((positive >> 31) & 0x7fffffff)) >>> 0;
+      return (
+        (keys[row * width + token] ?? 0) === (positive ^ ((positive >> 31) & 0x7fffffff)) >>> 0
+      );
     }),
   );
   return EXACT(equal.every(Boolean));

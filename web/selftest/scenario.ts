@@ -63,7 +63,8 @@ export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
     decode(model, [first], [long], [DEFAULTS]),
     ...prompt(model, second, short, Math.min(3, model.maxBatch)),
   ];
-  if (model.maxBatch > 1) calls.push(decode(model, [first, second], [long + 1, short], [GREEDY, WARM]));
+  if (model.maxBatch > 1)
+    calls.push(decode(model, [first, second], [long + 1, short], [GREEDY, WARM]));
   return calls;
 }
 
@@ -113,7 +114,10 @@ function sample(model: Model, of: Conversation, length: number): Call {
     operation: "sample",
     step: { n: 1, b: 1, r: 1, t: length },
     live: 1,
-    inputs: new Map<string, Input>([["table", table(model, [of], [length], 1)], ...asking([GREEDY])]),
+    inputs: new Map<string, Input>([
+      ["table", table(model, [of], [length], 1)],
+      ...asking([GREEDY]),
+    ]),
   };
 }
 
