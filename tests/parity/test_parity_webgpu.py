@@ -41,7 +41,7 @@ AGREEING = sampled(
 )
 QUANTIZED = sampled(
     product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS),
-    [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "q4-h8")],
+    [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "fives")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
 

@@ -2,6 +2,8 @@
 
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
+import type { Started } from "./start.ts";
+import { followVisibility } from "./visibility.ts";
 
 interface Call {
   readonly resolve: (value: Answer) => void;
@@ -18,8 +20,9 @@ export class Calls {
   private readonly waiting = new Map<number, Call>();
   private next = 1;
   private failure: EdgewiseError | null = null;
+  private readonly unfollow: () => void;
 
-  constructor(worker: Worker, onOther: (message: FromWorker) => void) {
+  constructor({ worker, remedy }: Started, onOther: (message: FromWorker) => void) {
     this.worker = worker;
     worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
       if (!("id" in data)) return onOther(data);
@@ -32,16 +35,13 @@ export class Calls {
     const died = (event: Event) => {
       event.preventDefault();
       const said = event instanceof ErrorEvent && event.message ? `: ${event.message}` : "";
-      this.end(
-        new EdgewiseError(
-          "worker.failed",
-          `The engine's worker stopped${said}.`,
-          "Reload the page; if it goes on, check that the worker script is served beside the page.",
-        ),
-      );
+      this.end(new EdgewiseError("worker.failed", `The engine's worker stopped${said}.`, remedy));
     };
     worker.addEventListener("error", died);
     worker.addEventListener("messageerror", died);
+    this.unfollow = followVisibility((visible) => {
+      worker.postMessage({ type: "visible", visible } satisfies ToWorker);
+    });
   }
 
   /** Send a request; `answer` settles when the worker has done it, `id` names it for `stop`. */
@@ -68,6 +68,7 @@ export class Calls {
     this.failure ??= error;
     for (const call of this.waiting.values()) call.reject(error);
     this.waiting.clear();
+    this.unfollow();
     this.worker.terminate();
   }
 }

@@ -1,10 +1,13 @@
 import { probe } from "../device/adapter.ts";
 import { EdgewiseError } from "../errors.ts";
+import { askToKeep } from "../store/persistence.ts";
 import type { FromWorker, Prompt, Sampling } from "../worker/protocol.ts";
 import { Calls } from "./calls.ts";
 import { Pieces } from "./generation.ts";
+import { startWorker } from "./start.ts";
 import type {
   AdapterReport,
+  ChatOptions,
   Completion,
   EngineInfo,
   EngineStats,
@@ -43,7 +46,7 @@ export class Engine {
    *
    * @param url the bundle's folder, such as `/bundles/demo-q4/`.
    * @throws EdgewiseError among others `device.adapter` (no WebGPU), `device.memory`,
-   *   `store.network`, `bundle.checksum`, `load.aborted`.
+   *   `store.network`, `bundle.checksum`, `worker.failed`, `load.aborted`.
    */
   static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
     const { signal, onProgress, onWarning, onStatus, program, context, maxBurst } = options;
@@ -53,6 +56,7 @@ export class Engine {
       else if (message.type === "warning") onWarning?.(message.warning);
       else if (message.type === "status") onStatus?.(message.status);
     });
+    if (options.persist ?? true) askToKeep();
     const request = {
       url: new URL(url, document.baseURI).href,
       ...(program === undefined ? {} : { program }),
@@ -73,8 +77,9 @@ export class Engine {
   }
 
   /** Answer a conversation, written down as the model's chat template says. */
-  chat(messages: readonly Message[], options: GenerateOptions = {}): Generation {
-    return this.start({ kind: "chat", messages }, options);
+  chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
+    const { contextPolicy = "stop", begun = [], variables = {}, ...others } = options;
+    return this.start({ kind: "chat", messages, contextPolicy, begun, variables }, others);
   }
 
   /** Go on from a text, or from token ids. */
@@ -114,17 +119,6 @@ export class Engine {
       return { completion: completion as Promise<Completion>, stop };
     });
   }
-}
-
-function startWorker(url: string | URL | undefined): Worker {
-  // A bundler finds the worker only where the whole expression is written out.
-  if (url === undefined) {
-    return new Worker(new URL("../worker/worker.ts", import.meta.url), {
-      type: "module",
-      name: "edgewise",
-    });
-  }
-  return new Worker(url, { type: "module", name: "edgewise" });
 }
 
 function aborted(): EdgewiseError {

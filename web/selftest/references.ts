@@ -43,7 +43,7 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
     [/^rms_norm_/, rmsNorm],
     [new RegExp(`^(matmul|matvec|serial)_(${SCHEMES.join("|")})_`), linear],
     [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
-    [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
+    [/^attention_(prefill|merge|near)_/, (launch, keys) => attention(launch, model, keys)],
     [/^scores_/, (launch) => scores(launch, model)],
     [/^weigh_/, (launch) => weigh(launch, model)],
     [/^(draw|whole)_/, (launch) => drawing(launch, model)],

@@ -1,8 +1,9 @@
 /**
  * What is run: two short conversations, once through every operation in each of its plans.
  *
- * The first is long enough for the plans of many rows, the second short enough for those of few;
- * then both decode together. Tokens are always the host's, so programs can be compared with each
+ * The first is long enough for the plans of many rows, the second short enough for those of few. The
+ * first decodes twice, as a sequence of a few keys and as one that may come to have many; then both
+ * decode together. Tokens are always the host's, so programs can be compared with each
  * other whatever each of them samples.
  */
 import * as abi from "../format/abi.ts";
@@ -30,6 +31,7 @@ export const PAGES = 8;
 
 const LONG = 24; // more than FEW rows, and more than one page
 const SHORT = 7;
+const MANY_KEYS = 65; // more than the plan for one segment is for
 
 /** A model and the tokens of its pages. */
 type Model = ModelInfo & { readonly pageTokens: number };
@@ -61,6 +63,7 @@ export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
     sample(model, first, long),
     ...(logprobs ? [LOGPROBS] : []),
     decode(model, [first], [long], [DEFAULTS]),
+    decode(model, [first], [long], [DEFAULTS], Math.min(MANY_KEYS, model.context)),
     ...prompt(model, second, short, Math.min(3, model.maxBatch)),
   ];
   if (model.maxBatch > 1)
@@ -126,12 +129,13 @@ function decode(
   all: readonly Conversation[],
   lengths: readonly number[],
   asked: readonly Asking[],
+  reach = Math.max(...lengths) + 1,
 ): Call {
   const count = all.length;
   const each = Int32Array.from({ length: count }, (_, row) => row);
   return {
     operation: "decode",
-    step: { n: count, b: count, r: count, t: Math.max(...lengths) + 1 },
+    step: { n: count, b: count, r: count, t: reach },
     live: count,
     inputs: new Map<string, Input>([
       ["tokens", Int32Array.from(all, (of, row) => of.tokens[lengths[row] ?? 0] ?? 0)],

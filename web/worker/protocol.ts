@@ -2,6 +2,7 @@
 
 import type {
   Completion,
+  ContextPolicy,
   EngineInfo,
   EngineStats,
   EngineStatus,
@@ -21,7 +22,13 @@ export interface LoadRequest {
 }
 
 export type Prompt =
-  | { readonly kind: "chat"; readonly messages: readonly Message[] }
+  | {
+      readonly kind: "chat";
+      readonly messages: readonly Message[];
+      readonly contextPolicy: ContextPolicy;
+      readonly begun: readonly number[];
+      readonly variables: Readonly<Record<string, unknown>>;
+    }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };
 
@@ -38,6 +45,8 @@ export type ToWorker =
     }
   | { readonly type: "stats"; readonly id: number }
   | { readonly type: "close"; readonly id: number }
+  /** Whether the page is seen. */
+  | { readonly type: "visible"; readonly visible: boolean }
   /** Ends the load or generation with this id. */
   | { readonly type: "stop"; readonly id: number };
 

@@ -20,6 +20,12 @@ interface Asked {
   outcome: "waiting" | "done" | "failed";
 }
 
+/** Whatever time it was to take. */
+function soon(_: number, call: () => void): () => void {
+  const id = setImmediate(call);
+  return () => clearImmediate(id);
+}
+
 class World {
   readonly engine: GenerationEngine;
   readonly asked: Asked[] = [];
@@ -29,11 +35,18 @@ class World {
   private readonly prompts: number[][] = [];
   private readonly random: Random;
   private readonly pages: number;
+  private readonly late: boolean;
+  private now = 0;
 
-  constructor(seed: number) {
+  /** @param late whether results are heard of every 100 ms only. */
+  constructor(seed: number, late: boolean) {
     this.random = new Random(seed);
     this.pages = this.random.whole(10, 40);
-    const { engine, program } = makeEngine(this.options());
+    this.late = late;
+    const { engine, program } = makeEngine(
+      this.options(),
+      late ? { clock: () => this.now, timer: soon } : {},
+    );
     this.engine = engine;
     this.program = program;
   }
@@ -73,6 +86,7 @@ class World {
     const random = this.random;
     const arrive = async () => {
       for (let turns = random.whole(0, 2); turns > 0; turns--) await turn();
+      if (this.late && random.chance(0.3)) this.now += 100;
     };
     return { pages: this.pages, context: CONTEXT, prefillChunk: 32, maxBatch: 3, arrive };
   }
@@ -144,10 +158,10 @@ class World {
   }
 }
 
-test.each(Array.from({ length: 12 }, (_, seed) => seed))(
-  "in the order of seed %i",
-  async (seed) => {
-    const world = new World(seed);
+test.each(Array.from({ length: 20 }, (_, seed) => ({ seed, late: seed >= 12 })))(
+  "in the order of seed $seed, late: $late",
+  async ({ seed, late }) => {
+    const world = new World(seed, late);
     for (let i = 0; i < 250; i++) await world.step();
     await world.finish();
     expect(world.asked.length).toBeGreaterThan(20);
