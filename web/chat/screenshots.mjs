@@ -69,9 +69,11 @@ async function visited(page, answer) {
       opening.onerror = reject;
     });
     const writing = opening.result.transaction("conversations", "readwrite");
+    const speed = { ttftMs: 210, tokensPerSecond: 58, tokens: 240 };
+    const stats = { ...speed, promptTokens: 24, cachedTokens: 0, finish: "stop" };
     const messages = [
       { id: "q", role: "user", content: "What is the velocity of something that falls?" },
-      { id: "a", role: "assistant", content, thoughtMs: 3200 },
+      { id: "a", role: "assistant", content, thoughtMs: 3200, stats },
     ];
     const kept = { id: "c", title: "Falling", updated: 0, system: "", settings: {}, messages };
     writing.objectStore("conversations").put(kept);

@@ -47,7 +47,16 @@ function readMessage(value: unknown, before: string | null): ChatMessage | null 
   if (parent !== null && typeof parent !== "string") return null;
   const stats = readStats(value.stats);
   const cut = readCut(value.cut);
-  return { id, parent, role, content, ...(stats ? { stats } : {}), ...(cut ? { cut } : {}) };
+  const { thoughtMs } = value;
+  return {
+    id,
+    parent,
+    role,
+    content,
+    ...(stats ? { stats } : {}),
+    ...(cut ? { cut } : {}),
+    ...(typeof thoughtMs === "number" && thoughtMs >= 0 ? { thoughtMs } : {}),
+  };
 }
 
 function readStats(value: unknown): AnswerStats | null {
