@@ -98,7 +98,11 @@ describe("a conversation that was kept", () => {
 
   it("is without what of an answer cannot be", () => {
     const read = readConversation(
-      changed(1, { stats: { ...STATS, tokens: "3" }, cut: { tokenizer: "t", tokens: [1.5] } }),
+      changed(1, {
+        stats: { ...STATS, tokens: "3" },
+        cut: { tokenizer: "t", tokens: [1.5] },
+        thoughtMs: "long",
+      }),
     );
     expect(read?.messages[1]).toEqual(TREE.messages[1]);
   });
