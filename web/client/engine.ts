@@ -3,6 +3,7 @@ import { EdgewiseError } from "../errors.ts";
 import type { FromWorker, Prompt, Sampling } from "../worker/protocol.ts";
 import { Calls } from "./calls.ts";
 import { Pieces } from "./generation.ts";
+import { machineOf } from "./machine.ts";
 import type {
   AdapterReport,
   Completion,
@@ -55,6 +56,7 @@ export class Engine {
     });
     const request = {
       url: new URL(url, document.baseURI).href,
+      machine: machineOf(navigator),
       ...(program === undefined ? {} : { program }),
       ...(context === undefined ? {} : { context }),
       ...(maxBurst === undefined ? {} : { maxBurst }),

@@ -22,7 +22,7 @@ const BYTES: Readonly<Record<string, number>> = {
   int8: 1,
 };
 
-/** A kernel of a plan with its WGSL and the grid of one row in one sequence. */
+/** A kernel of a plan with its WGSL and the grid of a few rows in one sequence. */
 export interface Timed {
   readonly kernel: Kernel;
   readonly code: string;
@@ -31,14 +31,16 @@ export interface Timed {
   readonly sizes: readonly number[];
   /** The argument that is the plan's `step` buffer, -1 for a kernel that does not look at it. */
   readonly step: number;
+  readonly rows: number;
 }
 
-/** A step of a plan, made ready for one row of one sequence that has seen one token. */
-export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Timed {
+/** A step of a plan, made ready for a few rows of one sequence that has seen one token. */
+export function timed(plan: Plan, step: Step, kernel: Kernel, code: string, rows = 1): Timed {
   const one = new Map<string, readonly [number, number]>();
   const most = new Map<string, readonly [number, number]>();
   for (const symbol of plan.symbols) {
-    one.set(symbol.name, [symbol.min, symbol.min]);
+    const value = symbol.name === "n" ? Math.max(rows, symbol.min) : symbol.min;
+    one.set(symbol.name, [value, value]);
     // The state of one page is enough to find out how fast a kernel is.
     most.set(symbol.name, symbol.kind === "load" ? [1, 1] : [symbol.max, symbol.max]);
   }
@@ -46,6 +48,7 @@ export function timed(plan: Plan, step: Step, kernel: Kernel, code: string): Tim
   return {
     kernel,
     code,
+    rows,
     grid: [at(step.grid[0]), at(step.grid[1]), at(step.grid[2])],
     step: step.bindings.findIndex(({ buffer }) => buffer === "step"),
     sizes: kernel.args.map((arg) => {
@@ -108,7 +111,8 @@ export async function timeKernel(gpu: Gpu, job: Timed): Promise<number> {
 }
 
 /** Buffers that hold nothing, bound as the kernel asks; the ones made are added to `buffers`. */
-function bindScratch(gpu: Gpu, { kernel, sizes, step }: Timed, buffers: GPUBuffer[]): GPUBindGroup {
+function bindScratch(gpu: Gpu, job: Timed, buffers: GPUBuffer[]): GPUBindGroup {
+  const { kernel, sizes, step, rows } = job;
   const { device } = gpu;
   const make = (
     size: number,
@@ -120,12 +124,9 @@ function bindScratch(gpu: Gpu, { kernel, sizes, step }: Timed, buffers: GPUBuffe
     if (data) device.queue.writeBuffer(buffer, 0, data);
   };
   kernel.args.forEach((_, i) => {
-    // One row of one sequence: with none, a kernel ends at once.
-    make(
-      sizes[i] ?? 16,
-      GPUBufferUsage.STORAGE,
-      i === step ? new Int32Array(4).fill(1) : undefined,
-    );
+    // One sequence and its rows: with none, a kernel ends at once.
+    const counts = i === step ? Int32Array.of(rows, 1, 1, 1) : undefined;
+    make(sizes[i] ?? 16, GPUBufferUsage.STORAGE, counts);
   });
   make(LAST_UNIFORM_BYTES, GPUBufferUsage.UNIFORM, LAST_UNIFORM);
   return device.createBindGroup({

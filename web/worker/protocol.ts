@@ -1,5 +1,6 @@
 /** What a page and its worker say to each other; everything is plain data. */
 
+import type { Machine } from "../client/machine.ts";
 import type {
   Completion,
   EngineInfo,
@@ -18,6 +19,7 @@ export interface LoadRequest {
   readonly program?: string;
   readonly context?: number;
   readonly maxBurst?: number;
+  readonly machine: Machine;
 }
 
 export type Prompt =

@@ -49,8 +49,10 @@ export class Session {
     this.template = texts.template;
     this.defaults = texts.defaults;
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
-      pages: loaded.pages,
+      pages: loaded.mostPages,
       context: loaded.context,
+      firstChunk: loaded.firstChunk,
+      onContext: (tokens) => this.warnOfContext(tokens),
       ...(request.maxBurst === undefined ? {} : { maxBurst: request.maxBurst }),
     });
     this.watch();
@@ -81,7 +83,7 @@ export class Session {
   }
 
   get info(): EngineInfo {
-    const { files, program, gpu, context, pages } = this.loaded;
+    const { files, program, gpu, context, pages, mostPages } = this.loaded;
     const { model, name } = files.manifest;
     return {
       name,
@@ -92,6 +94,7 @@ export class Session {
       storage: this.store.kind,
       context,
       pages,
+      mostPages,
       memory: program.memory(),
     };
   }
@@ -139,6 +142,14 @@ export class Session {
     return this.tokenizer.encode(text, false);
   }
 
+  private warnOfContext(tokens: number): void {
+    this.events.reporter.warning({
+      code: "engine.context",
+      message: `${this.loaded.gpu.report.name} has no room for longer conversations than ${tokens} tokens.`,
+      remedy: "Close other tabs, or choose a smaller model.",
+    });
+  }
+
   private watch(): void {
     this.loaded.program.lost.then((error) => {
       if (!this.ending.signal.aborted) void this.recover(error);
@@ -163,7 +174,7 @@ export class Session {
         failure = EdgewiseError.from(error, "device.lost", "The device cannot be used again");
         continue;
       }
-      this.engine.replaceProgram(this.loaded.program, this.loaded.pages);
+      this.engine.replaceProgram(this.loaded.program, this.loaded.mostPages);
       this.watch();
       this.events.onStatus("ready");
       return;

@@ -23,7 +23,14 @@ const CODE = `
   for (var i = 0; i < step[0] * 200000; i++) { sum = sum * 3 + i; }
   out[0] = sum;
 }`;
-const JOB: Timed = { kernel: KERNEL, code: CODE, grid: [1, 1, 1], sizes: [32, 32], step: 0 };
+const JOB: Timed = {
+  kernel: KERNEL,
+  code: CODE,
+  grid: [1, 1, 1],
+  sizes: [32, 32],
+  step: 0,
+  rows: 1,
+};
 
 describe("a kernel to be timed", () => {
   const program = goldenProgram(goldenManifest());
