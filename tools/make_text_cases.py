@@ -63,6 +63,39 @@ STRIPPED = """\
 {{ m.content.strip(' \\n') }}|{{ m.content | trim }}]
 {%- endfor -%}
 """
+OPENING = """\
+{%- for m in messages %}
+    {%- set content = m.content | default('') %}
+    {%- if m.role == 'assistant' %}
+        {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+    {%- endif %}
+    {{- '<' ~ m.role ~ '>' ~ content ~ eos_token }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<assistant>' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- else %}
+        {{- '<think>\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+ALWAYS = """\
+{% for m in messages %}
+{% if m.role == 'user' %}<|user|>{{ m.content }}{% endif %}
+{% if m.role == 'assistant' and m.content is not none %}
+{% set content = m.content %}
+{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}
+<|assistant|>{{ content + eos_token }}{% endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ '<|assistant|><think>\\n' }}{% endif %}
+"""
+ASKED = """\
+{%- if not enable_thinking | default(false) %}{{ '/no_think\\n' }}{% endif %}
+{%- for m in messages %}{{ '[' ~ m.role ~ ']' ~ m.content | default('') }}{% endfor %}
+{%- if add_generation_prompt %}{{ '[assistant]' }}{% if enable_thinking %}{{ '<think>' }}{% endif %}
+{%- endif %}
+"""
 DEMO = (ROOT / "examples/demo-model/chat_template.jinja").read_text("utf-8")
 TEMPLATES = {
     "demo": DEMO,
@@ -71,6 +104,9 @@ TEMPLATES = {
     "dated": DATED,
     "thinking": THINKING,
     "stripped": STRIPPED,
+    "opening": OPENING,
+    "always": ALWAYS,
+    "asked": ASKED,
     "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S %y %b %B %a %A %I%p 100%%') }}",
     "loops": "{% for i in range(2, 9, 3) %}{{ i }}{{ ',' if not loop.last }}{% endfor %}"
     "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}"
@@ -83,6 +119,7 @@ CONVERSATIONS = (
     Conversation([user("q"), assistant("<think>\nhm\n</think>\n\nanswer"), user("again")]),
     Conversation([user("q"), assistant("said", reasoning="because"), assistant("last")]),
     Conversation([user("x")], variables={"enable_thinking": False, "date": "1 Jan 2000"}),
+    Conversation([user("x")], variables={"enable_thinking": True}),
     Conversation([assistant("first"), assistant("second")]),
     Conversation([user("{{ 7 * 7 }} {% raw %} {# c #}"), assistant(None)]),
     Conversation([user("\n \t\u00a0\u3000edges\x1f\x85\n xx\n")]),

@@ -12,8 +12,8 @@ const ownWorker: Plugin = {
   name: "own-worker",
   enforce: "pre",
   transform(code, id) {
-    if (!id.endsWith("client/engine.ts")) return null;
-    if (!code.includes(WORKER)) throw new Error(`client/engine.ts no longer says ${WORKER}`);
+    if (!id.endsWith("client/start.ts")) return null;
+    if (!code.includes(WORKER)) throw new Error(`client/start.ts no longer says ${WORKER}`);
     const own = `new URL(${IGNORE} "./worker.js", import.meta.url)`;
     return { code: code.replace(WORKER, own), map: null };
   },

@@ -20,7 +20,6 @@ from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.binding import Launch
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
-from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.step_buffers import (
     Line,
     eos_array,
@@ -32,12 +31,12 @@ from edgewise_runtime.engine.step_buffers import (
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.state import paged_state, pages_for
 from gpu.clock import Clock, TimedGpu
+from steps import DEFAULTS
 
 LEAST_SECONDS, MOST_LAUNCHES = 0.05, 512
 """A sample repeats a kernel until it takes so long, within reason."""
 
 NEVER = 1 << 20
-GREEDY = SamplingParams(temperature=0.0, top_p=1.0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ class TimedProgram(WgpuProgram):
 
 
 def step_arrays(work: Work, columns: int, page_tokens: int) -> Mapping[str, npt.NDArray[Any]]:
-    """The contents of the step buffers: greedy sampling, and pages of its own for each sequence.
+    """The contents of the step buffers: sampling by `DEFAULTS`, pages of its own for each sequence.
 
     Args:
         columns: of ``table``.
@@ -207,7 +206,7 @@ def step_arrays(work: Work, columns: int, page_tokens: int) -> Mapping[str, npt.
         "logit_rows": np.arange(b, dtype=np.int32) * each + each - 1,
         "table": table_array(lines, columns),
         "eos": eos_array([]),
-        **sampling_arrays([(GREEDY, 0, 0)] * b),
+        **sampling_arrays([(DEFAULTS, 1, row) for row in range(b)]),
     }
 
 

@@ -61,6 +61,7 @@ def _program(program: Mapping[str, Any]) -> Iterator[str]:
             yield f"Kernels of {_name(step)}, {step['clock']} clock:"
             yield ""
             yield from table(KERNEL_COLUMNS, _kernel_rows(step["kernels"]))
+            yield from _sampler(step["kernels"])
 
 
 STEP_COLUMNS = [
@@ -76,6 +77,9 @@ STEP_COLUMNS = [
 ]
 
 KERNEL_COLUMNS = ["kernel", "launches", "MB", "ms", "of the step", "GB/s", "GFLOP/s"]
+
+SAMPLER = ("scores", "weigh", "sample", "whole", "record")
+"""Labels of launches after the logits."""
 
 
 def _name(step: Mapping[str, Any]) -> str:
@@ -113,6 +117,16 @@ def _kernel_rows(kernels: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]
             f"{kernel['gigabytes_per_s']:,.1f}",
             f"{kernel['gigaflops_per_s']:,.0f}",
         ]
+
+
+def _sampler(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What all launches of the sampler take, if the step has one."""
+    own = [kernel for kernel in kernels if kernel["label"] in SAMPLER]
+    if own:
+        seconds, total = (sum(k["seconds"] for k in some) for some in (own, kernels))
+        launches = sum(kernel["launches"] for kernel in own)
+        yield f"The sampler: {launches} launches, {seconds * 1e3:,.3f} ms, {seconds / total:.0%}."
+        yield ""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""How fast a loaded WebGPU program is: its generation loop, its steps and its kernels."""
+"""How fast a loaded WebGPU program is: its generation loop, its steps and its kernels.
+
+Tokens are drawn with what models' own files ask for (`steps.DEFAULTS`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer
 from gpu.clock import TimedGpu
 from gpu.kernels import TimedDevice, TimedProgram, Work
-from steps import Steps
+from steps import DEFAULTS, Steps
 
 PROMPT = 128
 """Tokens in KV when decoding is measured."""
@@ -48,7 +51,7 @@ class Loop:
     """The generation loop of one program, begun anew for every sample."""
 
     def __init__(self, program: LoadedProgram, tokenizer: Tokenizer, pages: int) -> None:
-        self._steps = Steps(program, tokenizer, pages, program.bundle.model.context)
+        self._steps = Steps(program, tokenizer, pages, program.bundle.model.context, DEFAULTS)
 
     def prefill(self, tokens: int) -> float:
         """Seconds from a prompt of ``tokens`` to its first token."""

@@ -1,12 +1,13 @@
 /** edgewise in a page: `measure` loads a bundle and times prompts and answers. */
 import { prompt, STARTING } from "./prompt.mjs";
+import { DEFAULTS, GREEDY } from "./sampling.mjs";
 
 const opened = performance.now();
 
 /** What an answer of `maxTokens` took, seen from the page; the first token as the worker saw it. */
-async function answer(engine, tokens, maxTokens) {
+async function answer(engine, tokens, maxTokens, sampling = DEFAULTS) {
   const started = performance.now();
-  const { timings } = await engine.generate(tokens, { maxTokens, temperature: 0, ignoreEos: true })
+  const { timings } = await engine.generate(tokens, { maxTokens, ...sampling, ignoreEos: true })
     .completion;
   const answerMs = performance.now() - started;
   const restMs = answerMs - timings.ttftMs;
@@ -55,6 +56,7 @@ globalThis.measure = async (url, { program, speeds }) => {
     const { promptTokens, answerTokens, burstTokens, bursts } = speeds;
     await answer(engine, prompt(promptTokens, 1), 2); // what the first of its kind costs more
     Object.assign(found, await answer(engine, prompt(promptTokens, 2), answerTokens), {
+      greedy: (await answer(engine, prompt(promptTokens, 5), answerTokens, GREEDY)).decode,
       loaderPeakBytes: (await engine.stats()).loaderPeakBytes,
       bursts: {},
     });

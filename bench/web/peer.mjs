@@ -1,5 +1,6 @@
 /** transformers.js in a page: `measure` loads an ONNX model and times prompts and answers. */
 import { prompt, STARTING } from "./prompt.mjs";
+import { DEFAULTS } from "./sampling.mjs";
 
 const LIBRARY = "/peer/node_modules/@huggingface/transformers/dist/transformers.min.js";
 const WASM = "/peer/node_modules/onnxruntime-web/dist/";
@@ -34,7 +35,10 @@ globalThis.measure = async (name, { speeds }) => {
       attention_mask: new Tensor("int64", new BigInt64Array(tokens.length).fill(1n), shape),
       max_new_tokens: count,
       min_new_tokens: count,
-      do_sample: false,
+      do_sample: true,
+      temperature: DEFAULTS.temperature,
+      top_k: DEFAULTS.topK,
+      top_p: DEFAULTS.topP,
       eos_token_id: -1,
       streamer: { put: () => times.push(performance.now() - start), end: () => {} },
     });

@@ -21,6 +21,12 @@ const MEASURES = [
   ["code gzipped, MB", (of) => of.code.gzipped / 1e6, 3, false],
 ];
 
+/** The same answer without drawing, and so what drawing takes of a token; ours alone. */
+const GREEDY = [
+  ["decode, greedy, tokens/s", (of) => of.greedy.toFixed(2)],
+  ["a token's time that greedy saves", (of) => `${(100 * (1 - of.decode / of.greedy)).toFixed(1)}%`],
+];
+
 /** Medians of a subject's visits. */
 export function summary(visits) {
   const middle = (value) => median(visits.map(value));
@@ -33,6 +39,7 @@ export function summary(visits) {
     program: cold.program ?? null,
     prefill: middle((visit) => visit.cold.prefill),
     decode: middle((visit) => visit.cold.decode),
+    greedy: cold.greedy === undefined ? null : middle((visit) => visit.cold.greedy),
     answerMs: middle((visit) => visit.cold.answerMs),
     bursts: Object.fromEntries(
       Object.keys(cold.bursts ?? {}).map((k) => [k, middle((visit) => visit.cold.bursts[k])]),
@@ -56,11 +63,13 @@ export function ratios(ours, peer) {
 /** A table of every subject, and beneath it one of the two that ran the same model. */
 export function markdown({ subjects, compared }) {
   const bursts = [...new Set(subjects.flatMap(({ summary }) => Object.keys(summary.bursts)))];
-  const head = ["", "program", ...MEASURES.map(([name]) => name), ...bursts.map(decodeOf)];
+  const names = [...MEASURES, ...GREEDY].map(([name]) => name);
+  const head = ["", "program", ...names, ...bursts.map(decodeOf)];
   const rows = subjects.map(({ name, adapter, summary }) => [
     `${name}, ${adapter}`,
     summary.program ?? NONE,
     ...MEASURES.map(([, value, digits]) => value(summary).toFixed(digits)),
+    ...GREEDY.map(([, value]) => (summary.greedy === null ? NONE : value(summary))),
     ...bursts.map((k) => summary.bursts[k]?.toFixed(2) ?? NONE),
   ]);
   const lines = transposed([head, ...rows]);

@@ -9,7 +9,7 @@ import pytest
 
 from checkpoint import SHAPES
 from edgewise_runtime.devices.wgpu.adapter import choose_adapter
-from edgewise_runtime.format.abi import TABLE_HEADER
+from edgewise_runtime.format.abi import SEQUENCE, TABLE_HEADER, TEMPERATURE, TOP_K, TOP_P
 from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import Clock, TimedGpu, bandwidth
 from gpu.fill import fill
@@ -68,6 +68,7 @@ def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) ->
     text = markdown(_result(gpu, found))
     assert "| decode x1 k=8 |" in text
     assert "Kernels of prefill 128" in text
+    assert text.count("The sampler: 5 launches") == 1
 
 
 def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
@@ -80,6 +81,14 @@ def test_programs_that_a_gpu_cannot_run_are_left_out(bundle: Bundle) -> None:
         "webgpu-f32",
         "webgpu-f32-serial",
     ]
+
+
+def test_tokens_are_drawn_as_models_ask_for_while_kernels_are_timed() -> None:
+    arrays = step_arrays(Work("decode", 2, 2, 30), TABLE_HEADER + 8, 16)
+    floats, integers = arrays["sampling_f"], arrays["sampling_i"]
+    np.testing.assert_allclose(floats[:, [TEMPERATURE, TOP_P]], [[0.6, 0.95]] * 2)
+    assert integers[:, TOP_K].tolist() == [20, 20]
+    assert integers[:, SEQUENCE].tolist() == [0, 1]
 
 
 def test_step_buffers_give_every_sequence_rows_and_pages_of_its_own() -> None:

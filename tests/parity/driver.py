@@ -90,15 +90,16 @@ class Driver:
             The tokens sampled for each stream, and the logits of the last repetition.
         """
         b = len(rows)
+        reach = max(stream.kv_len for stream, _ in rows) + k
         each = zip(rows, limits or [NEVER] * b, strict=True)
         self._buffers.compute(
             [Line(s.kv_len, 1, s.pages, limit, s.slot) for (s, _), limit in each],
             [token for _, token in rows],
-            reach=max(stream.kv_len for stream, _ in rows) + k,
+            reach=reach,
             logits=b,
         )
         self._buffers.sampling([(GREEDY, 0, 0)] * b)
-        self._run("decode", k, b=b)
+        self._run("decode", k, b=b, t=reach)
         after, ring = self.program.read("table"), self.program.read("ring")
         sampled = []
         for i, (stream, _) in enumerate(rows):

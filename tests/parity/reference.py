@@ -25,11 +25,10 @@ Doubles = NDArray[np.float64]
 GROUP = 32
 ENDS = ("*embed_tokens.weight", "lm_head.weight")
 MIXED = {
-    "q4-h8": ("q4", dict.fromkeys(ENDS, "q8")),
     "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
     "fives": ("q5", dict.fromkeys((*ENDS, "*.[qkv]_proj.weight", "*.down_proj.weight"), "q6")),
 }
-"""Presets and recipes (of this folder) by their names: the scheme of most matrices, and by globs
+"""Recipes of this folder by their names: the scheme of most matrices, and by globs
 over names of those that have another."""
 TABLES = {
     "iq4_nl": (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),

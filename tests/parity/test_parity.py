@@ -24,9 +24,10 @@ F32_TOLERANCE = 1e-3
 FIRST_ROW_TOLERANCE = 1e-4
 """Relative to the deviation of the logits: where no rounding has fallen to the other side."""
 
-FIRST_ROWS = 5
-"""Tokens that are each scored alone. Float32 and float64 round one of a row's thousands of
-activations to different sides in about one row of ten; three of five are without one."""
+FIRST_ROWS = 12
+"""Tokens that are each scored alone. In up to five rows of twelve, by scheme and model, float32 and
+float64 round one of thousands of activations to different sides; half of them are without one. What
+is computed wrongly leaves no row as it is."""
 
 ROUNDING_NOISE = 0.035
 """Root mean square, relative to the deviation of the logits, of what int8 activations add to these
@@ -51,9 +52,8 @@ INTEGERS = sampled(
     [
         ("llama-d80-yarn", "q8"),
         ("llama-gqa2-tied-linear", "q6"),
-        ("qwen3-d48-yarn", "fives"),
-        ("qwen3-gqa2-tied", "q4"),
-        ("llama-gqa4-bias-llama3", "q4-h8"),
+        ("qwen3-d48-yarn", "q4"),
+        ("llama-gqa4-bias-llama3", "fives"),
         ("qwen3-gqa2-tied", "fours"),
     ],
 )

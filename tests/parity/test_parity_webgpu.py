@@ -34,8 +34,8 @@ F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
 HALF_TOLERANCE = 2 * F32_TOLERANCE
-"""Where pages hold float16 a key or value that is near the middle of two may be rounded to the other
-one, which is 2^-11 of it: as much again as sums in another order. Not to round at all is 8e-3."""
+"""Where pages hold float16 a key or value near the middle of two may be rounded to the other one:
+2^-11 of it, as much again as sums in another order. Not to round at all is 8e-3."""
 
 # Between them: both families, every scheme, both kinds of pages; programs of each are all taken.
 FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
@@ -45,7 +45,7 @@ AGREEING = sampled(
 )
 QUANTIZED = sampled(
     product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS),
-    [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "q4-h8")],
+    [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "fives")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
 

@@ -26,7 +26,6 @@ def test_every_scheme_is_in_the_quick_suite() -> None:
         "q8",
         "q6",
         "q4",
-        "q4-h8",
         "fours",
         "fives",
     }
@@ -39,7 +38,7 @@ def test_the_contract_is_tested_for_every_program() -> None:
     for program in programs:
         assert test_contract.is_quick("q4", program, "auto")
     taken = [w for w in test_contract.PROGRAMS if test_contract.is_quick(w.quant, w.program, w.kv)]
-    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q4", "q4-h8", "fours", "fives"}
+    assert {w.quant for w in taken} == {"f32", "q8", "q6", "q4", "fours", "fives"}
     for kind in (test_contract.CPU_PROGRAMS, test_contract.GPU_PROGRAMS):
         assert {w.kv for w in taken if w in kind} == {"auto", "int8"}
 

@@ -1,17 +1,22 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { currentOf, listed } from "./book.ts";
+import { shownOf } from "./branches.ts";
 import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
+import { ContextMeter } from "./components/context-meter.tsx";
 import { Header } from "./components/header.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
+import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
-import { MessageView } from "./components/message.tsx";
+import { spoken } from "./components/markdown-view.tsx";
+import { Messages } from "./components/messages.tsx";
 import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
-import { exported, save } from "./export.ts";
+import { tokensOf } from "./conversations.ts";
+import { type Extent, exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
-import { spoken } from "./markdown.ts";
 import { modelDefaults } from "./storage.ts";
+import { parted } from "./thoughts.ts";
 
 export function App() {
   const [state, chat] = useChat();
@@ -27,7 +32,7 @@ export function App() {
   const conversation = currentOf(state.book);
   const writing = state.writing.get(conversation.id);
   const failure = state.failures.get(conversation.id) ?? null;
-  const messages = writing ? [...conversation.messages, writing.message] : conversation.messages;
+  const said = shownOf(conversation);
   const idle = engine !== null && writing === undefined;
 
   const edit = useStable((id: string, text: string) => {
@@ -35,6 +40,9 @@ export function App() {
   });
   const regenerate = useStable(() => {
     if (engine) void chat.regenerate(engine, maxTokens);
+  });
+  const goOn = useStable(() => {
+    if (engine) void chat.goOn(engine, maxTokens);
   });
   const closeDrawer = useStable(() => setDrawer(false));
   useFocusAfter(drawer, ".menu");
@@ -80,22 +88,22 @@ export function App() {
           onTheme={switchTheme}
         />
         <main>
+          <h1 class="hidden">{conversation.title}</h1>
           <Log conversation={conversation.id}>
-            {messages.map((message, i) => (
-              <MessageView
-                key={message.id}
-                message={message}
-                streaming={writing?.message.id === message.id}
-                idle={idle}
-                last={i === messages.length - 1}
-                onEdit={edit}
-                onRegenerate={regenerate}
-              />
-            ))}
-            {messages.length === 0 && engine && (
+            <Messages
+              conversation={conversation}
+              writing={writing}
+              engine={engine}
+              onEdit={edit}
+              onRegenerate={regenerate}
+              onGoOn={goOn}
+              onTurn={chat.turn}
+            />
+            {said.length === 0 && !writing && engine && (
               <div class="hello">
                 <h1>What is on your mind?</h1>
                 <p>{engine.info.name} runs on this device. What you write stays here.</p>
+                <p class="note">{summary(engine.info)}</p>
               </div>
             )}
             {!engine && (
@@ -110,28 +118,31 @@ export function App() {
               />
             )}
           </Log>
+          <div class="below">
+            <Banners
+              failure={failure}
+              warnings={warnings}
+              removed={state.removed}
+              onRetry={idle ? regenerate : null}
+              onDismissFailure={() => chat.dismiss("failure")}
+              onDismissWarning={(warning) =>
+                warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)
+              }
+              onUndo={chat.undo}
+              onDismissRemoved={() => chat.dismiss("removed")}
+            />
+            <Composer
+              ready={engine !== null}
+              busy={writing !== undefined}
+              conversation={conversation.id}
+              onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
+              onStop={chat.stop}
+            />
+            {engine && tokensOf(said) > 0 && (
+              <ContextMeter used={tokensOf(said)} context={engine.info.context} />
+            )}
+          </div>
         </main>
-        <div class="below">
-          <Banners
-            failure={failure}
-            warnings={warnings}
-            removed={state.removed}
-            onRetry={idle ? regenerate : null}
-            onDismissFailure={() => chat.dismiss("failure")}
-            onDismissWarning={(warning) =>
-              warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)
-            }
-            onUndo={chat.undo}
-            onDismissRemoved={() => chat.dismiss("removed")}
-          />
-          <Composer
-            ready={engine !== null}
-            busy={writing !== undefined}
-            conversation={conversation.id}
-            onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
-            onStop={chat.stop}
-          />
-        </div>
       </div>
       <Announcer text={state.finished} />
       {settings && (
@@ -140,7 +151,12 @@ export function App() {
           conversation={conversation}
           offer={offer}
           onChange={chat.configure}
-          onExport={() => save(exported(listed(state.book)), "edgewise-conversations.json")}
+          model={model}
+          adapter={models.adapter}
+          onLoad={load}
+          onExport={(extent: Extent) =>
+            save(exported(listed(state.book), extent), "edgewise-conversations.json")
+          }
           onStorage={models.look}
           onClose={() => setSettings(false)}
         />
@@ -154,7 +170,7 @@ const NONE: readonly never[] = [];
 /** Reads a finished answer to who cannot see it; not each of its words as it comes. */
 function Announcer({ text }: { readonly text: string }) {
   const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
+  useEffect(() => setSaid(text === "" ? "" : spoken(parted(text).text)), [text]);
   return (
     <p class="hidden" aria-live="polite">
       {said}

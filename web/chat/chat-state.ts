@@ -1,26 +1,34 @@
 /** The conversations of a page, the answers being written, and everything a person does to them. */
 
-import type { Completion, GenerateOptions, Generation, Message } from "../client/types.ts";
+import type {
+  ChatOptions as AnswerOptions,
+  Completion,
+  EngineInfo,
+  Generation,
+  Message,
+} from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Book } from "./book.ts";
 import * as books from "./book.ts";
+import { shownOf, turnTo } from "./branches.ts";
 import {
   type AnswerStats,
   answer,
   ask,
+  blankAnswer,
   type ChatMessage,
   type Conversation,
   edit,
   prompt,
-  unanswered,
 } from "./conversations.ts";
 import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
-import { newId } from "./ids.ts";
+import { answerOf, ThoughtTimer } from "./thoughts.ts";
 
 /** What answers: an engine. */
 export interface Answers {
-  chat(messages: readonly Message[], options: GenerateOptions): Generation;
+  readonly info: Pick<EngineInfo, "context" | "thinking" | "tokenizer">;
+  chat(messages: readonly Message[], options: AnswerOptions): Generation;
 }
 
 /** An answer being written, with what is there of it. */
@@ -109,13 +117,27 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     return book;
   };
 
-  /** Answer a conversation that ends with a question. */
-  const write = async (answers: Answers, asked: Conversation, maxTokens?: number) => {
+  /** Write an answer that follows a question of the conversation, or go on with one. */
+  const write = async (
+    answers: Answers,
+    asked: Conversation,
+    begun: ChatMessage,
+    maxTokens?: number,
+  ) => {
     const { id } = asked;
+    const { context, tokenizer } = answers.info;
     state.writing.get(id)?.generation.stop();
-    const options = { maxTokens: maxTokens ?? MAX_TOKENS, ...asked.settings };
-    const generation = answers.chat(prompt(asked), options);
-    let message: ChatMessage = { id: newId(), role: "assistant", content: "" };
+    const { messages, droppedTurns } = prompt(asked, begun, context);
+    const generation = answerOf(answers, messages, {
+      maxTokens: maxTokens ?? MAX_TOKENS,
+      contextPolicy: "drop",
+      ...asked.settings,
+      ...(begun.cut ? { begun: begun.cut.tokens } : {}),
+    });
+    const timer = new ThoughtTimer(begun.thoughtMs);
+    const { stats: _, ...unfinished } = begun;
+    let message: ChatMessage = unfinished;
+    let text = "";
     const ours = () => state.writing.get(id)?.generation === generation;
     const failures = without(state.failures, id);
     const writing = new Map(state.writing).set(id, { message, generation });
@@ -123,8 +145,9 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     let kept = now();
     let failure: Failure | null = null;
     try {
-      for await (const text of generation) {
-        message = { ...message, content: message.content + text };
+      for await (const piece of generation) {
+        text += piece;
+        message = { ...message, content: text, ...timer.add(piece, now()) };
         if (!ours()) continue;
         stream(new Map(state.writing).set(id, { message, generation }));
         if (now() - kept < KEEP_EVERY) continue;
@@ -132,18 +155,25 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
         const found = state.book.all.find((one) => one.id === id);
         if (found) keep(answer(found, message, now()));
       }
-      message = { ...message, stats: statsOf(await generation.completion) };
+      message = ended(message, await generation.completion, { context, tokenizer, droppedTurns });
     } catch (error) {
       failure = failureOf(error);
     }
     if (!ours()) return;
-    const empty = message.content === "" && !message.stats;
+    // An answer of which nothing came leaves what there was.
+    const came = text !== "" || message.stats;
     set({
-      book: empty ? state.book : change(id, (found) => answer(found, message, now())),
+      book: came ? change(id, (found) => answer(found, message, now())) : state.book,
       writing: without(state.writing, id),
       failures: failure ? new Map(state.failures).set(id, failure) : state.failures,
-      finished: id === state.book.current ? message.content : "",
+      finished: id === state.book.current ? message.content.slice(begun.content.length) : "",
     });
+  };
+
+  /** Answer the last question shown, if there is one. */
+  const reply = async (answers: Answers, asked: Conversation, maxTokens?: number) => {
+    const blank = blankAnswer(asked);
+    if (blank) await write(answers, asked, blank, maxTokens);
   };
 
   return {
@@ -178,15 +208,21 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       set({ book: books.pick(books.merge(book, [removed]), removed.id), removed: null });
     },
     send: (answers: Answers, text: string, maxTokens?: number) =>
-      write(answers, ask(current(), text, now()), maxTokens),
-    /** Ask a question again in other words; what followed it is gone. */
+      reply(answers, ask(current(), text, now()), maxTokens),
+    /** Ask a question again in other words; the question as it was stays beside it. */
     edit: (answers: Answers, id: string, text: string, maxTokens?: number) =>
-      write(answers, edit(current(), id, text, now()), maxTokens),
-    /** Answer the last question anew. */
-    async regenerate(answers: Answers, maxTokens?: number): Promise<void> {
-      const asked = unanswered(current());
-      if (asked) await write(answers, asked, maxTokens);
+      reply(answers, edit(current(), id, text, now()), maxTokens),
+    /** Answer the last question anew; the earlier answers stay beside the new one. */
+    regenerate: (answers: Answers, maxTokens?: number) => reply(answers, current(), maxTokens),
+    /** Go on with the last answer where the length limit cut it off. */
+    async goOn(answers: Answers, maxTokens?: number): Promise<void> {
+      const last = shownOf(current()).at(-1);
+      if (!last || !canGoOn(last, answers)) return;
+      await write(answers, current(), last, maxTokens);
     },
+    /** Show another version of a message, so many after it or before. */
+    turn: (id: string, step: number) =>
+      set({ book: change(state.book.current, (one) => turnTo(one, id, step)) }),
     /** End the answer of the conversation shown. */
     stop: () => state.writing.get(state.book.current)?.generation.stop(),
     stopAll() {
@@ -200,15 +236,32 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
   };
 }
 
-function statsOf({ usage, timings, finishReason }: Completion): AnswerStats {
-  return {
+/** Whether an answer was cut off and this model, or one with its tokenizer, can go on with it. */
+export function canGoOn({ cut }: ChatMessage, { info }: Pick<Answers, "info">): boolean {
+  return cut !== undefined && cut.tokenizer === info.tokenizer;
+}
+
+/** An answer that has come to its end. */
+function ended(
+  message: ChatMessage,
+  completion: Completion,
+  asked: { readonly context: number; readonly tokenizer: string; readonly droppedTurns: number },
+): ChatMessage {
+  const { usage, timings, finishReason, tokenIds, contextFull } = completion;
+  const { cut: _, ...others } = message;
+  const stats: AnswerStats = {
     ttftMs: timings.ttftMs,
     tokensPerSecond: timings.decodeTokensPerSecond,
     tokens: usage.completionTokens,
     promptTokens: usage.promptTokens,
     cachedTokens: usage.cachedTokens,
     finish: finishReason,
+    contextFull,
+    context: asked.context,
+    droppedTurns: asked.droppedTurns + completion.droppedTurns,
   };
+  const cut = { tokenizer: asked.tokenizer, tokens: tokenIds };
+  return { ...others, stats, ...(finishReason === "length" ? { cut } : {}) };
 }
 
 function without<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<string, V> {

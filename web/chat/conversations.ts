@@ -1,9 +1,10 @@
 /** What a conversation is, and how it changes: plain data and functions of it. */
 
-import type { FinishReason, GenerateOptions, Message } from "../client/types.ts";
+import type { ChatOptions, FinishReason, Message } from "../client/types.ts";
+import { pathTo, shownOf } from "./branches.ts";
 import { newId } from "./ids.ts";
 
-/** What an answer took, for the line under it. */
+/** What an answer took, for the line under it, and how full the context was. */
 export interface AnswerStats {
   readonly ttftMs: number;
   readonly tokensPerSecond: number;
@@ -11,20 +12,38 @@ export interface AnswerStats {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly finish: FinishReason;
+  /** Whether the context ended it. */
+  readonly contextFull: boolean;
+  /** Most tokens of prompt and answer that the model could hold; 0 where that was not noted. */
+  readonly context: number;
+  /** Turns of the conversation, the oldest, that the model was not given. */
+  readonly droppedTurns: number;
+}
+
+/** What an answer goes on from: its tokens, and the tokenizer that they are of. */
+export interface Cut {
+  readonly tokenizer: string;
+  readonly tokens: readonly number[];
 }
 
 export interface ChatMessage {
   readonly id: string;
+  /** The message that it follows; null for what a conversation begins with. */
+  readonly parent: string | null;
   readonly role: "user" | "assistant";
   readonly content: string;
   /** Of an answer that ended; an answer without was cut off by an error or by closing the page. */
   readonly stats?: AnswerStats;
+  /** Milliseconds that a thought before the answer took. */
+  readonly thoughtMs?: number;
+  /** Of an answer that the length limit cut off. */
+  readonly cut?: Cut;
 }
 
 /** Sampling settings of a conversation; what is left out is the model's own default. */
 export type Settings = Pick<
-  GenerateOptions,
-  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty"
+  ChatOptions,
+  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty" | "variables"
 > & { readonly seed?: number };
 
 export interface Conversation {
@@ -34,14 +53,18 @@ export interface Conversation {
   readonly updated: number;
   readonly system: string;
   readonly settings: Settings;
+  /** A tree, see `branches.ts`: what was asked in other words or answered anew stays. */
   readonly messages: readonly ChatMessage[];
+  /** The last message of the branch that is shown; null where nothing was said. */
+  readonly leaf: string | null;
 }
 
 const TITLE_LENGTH = 48;
 export const UNTITLED = "New conversation";
 
 export function newConversation(now = Date.now()): Conversation {
-  return { id: newId(), title: UNTITLED, updated: now, system: "", settings: {}, messages: [] };
+  const nothing = { system: "", settings: {}, messages: [], leaf: null };
+  return { id: newId(), title: UNTITLED, updated: now, ...nothing };
 }
 
 /** The beginning of a text, cut at a word. */
@@ -57,57 +80,107 @@ export function titleOf(text: string): string {
 
 /** With a question of the person at the end; the first one names a conversation without a title. */
 export function ask(conversation: Conversation, content: string, now = Date.now()): Conversation {
-  const { messages, title } = conversation;
+  const { leaf, messages, title } = conversation;
+  const named = messages.length === 0 && title === UNTITLED;
   return {
-    ...conversation,
-    title: messages.length === 0 && title === UNTITLED ? titleOf(content) : title,
-    updated: now,
-    messages: [...messages, { id: newId(), role: "user", content }],
+    ...withQuestion(conversation, leaf, content, now),
+    title: named ? titleOf(content) : title,
   };
 }
 
-/** With an answer at the end, or with it replaced where it is there already. */
-export function answer(
-  conversation: Conversation,
-  message: ChatMessage,
-  now = Date.now(),
-): Conversation {
-  const others = conversation.messages.filter(({ id }) => id !== message.id);
-  return { ...conversation, updated: now, messages: [...others, message] };
-}
-
-/** Without a message and everything after it. */
-export function truncated(conversation: Conversation, id: string): Conversation {
-  const index = conversation.messages.findIndex((message) => message.id === id);
-  if (index < 0) return conversation;
-  return { ...conversation, messages: conversation.messages.slice(0, index) };
-}
-
-/** With a question asked in other words and nothing after it; a title it gave changes with it. */
+/**
+ * With a question in other words beside it, and that one shown; a title it gave changes with it.
+ * As it was where there is no such question.
+ */
 export function edit(
   conversation: Conversation,
   id: string,
   content: string,
   now = Date.now(),
 ): Conversation {
-  const kept = truncated(conversation, id);
-  const replaced = conversation.messages[kept.messages.length];
-  const named = replaced !== undefined && conversation.title === titleOf(replaced.content);
-  const title = named && kept.messages.length === 0 ? UNTITLED : conversation.title;
-  return ask({ ...kept, title }, content, now);
+  const before = conversation.messages.find((message) => message.id === id);
+  if (!before) return conversation;
+  const named = before.parent === null && conversation.title === titleOf(before.content);
+  return {
+    ...withQuestion(conversation, before.parent, content, now),
+    title: named ? titleOf(content) : conversation.title,
+  };
 }
 
-/** Up to the last question, so that it can be answered anew; null where there is none. */
-export function unanswered(conversation: Conversation): Conversation | null {
-  const index = conversation.messages.findLastIndex(({ role }) => role === "user");
-  if (index < 0) return null;
-  return { ...conversation, messages: conversation.messages.slice(0, index + 1) };
+function withQuestion(
+  conversation: Conversation,
+  parent: string | null,
+  content: string,
+  now: number,
+): Conversation {
+  const question: ChatMessage = { id: newId(), parent, role: "user", content };
+  const messages = [...conversation.messages, question];
+  return { ...conversation, updated: now, messages, leaf: question.id };
 }
 
-/** What the model is given. */
-export function prompt({ system, messages }: Conversation): Message[] {
-  const turns = messages
+/** With an answer shown at the end, or with it replaced where it is there already. */
+export function answer(
+  conversation: Conversation,
+  message: ChatMessage,
+  now = Date.now(),
+): Conversation {
+  const { messages } = conversation;
+  const known = messages.some(({ id }) => id === message.id);
+  return {
+    ...conversation,
+    updated: now,
+    messages: known
+      ? messages.map((one) => (one.id === message.id ? message : one))
+      : [...messages, message],
+    leaf: message.id,
+  };
+}
+
+/** The answer to be written to the last question shown; null where there is none. */
+export function blankAnswer(conversation: Conversation): ChatMessage | null {
+  const question = shownOf(conversation).findLast(({ role }) => role === "user");
+  return question ? { id: newId(), parent: question.id, role: "assistant", content: "" } : null;
+}
+
+/** What the model is given to answer, and which of the oldest turns it is not given. */
+export interface Asked {
+  readonly messages: readonly Message[];
+  readonly droppedTurns: number;
+}
+
+/**
+ * What an answer follows, for a model with so large a context: without the turns that did not fit
+ * before. What is left begins as it did then, so that the model need not read it again.
+ */
+export function prompt(conversation: Conversation, written: ChatMessage, context: number): Asked {
+  const { messages, system } = conversation;
+  const path = pathTo(messages, written.parent);
+  const droppedTurns = forgotten([...path, written], context);
+  const turns = path
+    .slice(turnStart(path, droppedTurns))
     .filter(({ content }) => content !== "")
     .map(({ role, content }) => ({ role, content }));
-  return system.trim() === "" ? turns : [{ role: "system", content: system }, ...turns];
+  const first = system.trim() === "" ? [] : [{ role: "system", content: system }];
+  return { messages: [...first, ...turns], droppedTurns };
+}
+
+/**
+ * Turns of a branch, its oldest, that were left out when it was last read, by a model with so large a
+ * context; whatever its context was where that is null.
+ */
+export function forgotten(path: readonly ChatMessage[], context: number | null): number {
+  const stats = path.findLast((message) => message.stats)?.stats;
+  return stats && stats.context === (context ?? stats.context) ? stats.droppedTurns : 0;
+}
+
+/** Tokens that a branch came to when it was last read; 0 where it never was. */
+export function tokensOf(path: readonly ChatMessage[]): number {
+  const stats = path.findLast((message) => message.stats)?.stats;
+  return stats ? stats.promptTokens + stats.tokens : 0;
+}
+
+/** Where in a branch a turn begins, counted from 0: a question and all up to the next one. */
+export function turnStart(path: readonly ChatMessage[], turn: number): number {
+  const questions = path.flatMap(({ role }, i) => (role === "user" ? [i] : []));
+  return turn === 0 ? 0 : (questions[turn] ?? path.length);
 }

@@ -1,6 +1,7 @@
 /** Conversations in this browser, and nowhere else. */
 
 import type { Conversation } from "./conversations.ts";
+import { readConversation } from "./stored.ts";
 
 const NAME = "edgewise-chat";
 const TABLE = "conversations";
@@ -25,7 +26,8 @@ export async function openDatabase(name = NAME): Promise<Database> {
   return {
     async all() {
       const found: unknown[] = await settle(table("readonly").getAll());
-      return found.filter(isConversation).sort((a, b) => b.updated - a.updated);
+      const read = found.map(readConversation).filter((one) => one !== null);
+      return read.sort((a, b) => b.updated - a.updated);
     },
     async save(conversation) {
       await settle(table("readwrite").put(conversation));
@@ -34,18 +36,6 @@ export async function openDatabase(name = NAME): Promise<Database> {
       await settle(table("readwrite").delete(id));
     },
   };
-}
-
-function isConversation(value: unknown): value is Conversation {
-  const { title, updated, system, settings, messages } = value as Partial<Conversation>;
-  return (
-    typeof title === "string" &&
-    typeof updated === "number" &&
-    typeof system === "string" &&
-    typeof settings === "object" &&
-    Array.isArray(messages) &&
-    messages.every(({ id, content }) => typeof id === "string" && typeof content === "string")
-  );
 }
 
 function settle<T>(request: IDBRequest<T>): Promise<T> {

@@ -49,16 +49,21 @@ export class Speed {
   }
 }
 
+/** Whole numbers with their thousands apart. */
+export function count(number: number): string {
+  return number.toLocaleString("en");
+}
+
 /** What an answer took, in a line. */
 export function answerDetails(stats: AnswerStats): string {
-  const { promptTokens, cachedTokens, tokensPerSecond, ttftMs, finish } = stats;
+  const { promptTokens, cachedTokens, tokensPerSecond, ttftMs, finish, contextFull } = stats;
   const parts = [
     ...(tokensPerSecond > 0 ? [rate(tokensPerSecond)] : []),
     `first token ${duration(ttftMs)}`,
     cachedTokens > 0
       ? `${cachedTokens} of ${promptTokens} prompt tokens cached`
       : `${promptTokens} prompt tokens`,
-    ...ENDINGS[finish],
+    ...(contextFull ? ["ended where the context does"] : ENDINGS[finish]),
   ];
   return parts.join(" · ");
 }

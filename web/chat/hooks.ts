@@ -2,6 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Engine } from "../client/index.ts";
 import type { AdapterReport, Warning } from "../client/types.ts";
 import { type Chat, type ChatState, createChat } from "./chat-state.ts";
+import { choiceOf } from "./choices.ts";
 import { openDatabase } from "./database.ts";
 import { createModelHost, type ModelHost, type ModelState } from "./model.ts";
 import { askForOffers, type Offer, type Offers } from "./offers.ts";
@@ -74,7 +75,7 @@ export function useModels(): Models {
   const load = useStable((offer: Offer) => {
     prefer("edgewise.model", offer.url);
     setWarnings([]);
-    void host.current?.load(offer);
+    void host.current?.load(offer, choiceOf(offer));
   });
   const askAgain = useStable(() => {
     setOffers(null);

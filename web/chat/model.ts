@@ -2,6 +2,7 @@
 
 import { Engine } from "../client/index.ts";
 import type { EngineStatus, LoadProgress, Warning } from "../client/types.ts";
+import type { LoadChoice } from "./choices.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { Speed } from "./format.ts";
 import type { Offer } from "./offers.ts";
@@ -30,7 +31,7 @@ export interface ModelEvents {
 
 export interface ModelHost {
   /** Load a model; loading another ends the one before. */
-  load(offer: Offer): Promise<void>;
+  load(offer: Offer, choice: LoadChoice): Promise<void>;
   /** Stop loading; what has been downloaded is kept. */
   cancel(): void;
 }
@@ -40,7 +41,7 @@ export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost 
   let aborting: AbortController | null = null;
   let engine: Engine | null = null;
 
-  const load = async (offer: Offer) => {
+  const load = async (offer: Offer, choice: LoadChoice) => {
     aborting?.abort();
     const mine = new AbortController();
     aborting = mine;
@@ -54,6 +55,7 @@ export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost 
     await before?.close();
     try {
       const loaded = await Engine.load(offer.url, {
+        ...choice,
         signal: mine.signal,
         onWarning: (warning) => {
           if (aborting === mine) onWarning(warning);

@@ -1,6 +1,10 @@
 /** Small values kept for the next visit; forgotten where the browser does not allow it. */
 
-export type Preference = "edgewise.model" | "edgewise.offers" | "edgewise.theme";
+export type Preference =
+  | "edgewise.choices"
+  | "edgewise.model"
+  | "edgewise.offers"
+  | "edgewise.theme";
 
 export function preference(name: Preference): string | null {
   try {

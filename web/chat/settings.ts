@@ -3,7 +3,7 @@
 import type { Settings } from "./conversations.ts";
 
 export interface Field {
-  readonly name: keyof Settings;
+  readonly name: Exclude<keyof Settings, "variables">;
   readonly label: string;
   readonly hint: string;
   readonly low: number;

@@ -66,6 +66,18 @@ export async function removeModel(url: string): Promise<void> {
   await evict(store, new Set(keep));
 }
 
+/** What a model consists of, as the host has it now or as it was used last; null where neither is. */
+export async function manifestOf(offer: Offer): Promise<BundleManifest | null> {
+  const url = absolute(offer.url);
+  try {
+    const response = await fetch(`${url}bundle.json`, { cache: "no-cache" });
+    if (response.ok) return parseManifest(new Uint8Array(await response.arrayBuffer()));
+  } catch {
+    // Without a network, or with one that cannot be read: what is here will do.
+  }
+  return readManifest(await openStore(), url);
+}
+
 /** What a loaded model does where a person sets nothing; null where that cannot be found out. */
 export async function modelDefaults(offer: Offer): Promise<Defaults | null> {
   try {

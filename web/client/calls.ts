@@ -2,6 +2,7 @@
 
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
+import type { Started } from "./start.ts";
 
 interface Call {
   readonly resolve: (value: Answer) => void;
@@ -19,7 +20,7 @@ export class Calls {
   private next = 1;
   private failure: EdgewiseError | null = null;
 
-  constructor(worker: Worker, onOther: (message: FromWorker) => void) {
+  constructor({ worker, remedy }: Started, onOther: (message: FromWorker) => void) {
     this.worker = worker;
     worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
       if (!("id" in data)) return onOther(data);
@@ -32,13 +33,7 @@ export class Calls {
     const died = (event: Event) => {
       event.preventDefault();
       const said = event instanceof ErrorEvent && event.message ? `: ${event.message}` : "";
-      this.end(
-        new EdgewiseError(
-          "worker.failed",
-          `The engine's worker stopped${said}.`,
-          "Reload the page; if it goes on, check that the worker script is served beside the page.",
-        ),
-      );
+      this.end(new EdgewiseError("worker.failed", `The engine's worker stopped${said}.`, remedy));
     };
     worker.addEventListener("error", died);
     worker.addEventListener("messageerror", died);

@@ -1,11 +1,14 @@
 import { probe } from "../device/adapter.ts";
 import { EdgewiseError } from "../errors.ts";
+import { askToKeep } from "../store/persistence.ts";
 import type { FromWorker, Prompt, Sampling } from "../worker/protocol.ts";
 import { Calls } from "./calls.ts";
 import { Pieces } from "./generation.ts";
 import { machineOf } from "./machine.ts";
+import { startWorker } from "./start.ts";
 import type {
   AdapterReport,
+  ChatOptions,
   Completion,
   EngineInfo,
   EngineStats,
@@ -44,7 +47,7 @@ export class Engine {
    *
    * @param url the bundle's folder, such as `/bundles/demo-q4/`.
    * @throws EdgewiseError among others `device.adapter` (no WebGPU), `device.memory`,
-   *   `store.network`, `bundle.checksum`, `load.aborted`.
+   *   `store.network`, `bundle.checksum`, `worker.failed`, `load.aborted`.
    */
   static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
     const { signal, onProgress, onWarning, onStatus, program, context, maxBurst } = options;
@@ -54,6 +57,7 @@ export class Engine {
       else if (message.type === "warning") onWarning?.(message.warning);
       else if (message.type === "status") onStatus?.(message.status);
     });
+    if (options.persist ?? true) askToKeep();
     const request = {
       url: new URL(url, document.baseURI).href,
       machine: machineOf(navigator),
@@ -75,8 +79,9 @@ export class Engine {
   }
 
   /** Answer a conversation, written down as the model's chat template says. */
-  chat(messages: readonly Message[], options: GenerateOptions = {}): Generation {
-    return this.start({ kind: "chat", messages }, options);
+  chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
+    const { contextPolicy = "stop", begun = [], variables = {}, ...others } = options;
+    return this.start({ kind: "chat", messages, contextPolicy, begun, variables }, others);
   }
 
   /** Go on from a text, or from token ids. */
@@ -116,17 +121,6 @@ export class Engine {
       return { completion: completion as Promise<Completion>, stop };
     });
   }
-}
-
-function startWorker(url: string | URL | undefined): Worker {
-  // A bundler finds the worker only where the whole expression is written out.
-  if (url === undefined) {
-    return new Worker(new URL("../worker/worker.ts", import.meta.url), {
-      type: "module",
-      name: "edgewise",
-    });
-  }
-  return new Worker(url, { type: "module", name: "edgewise" });
 }
 
 function aborted(): EdgewiseError {

@@ -30,6 +30,25 @@ export interface GenerateOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Where a conversation is too long for the context: refused, or read without its oldest turns. */
+export type ContextPolicy = "stop" | "drop";
+
+/** How a conversation is answered. */
+export interface ChatOptions extends GenerateOptions {
+  /**
+   * `stop`, the default, refuses a conversation that the context does not hold; `drop` leaves out as
+   * many of the oldest turns after the system prompt as it has to. The completion says how many.
+   */
+  readonly contextPolicy?: ContextPolicy;
+  /**
+   * Tokens of an answer that ended too early, as its completion had them: it goes on from them, and
+   * its text begins with theirs.
+   */
+  readonly begun?: readonly number[];
+  /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
 export type FinishReason = "stop" | "length" | "cancelled";
 
 export interface Usage {
@@ -52,6 +71,7 @@ export interface Timings {
 }
 
 export interface Completion {
+  /** Of the whole answer: where it went on from tokens, they and their text come first. */
   readonly text: string;
   readonly tokenIds: readonly number[];
   readonly finishReason: FinishReason;
@@ -59,6 +79,10 @@ export interface Completion {
   readonly timings: Timings;
   /** Decimal digits of the seed that gives the same text again. */
   readonly seed: string;
+  /** It ended because the context did, before `maxTokens`. */
+  readonly contextFull: boolean;
+  /** Oldest turns of the conversation that were left out. */
+  readonly droppedTurns: number;
 }
 
 /** A running generation: iterate it for pieces of text; leaving the loop early stops it. */
@@ -102,11 +126,16 @@ export interface LoadOptions {
   /** Most tokens of one conversation; by default all that the bundle allows. */
   readonly context?: number;
   /**
-   * Tokens decoded in one submission at most, 1 to 64, however long they take; by default up to 8,
-   * as many as take a tenth of a second.
+   * Tokens decoded in one submission at most, 1 to 64, however long they take; by default as many as
+   * take a tenth of a second, up to 8, or up to 64 where the browser is slow to tell of results.
    */
   readonly maxBurst?: number;
-  /** URL of the worker script, where a bundler does not find it by itself. */
+  /**
+   * Ask the browser not to evict the weights (`navigator.storage.persist`); true by default. Firefox asks
+   * the person.
+   */
+  readonly persist?: boolean;
+  /** URL of the worker script, where a bundler does not find it by itself; of any origin that allows it. */
   readonly workerUrl?: string | URL;
 }
 
@@ -135,10 +164,29 @@ export interface AdapterReport {
   readonly key: string;
 }
 
+/**
+ * What a chat template does about thoughts, which some models write between `<think>` and `</think>`
+ * before they answer.
+ */
+export interface Thinking {
+  /** Whether it reads `enable_thinking` of the `variables`. */
+  readonly switchable: boolean;
+  /** Whether the model thinks where `enable_thinking` is left out; true where nothing can be said. */
+  readonly byDefault: boolean;
+  /** Whether prompts end with `<think>`, so that answers begin in a thought: with thinking on, and off. */
+  readonly opened: { readonly on: boolean; readonly off: boolean };
+  /** Whether prompts leave out the thoughts of earlier answers. */
+  readonly forgets: boolean;
+}
+
 export interface EngineInfo {
   readonly name: string;
   readonly family: string;
   readonly quant: string;
+  /** Null where there is no chat template. */
+  readonly thinking: Thinking | null;
+  /** Names the tokenizer: token ids mean the same in all models that have the same one. */
+  readonly tokenizer: string;
   readonly program: string;
   readonly adapter: AdapterReport;
   /** Where weights are kept: `memory` means that they are gone with the page. */

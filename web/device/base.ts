@@ -103,6 +103,14 @@ export interface LoadedProgram {
   /** Resolves once all that was submitted is done. */
   settled(): Promise<void>;
 
+  /**
+   * Submit nothing, so that a browser that looks for finished work now and then looks for it now.
+   *
+   * Firefox settles what is waited for on a timer, every 100 ms, and, by its source, also whenever
+   * something is submitted; nobody has tried it there. Does nothing once the device is lost or the program closed.
+   */
+  nudge(): void;
+
   /** Run a plan launch by launch and show what each wrote. For debugging and the self-test. */
   trace(plan: string): AsyncIterable<TracedStep>;
 

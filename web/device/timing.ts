@@ -22,24 +22,24 @@ const BYTES: Readonly<Record<string, number>> = {
   int8: 1,
 };
 
-/** A kernel of a plan with its WGSL and the grid of a few rows in one sequence. */
+/** A kernel of a plan with its WGSL and the grid of so many rows of one sequence. */
 export interface Timed {
   readonly kernel: Kernel;
   readonly code: string;
+  readonly rows: number;
   readonly grid: readonly [number, number, number];
   /** Bytes of each argument. */
   readonly sizes: readonly number[];
   /** The argument that is the plan's `step` buffer, -1 for a kernel that does not look at it. */
   readonly step: number;
-  readonly rows: number;
 }
 
-/** A step of a plan, made ready for a few rows of one sequence that has seen one token. */
+/** A step of a plan, made ready for `rows` of one sequence that has seen one token. */
 export function timed(plan: Plan, step: Step, kernel: Kernel, code: string, rows = 1): Timed {
   const one = new Map<string, readonly [number, number]>();
   const most = new Map<string, readonly [number, number]>();
   for (const symbol of plan.symbols) {
-    const value = symbol.name === "n" ? Math.max(rows, symbol.min) : symbol.min;
+    const value = symbol.name === "n" ? Math.min(rows, symbol.max) : symbol.min;
     one.set(symbol.name, [value, value]);
     // The state of one page is enough to find out how fast a kernel is.
     most.set(symbol.name, symbol.kind === "load" ? [1, 1] : [symbol.max, symbol.max]);
@@ -124,9 +124,9 @@ function bindScratch(gpu: Gpu, job: Timed, buffers: GPUBuffer[]): GPUBindGroup {
     if (data) device.queue.writeBuffer(buffer, 0, data);
   };
   kernel.args.forEach((_, i) => {
-    // One sequence and its rows: with none, a kernel ends at once.
-    const counts = i === step ? Int32Array.of(rows, 1, 1, 1) : undefined;
-    make(sizes[i] ?? 16, GPUBufferUsage.STORAGE, counts);
+    // Rows of one sequence: with none, a kernel ends at once.
+    const live = i === step ? Int32Array.of(rows, 1, 1, 1) : undefined;
+    make(sizes[i] ?? 16, GPUBufferUsage.STORAGE, live);
   });
   make(LAST_UNIFORM_BYTES, GPUBufferUsage.UNIFORM, LAST_UNIFORM);
   return device.createBindGroup({

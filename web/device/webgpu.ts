@@ -16,8 +16,8 @@ import { allocate, type Buffers, countBytes, declared } from "./memory.ts";
 import { type Traceable, timeLaunches, traceLaunches } from "./tracing.ts";
 import { type Arrival, elements, fetchPiece, type Landings, makeLandings } from "./transfer.ts";
 
-/** Readbacks that may be under way at once: of the burst that runs, and of the one before. */
-const LANDINGS = 3;
+/** Readbacks that may be under way at once without making buffers: an engine has four at most. */
+const LANDINGS = 5;
 /** Outputs up to this many bytes are worth room in those landings. */
 const MAX_MAIL = 64 << 10;
 
@@ -254,6 +254,12 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     this.open();
     await this.unlessClosed(this.gpu.race(this.gpu.device.queue.onSubmittedWorkDone()));
     this.open();
+  }
+
+  nudge(): void {
+    if (this.closed || this.gpu.ended()) return;
+    this.gpu.device.queue.submit([]);
+    this.counters.submits += 1;
   }
 
   async *trace(name: string): AsyncGenerator<TracedStep, void, undefined> {

@@ -65,9 +65,17 @@ export class Batch {
     program.write("eos", eos);
   }
 
-  /** Name of the plan that does an operation for so many rows and sequences (n, b, r). */
+  /**
+   * Name of the plan that does an operation for so many rows and sequences (n, b, r) and, where that
+   * is known, tokens that any of them can come to have in KV (t).
+   */
   plan(operation: string, symbols: Readonly<Record<string, number>>): string {
     return planFor(this.program.program, operation, new Map(Object.entries(symbols)));
+  }
+
+  /** How often a plan may run in one call. */
+  repeats(plan: string): number {
+    return this.program.plans.get(plan)?.maxBurst ?? abi.RING;
   }
 
   /**
@@ -137,8 +145,9 @@ export class Batch {
   counts(sequence: Sequence): void {
     if (!isPenalized(sequence.params)) return;
     const counts = new Int32Array(this.vocab);
-    for (const token of sequence.prompt) counts[token] = 1;
-    for (const token of sequence.tokens) counts[token] = (counts[token] ?? 0) + 2;
+    const { prompt, begun, tokens } = sequence;
+    for (const token of prompt.slice(0, prompt.length - begun.length)) counts[token] = 1;
+    for (const token of [...begun, ...tokens]) counts[token] = (counts[token] ?? 0) + 2;
     this.program.write("counts", counts, sequence.slot * this.vocab);
   }
 

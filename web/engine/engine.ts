@@ -6,7 +6,9 @@
  * one after the other, their chunks between the bursts of those that run. Work is handed to the
  * device before the work ahead of it has been read: while nothing changes, a burst goes on from the
  * device's own state. The device does things in the order they were given, so pages of a sequence
- * that has ended may be given away while work on them is under way: the new owner writes later.
+ * that has ended may be given away while work on them is under way: the new owner writes later. Stop
+ * strings are looked for in what a burst has brought: tokens drawn after one are dropped, and nobody
+ * else sees the pages they lie in.
  */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
@@ -14,14 +16,12 @@ import { EdgewiseError } from "../errors.ts";
 import { pagedState } from "../format/state.ts";
 import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { checkBurst, checkRequest } from "./check.ts";
-import { Flights, type Work } from "./flights.ts";
+import { effortOf, Flights, type Work } from "./flights.ts";
+import { nudging, systemTimer, type Timer } from "./nudge.ts";
 import { Pace } from "./pace.ts";
 import { Room } from "./room.ts";
 import { Schedule } from "./schedule.ts";
 import { type Request, Sequence, type Streaming } from "./sequence.ts";
-
-/** Pieces of work handed to the device before the first of them is looked at. */
-const DEPTH = 2;
 
 export type { Request } from "./sequence.ts";
 
@@ -32,7 +32,8 @@ export interface EngineOptions {
   readonly context: number;
   /** Milliseconds. */
   readonly clock?: () => number;
-  /** Most tokens of a burst, 1 to 64, however long it takes; by default up to 8 as time allows. */
+  readonly timer?: Timer;
+  /** Most tokens of a burst, 1 to 64, however long it takes; by default as many as time allows. */
   readonly maxBurst?: number;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk?: number;
@@ -47,6 +48,7 @@ export class GenerationEngine {
   private readonly longest: number;
   private readonly tokenizer: Streaming;
   private readonly clock: () => number;
+  private readonly timer: Timer;
   private readonly pace: Pace;
   private readonly schedule: Schedule;
   private readonly room: Room;
@@ -66,12 +68,14 @@ export class GenerationEngine {
 
   /** @throws EdgewiseError `bundle.eos`, `unsupported.state`, and what writing to the program throws. */
   constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
-    const { pages, context, clock = () => performance.now(), maxBurst, firstChunk } = options;
+    const { pages, context, clock = () => performance.now(), timer = systemTimer } = options;
+    const { maxBurst, firstChunk } = options;
     const { model } = program.manifest;
     const { pageTokens } = pagedState(program.manifest);
     this.longest = Math.min(context, model.context);
     this.tokenizer = tokenizer;
     this.clock = clock;
+    this.timer = timer;
     if (maxBurst !== undefined) checkBurst(maxBurst);
     this.pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
     this.schedule = new Schedule(program.pages, model.maxBatch, pageTokens, pages);
@@ -185,24 +189,37 @@ export class GenerationEngine {
 
   /** Take in the oldest that is under way, or wait for pages where nothing else is. */
   private async takeIn(): Promise<void> {
+    const stopNudging = this.nudge();
     try {
       if (this.flights.count === 0) await this.room.growing;
       const landed = await this.flights.next();
       if (landed) this.land(landed.work, landed.read);
     } catch (cause) {
       this.failed(cause);
+    } finally {
+      stopNudging();
     }
+  }
+
+  /** See to it that the oldest is heard of soon once it should be done, where that takes some doing. */
+  private nudge(): () => void {
+    const { first } = this.flights;
+    const { pace, program } = this;
+    if (!first || !pace.nudges) return () => {};
+    const ms = pace.due(effortOf(first), this.clock());
+    return nudging(() => program.nudge(), ms, this.timer);
   }
 
   /** Hand one more piece of work to the device; false where there is none now. */
   private submitNext(): boolean {
     const { schedule } = this;
     schedule.retireEnded();
-    if (this.flights.count >= DEPTH) return false;
+    const { prefilling, waiting, running } = schedule;
+    const chunks = (prefilling || waiting.length > 0) && (this.chunkNext || running.length === 0);
+    if (this.flights.count >= this.pace.depth(chunks ? "chunk" : "burst")) return false;
     schedule.admit();
     this.room.begin();
-    const { prefilling, running } = schedule;
-    if (prefilling && (this.chunkNext || running.length === 0) && this.submitChunk(prefilling)) {
+    if (schedule.prefilling && chunks && this.submitChunk(schedule.prefilling)) {
       this.chunkNext = false;
       return true;
     }
@@ -248,25 +265,24 @@ export class GenerationEngine {
 
   /** Decode a few tokens for every running sequence, unless what is under way must be seen first. */
   private submitBurst(): boolean {
-    const { batch } = this;
+    const { batch, pace } = this;
     const { running, waiting } = this.schedule;
     const { unseen } = this.flights;
     const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (unseen && !going)) return false;
-    const byHost = running.some((sequence) => sequence.stoppedByHost);
-    if (unseen && byHost) return false;
     const room = running.map((sequence) => sequence.remaining - sequence.ahead);
     // Where others wait for a row, a burst ends with the first that gives up its own.
     const most = waiting.length > 0 ? Math.min(...room) : Math.max(...room);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const steps = byHost ? 1 : Math.min(this.pace.burst(youngest), most);
-    const reaches = running.map((one) => [one, one.kvLen + one.ahead + steps] as const);
-    if (!this.room.has(reaches)) return false;
-    const reach = Math.max(...reaches.map(([, tokens]) => tokens));
+    const wanted = Math.min(pace.burst(youngest), most);
+    const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
+    const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
+    const steps = Math.min(wanted, batch.repeats(plan));
+    if (!this.room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
+    const reach = longest + steps;
     if (going && this.rows) batch.goOn(this.rows, reach);
     else this.rows = batch.decode(running, reach);
-    const plan = batch.plan("decode", { b: running.length });
     const done = this.program.run([plan], steps, RESULTS);
     for (const sequence of running) {
       sequence.ahead += steps;
@@ -277,16 +293,15 @@ export class GenerationEngine {
   }
 
   /** Take in what the device has done. */
-  private land({ chunk, rows, steps, submitted }: Work, read: ReadonlyMap<string, Elements>): void {
+  private land(work: Work, read: ReadonlyMap<string, Elements>): void {
+    const { chunk, rows, steps, submitted } = work;
     const now = this.clock();
     const ms = now - Math.max(submitted, this.landed);
     this.landed = now;
+    this.pace.took(effortOf(work), now);
     if (chunk) {
       chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
       chunk.sequence.prefillMs += ms;
-      this.pace.tookChunk(chunk.rows, ms);
-    } else {
-      this.pace.tookBurst(steps, ms);
     }
     if (!rows) return;
     const results = this.batch.results(read, rows, steps);

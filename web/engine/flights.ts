@@ -2,6 +2,7 @@
 
 import type { Elements } from "../device/base.ts";
 import type { Rows } from "./batch.ts";
+import type { Effort } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
 
 type Read = ReadonlyMap<string, Elements>;
@@ -23,12 +24,24 @@ export interface Work {
   readonly submitted: number;
 }
 
+/** What the device has to do for it. */
+export function effortOf({ chunk, steps, submitted }: Work): Effort {
+  return chunk
+    ? { kind: "chunk", size: chunk.rows, submitted }
+    : { kind: "burst", size: steps, submitted };
+}
+
 export class Flights {
   private list: { readonly work: Work; readonly done: Promise<Read> }[] = [];
   private interrupt: () => void = () => {};
 
   get count(): number {
     return this.list.length;
+  }
+
+  /** The oldest. */
+  get first(): Work | null {
+    return this.list[0]?.work ?? null;
   }
 
   /** Whether there will be tokens that nobody has seen. */

@@ -11,6 +11,10 @@ import { TextStream } from "./stream.ts";
 export interface Request {
   readonly prompt: readonly number[];
   readonly params: SamplingParams;
+  /** How many tokens at the end of the prompt belong to the answer already; 0 where not given. */
+  readonly begun?: number;
+  /** Turns of the conversation that the prompt lacks, for the completion to tell. */
+  readonly droppedTurns?: number;
 }
 
 /** What a sequence needs of a tokenizer. */
@@ -31,6 +35,8 @@ export interface SequenceOptions {
 /** The state of one request. Times are milliseconds. */
 export class Sequence {
   readonly prompt: readonly number[];
+  /** The end of the prompt that belongs to the answer: its text is the beginning of the answer's. */
+  readonly begun: readonly number[];
   readonly params: SamplingParams;
   /** Tokens to generate at most, the context taken into account. */
   maxTokens: number;
@@ -61,6 +67,7 @@ export class Sequence {
   prefillMs = 0;
   decodeMs = 0;
 
+  private readonly droppedTurns: number;
   private ttftMs = 0;
   private readonly created: number;
   private readonly clock: () => number;
@@ -71,8 +78,11 @@ export class Sequence {
   private readonly resolve: (completion: Completion) => void;
   private readonly reject: (error: EdgewiseError) => void;
 
-  constructor({ prompt, params }: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
+  constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
+    const { prompt, params, begun = 0, droppedTurns = 0 } = request;
     this.prompt = prompt;
+    this.begun = prompt.slice(prompt.length - begun);
+    this.droppedTurns = droppedTurns;
     this.params = params;
     this.maxTokens = Math.min(params.maxTokens, context - prompt.length);
     this.seed = params.seed ?? crypto.getRandomValues(new BigUint64Array(1))[0] ?? 0n;
@@ -87,6 +97,7 @@ export class Sequence {
     this.resolve = resolve;
     this.reject = reject;
     promise.catch(() => {}); // whoever asks for it still hears of it
+    this.say(this.stops.push(this.detokenizer.push(this.begun)));
   }
 
   get ended(): boolean {
@@ -111,11 +122,6 @@ export class Sequence {
   /** Tokens that may still be generated. */
   get remaining(): number {
     return this.maxTokens - this.tokens.length;
-  }
-
-  /** Whether something ends it that the device does not look for. */
-  get stoppedByHost(): boolean {
-    return this.params.stop.length > 0 || this.params.stopTokenIds.length > 0;
   }
 
   /** The first `count` tokens of prompt and answer. */
@@ -147,8 +153,7 @@ export class Sequence {
       // A stop string is perhaps in characters that were held back.
       if (this.stops.found !== null) reason = "stop";
     }
-    this.texts.push(text);
-    this.pieces.push(text);
+    this.say(text);
     if (reason !== null) this.finish(reason);
   }
 
@@ -186,6 +191,11 @@ export class Sequence {
     this.bursts = 0;
   }
 
+  private say(text: string): void {
+    this.texts.push(text);
+    this.pieces.push(text);
+  }
+
   private finish(finishReason: FinishReason): void {
     this.finishReason = finishReason;
     const { ttftMs, prefillMs, decodeMs } = this;
@@ -193,11 +203,13 @@ export class Sequence {
     this.pieces.end();
     this.resolve({
       text: this.texts.join(""),
-      tokenIds: [...this.tokens],
+      tokenIds: [...this.begun, ...this.tokens],
       finishReason,
       usage,
       timings: timingsOf({ ttftMs, prefillMs, decodeMs }, usage),
       seed: String(this.seed),
+      contextFull: finishReason === "length" && this.maxTokens < this.params.maxTokens,
+      droppedTurns: this.droppedTurns,
     });
   }
 }

@@ -4,12 +4,17 @@ import { EdgewiseError, shorten } from "../errors.ts";
 import type { BundleManifest, Needs, Program } from "./manifest.ts";
 
 /**
- * Arithmetics of a target that are used only when asked for: on WebGPU, integers round a prompt's
- * activations, which its other programs do not.
+ * Arithmetics of a target that round a prompt's activations to integers, which its other programs do
+ * not: used only when asked for, or where they are worth it.
  */
-const ON_REQUEST: ReadonlyMap<string, readonly string[]> = new Map([
+const ROUNDING: ReadonlyMap<string, readonly string[]> = new Map([
   ["webgpu", ["w4a8", "w5a8", "w6a8", "w8a8"]],
 ]);
+
+/** Whether a program rounds the activations of prompts, and others of its target do not. */
+export function rounds(program: Program): boolean {
+  return ROUNDING.get(program.target)?.includes(program.arithmetic) ?? false;
+}
 
 /** What of a program's needs the given features lack. */
 export function missing(needs: Needs, features: ReadonlySet<string>): string[] {
@@ -31,7 +36,7 @@ export function candidates(
   const fitting = manifest.programs.filter(
     (program) =>
       program.target === target &&
-      !ON_REQUEST.get(target)?.includes(program.arithmetic) &&
+      !rounds(program) &&
       missing(program.needs, features).length === 0,
   );
   const arithmetics = [...new Set(fitting.map((program) => program.arithmetic))];
@@ -39,6 +44,21 @@ export function candidates(
     fitting
       .filter((program) => program.arithmetic === arithmetic)
       .sort((a, b) => b.needs.features.length - a.needs.features.length),
+  );
+}
+
+/**
+ * Programs that round the activations of prompts and that these features can run: offered where one
+ * decodes as one of `candidates` does and reads prompts much faster.
+ */
+export function rounding(
+  manifest: BundleManifest,
+  features: ReadonlySet<string>,
+  target = "webgpu",
+): Program[] {
+  return manifest.programs.filter(
+    (program) =>
+      program.target === target && rounds(program) && missing(program.needs, features).length === 0,
   );
 }
 

@@ -7,7 +7,7 @@
 import { type ModelInfo, SCHEMES } from "../format/manifest.ts";
 import type { Launch } from "./launch.ts";
 import { relativeError, roundToCodes, roundToHalf } from "./numbers.ts";
-import { draw, logprobs, record } from "./references-sampling.ts";
+import { drawing, logprobs, record, scores, weigh } from "./references-sampling.ts";
 import { rowsOf } from "./scenario.ts";
 
 export interface Checked {
@@ -43,8 +43,10 @@ export function references(model: ModelInfo): readonly [RegExp, Reference][] {
     [/^rms_norm_/, rmsNorm],
     [new RegExp(`^(matmul|matvec|serial)_(${SCHEMES.join("|")})_`), linear],
     [/^rope_append_/, (launch, keys) => ropeAppend(launch, model, keys)],
-    [/^attention_(prefill|merge)_/, (launch, keys) => attention(launch, model, keys)],
-    [/^draw_/, (launch) => draw(launch, model)],
+    [/^attention_(prefill|merge|near)_/, (launch, keys) => attention(launch, model, keys)],
+    [/^scores_/, (launch) => scores(launch, model)],
+    [/^weigh_/, (launch) => weigh(launch, model)],
+    [/^(draw|whole)_/, (launch) => drawing(launch, model)],
     [/^record_/, record],
     [/^logprobs_/, (launch) => logprobs(launch, model)],
   ];

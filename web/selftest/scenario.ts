@@ -1,13 +1,15 @@
 /**
  * What is run: two short conversations, once through every operation in each of its plans.
  *
- * The first is long enough for the plans of many rows, the second short enough for those of few;
- * then both decode together. Tokens are always the host's, so programs can be compared with each
+ * The first is long enough for the plans of many rows, the second short enough for those of few. The
+ * first decodes twice, as a sequence of a few keys and as one that may come to have many; then both
+ * decode together. Tokens are always the host's, so programs can be compared with each
  * other whatever each of them samples.
  */
 import * as abi from "../format/abi.ts";
 import type { BundleManifest, ModelInfo } from "../format/manifest.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
+import type { Asked } from "./drawing.ts";
 import { integers } from "./numbers.ts";
 
 export type Operation = "embed" | "prefill" | "logits" | "sample" | "logprobs" | "decode";
@@ -29,6 +31,7 @@ export const PAGES = 8;
 
 const LONG = 24; // more than FEW rows, and more than one page
 const SHORT = 7;
+const MANY_KEYS = 65; // more than the plan for one segment is for
 
 /** A model and the tokens of its pages. */
 type Model = ModelInfo & { readonly pageTokens: number };
@@ -38,6 +41,12 @@ interface Conversation {
   readonly pages: readonly number[];
   readonly slot: number;
 }
+
+/** How a row's token is chosen: the likeliest, as models' own files ask for, and without top-k. */
+type Asking = Pick<Asked, "temperature" | "topK" | "topP">;
+const GREEDY: Asking = { temperature: 0, topK: 0, topP: 1 };
+const DEFAULTS: Asking = { temperature: 0.6, topK: 20, topP: 0.95 };
+const WARM: Asking = { temperature: 0.7, topK: 0, topP: 0.95 };
 
 /** The calls for a model, in their order; `logprobs`: whether its program has that operation. */
 export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
@@ -53,10 +62,12 @@ export function scenario(manifest: BundleManifest, logprobs: boolean): Call[] {
     ...prompt(model, first, long, 1),
     sample(model, first, long),
     ...(logprobs ? [LOGPROBS] : []),
-    decode(model, [first], [long]),
+    decode(model, [first], [long], [DEFAULTS]),
+    decode(model, [first], [long], [DEFAULTS], Math.min(MANY_KEYS, model.context)),
     ...prompt(model, second, short, Math.min(3, model.maxBatch)),
   ];
-  if (model.maxBatch > 1) calls.push(decode(model, [first, second], [long + 1, short]));
+  if (model.maxBatch > 1)
+    calls.push(decode(model, [first, second], [long + 1, short], [GREEDY, WARM]));
   return calls;
 }
 
@@ -106,16 +117,25 @@ function sample(model: Model, of: Conversation, length: number): Call {
     operation: "sample",
     step: { n: 1, b: 1, r: 1, t: length },
     live: 1,
-    inputs: new Map<string, Input>([["table", table(model, [of], [length], 1)], ...greedy(1)]),
+    inputs: new Map<string, Input>([
+      ["table", table(model, [of], [length], 1)],
+      ...asking([GREEDY]),
+    ]),
   };
 }
 
-function decode(model: Model, all: readonly Conversation[], lengths: readonly number[]): Call {
+function decode(
+  model: Model,
+  all: readonly Conversation[],
+  lengths: readonly number[],
+  asked: readonly Asking[],
+  reach = Math.max(...lengths) + 1,
+): Call {
   const count = all.length;
   const each = Int32Array.from({ length: count }, (_, row) => row);
   return {
     operation: "decode",
-    step: { n: count, b: count, r: count, t: Math.max(...lengths) + 1 },
+    step: { n: count, b: count, r: count, t: reach },
     live: count,
     inputs: new Map<string, Input>([
       ["tokens", Int32Array.from(all, (of, row) => of.tokens[lengths[row] ?? 0] ?? 0)],
@@ -123,20 +143,24 @@ function decode(model: Model, all: readonly Conversation[], lengths: readonly nu
       ["row_seq", each],
       ["logit_rows", each],
       ["table", table(model, all, lengths, 1)],
-      ...greedy(count),
+      ...asking(asked),
     ]),
   };
 }
 
-function greedy(count: number): [string, Input][] {
-  const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
-  const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
-  for (let at = 0; at < floats.length; at += abi.SAMPLING_WIDTH) {
-    // The temperature is 0.
-    floats[at + abi.TOP_P] = 1;
+function asking(rows: readonly Asking[]): [string, Input][] {
+  const floats = new Float32Array(rows.length * abi.SAMPLING_WIDTH);
+  const ints = new Int32Array(rows.length * abi.SAMPLING_WIDTH);
+  rows.forEach(({ temperature, topK, topP }, row) => {
+    const at = row * abi.SAMPLING_WIDTH;
+    floats[at + abi.TEMPERATURE] = temperature;
+    floats[at + abi.TOP_P] = topP;
     floats[at + abi.REPETITION] = 1;
+    ints[at + abi.TOP_K] = topK;
+    ints[at + abi.SEED_LOW] = 20_261_122;
     ints[at + abi.IGNORE_EOS] = 1;
-  }
+    ints[at + abi.SEQUENCE] = row;
+  });
   return [
     ["sampling_f", floats],
     ["sampling_i", ints],

@@ -18,12 +18,22 @@ export function isLocked(error: unknown): boolean {
   return hasName(error, "NoModificationAllowedError");
 }
 
-/** A note is a convenience: one for which there is no room, or that another tab writes just now, is not. */
+/** As `isLocked`, in WebKit's words where a file is opened for synchronous access. */
+export function isBusy(error: unknown): boolean {
+  return hasName(error, "InvalidStateError");
+}
+
+/** What WebKit says where a file is moved onto another; it gives no other reason. */
+export function isUnknown(error: unknown): boolean {
+  return hasName(error, "UnknownError");
+}
+
+/** A note is a convenience: one that the browser does not write, whatever its reason, is not. */
 export async function unlessRefused(writing: Promise<void>): Promise<void> {
   try {
     await writing;
   } catch (error) {
-    if (!isFull(error) && !isLocked(error)) throw error;
+    if (!(error instanceof DOMException)) throw error;
   }
 }
 

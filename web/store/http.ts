@@ -1,6 +1,7 @@
 /** One HTTP request for bytes of a file, checked as they come. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { eachPart } from "./stream.ts";
 
 /** Statuses of hosts that may answer the next time. */
 const PASSING: ReadonlySet<number> = new Set([408, 429]);
@@ -29,8 +30,7 @@ export async function receive(
 ): Promise<void> {
   const { url, start, end, ranged } = wanted;
   const response = await ask(wanted, signal);
-  const reader = response.body?.getReader();
-  if (!reader) {
+  if (!response.body) {
     if (start === end) return;
     throw broken(url, "the answer is empty");
   }
@@ -38,22 +38,16 @@ export async function receive(
   let skip = whole ? start : 0;
   let missing = end - start;
   try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) break;
+    await eachPart(response.body, (value) => {
       const skipped = Math.min(skip, value.length);
       skip -= skipped;
       const rest = value.subarray(skipped);
       const part = whole ? rest.subarray(0, missing) : rest;
       missing -= part.length;
       if (part.length > 0) onPart(part);
-      if (whole && missing === 0) {
-        await reader.cancel();
-        return;
-      }
-    }
+      return !(whole && missing === 0);
+    });
   } catch (cause) {
-    await reader.cancel().catch(() => undefined);
     throw cause instanceof EdgewiseError ? cause : broken(url, said(cause), cause);
   }
   if (missing > 0) throw broken(url, `${missing} bytes are missing`);

@@ -1,6 +1,6 @@
 /** Blobs as files of the origin's private file system. */
 
-import { isFull, isMissing, isReplaced, unlessRefused } from "./dom-errors.ts";
+import { isBusy, isFull, isMissing, isReplaced, isUnknown, unlessRefused } from "./dom-errors.ts";
 import { packNote, unpackNote } from "./notes.ts";
 import type { Store, StoredBlob } from "./store.ts";
 
@@ -29,11 +29,15 @@ export async function openOpfs(): Promise<Store | null> {
   }
 }
 
-/** A full file system is one all the same: what it keeps can be read. */
+/**
+ * A full file system is one all the same: what it keeps can be read. So is one in a window that has nothing
+ * to write with: what a worker keeps can be listed and removed there.
+ */
 async function tryWriting(root: FileSystemDirectoryHandle): Promise<void> {
   const name = `${crypto.randomUUID()}${TEMPORARY}`;
   try {
-    await fill(await root.getFileHandle(name, { create: true }), new Uint8Array([1]));
+    const handle = await root.getFileHandle(name, { create: true });
+    if (isWritable(handle)) await fill(handle, new Uint8Array([1]));
   } catch (error) {
     if (!isFull(error)) throw error;
   } finally {
@@ -190,17 +194,7 @@ async function writeFile(
   name: string,
   data: Bytes,
 ): Promise<void> {
-  const temporary = `${name}-${crypto.randomUUID()}${TEMPORARY}`;
-  try {
-    const handle: Handle = await folder.getFileHandle(temporary, { create: true });
-    if (handle.move) {
-      await fill(handle, data);
-      await handle.move(folder, name);
-      return;
-    }
-  } finally {
-    await removeFile(folder, temporary).catch(() => undefined);
-  }
+  if (await movedInto(folder, name, data)) return;
   try {
     // Not at once, then; who reads half a file meanwhile notices by its size or sha256.
     await fill(await folder.getFileHandle(name, { create: true }), data);
@@ -210,10 +204,38 @@ async function writeFile(
   }
 }
 
+/** Whether a file could be put there at once; not every browser moves files, or onto others. */
+async function movedInto(
+  folder: FileSystemDirectoryHandle,
+  name: string,
+  data: Bytes,
+): Promise<boolean> {
+  const temporary = `${name}-${crypto.randomUUID()}${TEMPORARY}`;
+  try {
+    const handle: Handle = await folder.getFileHandle(temporary, { create: true });
+    if (!handle.move) return false;
+    await fill(handle, data);
+    await handle.move(folder, name);
+    return true;
+  } catch (error) {
+    if (!isUnknown(error)) throw error;
+    return false;
+  } finally {
+    await removeFile(folder, temporary).catch(() => undefined);
+  }
+}
+
+/** Only workers have synchronous access, and not every window has streams. */
+function isWritable(handle: FileSystemFileHandle): boolean {
+  return ["createSyncAccessHandle", "createWritable"].some((method) => method in handle);
+}
+
 async function fill(handle: Handle, data: Bytes): Promise<void> {
-  // Only workers have synchronous access, and not in every browser.
+  if (!isWritable(handle)) {
+    throw new DOMException("This page cannot write files.", "NotSupportedError");
+  }
   if (typeof handle.createSyncAccessHandle === "function") {
-    const access = await handle.createSyncAccessHandle();
+    const access = await accessTo(handle);
     try {
       access.truncate(0);
       if (access.write(data, { at: 0 }) < data.length) {
@@ -233,6 +255,16 @@ async function fill(handle: Handle, data: Bytes): Promise<void> {
     throw error;
   }
   await writable.close();
+}
+
+/** Browsers do not agree on the name of the error where somebody else has the file open. */
+async function accessTo(handle: FileSystemFileHandle): Promise<FileSystemSyncAccessHandle> {
+  try {
+    return await handle.createSyncAccessHandle();
+  } catch (error) {
+    if (!isBusy(error)) throw error;
+    throw new DOMException("Somebody else writes this file.", "NoModificationAllowedError");
+  }
 }
 
 async function removeFile(folder: FileSystemDirectoryHandle, name: string): Promise<void> {

@@ -46,16 +46,9 @@ export async function usage(): Promise<{ readonly usage: number; readonly quota:
   return { usage: estimate.usage ?? 0, quota: estimate.quota ?? 0 };
 }
 
-/**
- * The best store of this browser: files of the origin (OPFS), else IndexedDB, else nothing is kept.
- *
- * Asks that the browser does not evict what is kept; it may say no, or leave the question to a person,
- * who is not waited for.
- */
+/** The best store of this browser: files of the origin (OPFS), else IndexedDB, else nothing is kept. */
 export async function openStore(): Promise<Store> {
-  const store = (await openOpfs()) ?? (await openIndexedDb()) ?? new MemoryStore();
-  globalThis.navigator?.storage?.persist?.().catch(() => false);
-  return store;
+  return (await openOpfs()) ?? (await openIndexedDb()) ?? new MemoryStore();
 }
 
 /** Remove all of blobs that are not to be kept, begun ones too; how many bytes that freed. */

@@ -9,6 +9,7 @@ import { checkProgram, checkProgramPlan } from "../format/program-checks.ts";
 import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
+import { eachPart } from "../store/stream.ts";
 
 /** Bytes of bundle.json at most, and of what is read whole: tokenizers are the largest of it. */
 const MAX_MANIFEST = 16 << 20;
@@ -127,9 +128,8 @@ function text(data: Uint8Array, what: string): string {
 
 /** A whole small file that nothing has the sha256 of. */
 async function download(url: URL, signal: AbortSignal): Promise<Uint8Array> {
-  let response: Response;
   try {
-    response = await fetch(url, { signal, cache: "no-cache" });
+    return await receiveWhole(url, signal);
   } catch (cause) {
     if (signal.aborted) {
       throw new EdgewiseError("load.aborted", "Loading was cancelled.", "Load again to go on.");
@@ -141,6 +141,10 @@ async function download(url: URL, signal: AbortSignal): Promise<Uint8Array> {
       "Check the connection and that the host is running.",
     );
   }
+}
+
+async function receiveWhole(url: URL, signal: AbortSignal): Promise<Uint8Array> {
+  const response = await fetch(url, { signal, cache: "no-cache" });
   if (!response.ok) {
     throw new EdgewiseError(
       "load.http",
@@ -150,13 +154,15 @@ async function download(url: URL, signal: AbortSignal): Promise<Uint8Array> {
   }
   const parts: Uint8Array[] = [];
   let size = 0;
-  for await (const part of response.body ?? []) {
+  if (!response.body) return joined(parts);
+  await eachPart(response.body, (part) => {
     size += part.length;
     if (size > MAX_MANIFEST) {
       throw new EdgewiseError("bundle.size", `${url} is larger than ${MAX_MANIFEST} bytes.`);
     }
     parts.push(part);
-  }
+    return true;
+  });
   return joined(parts);
 }
 

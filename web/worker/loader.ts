@@ -11,7 +11,7 @@ import { loadProgram } from "../device/webgpu.ts";
 import { firstPages, isSmall, poolPages } from "../engine/memory.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
-import { candidates, missing } from "../format/programs.ts";
+import { candidates, missing, rounding } from "../format/programs.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
@@ -121,7 +121,10 @@ async function choose(
     if (lacking.length > 0) throw unfit(asked.id, lacking, gpu);
     return asked;
   }
-  const [first, ...others] = candidates(manifest, gpu.features);
+  const [first, ...others] = [
+    ...candidates(manifest, gpu.features),
+    ...rounding(manifest, gpu.features),
+  ];
   if (first === undefined) {
     const webgpu = manifest.programs.filter((program) => program.target === "webgpu");
     const last = webgpu.at(-1);

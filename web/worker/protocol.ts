@@ -3,6 +3,7 @@
 import type { Machine } from "../client/machine.ts";
 import type {
   Completion,
+  ContextPolicy,
   EngineInfo,
   EngineStats,
   EngineStatus,
@@ -23,7 +24,13 @@ export interface LoadRequest {
 }
 
 export type Prompt =
-  | { readonly kind: "chat"; readonly messages: readonly Message[] }
+  | {
+      readonly kind: "chat";
+      readonly messages: readonly Message[];
+      readonly contextPolicy: ContextPolicy;
+      readonly begun: readonly number[];
+      readonly variables: Readonly<Record<string, unknown>>;
+    }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };
 

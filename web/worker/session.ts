@@ -1,14 +1,16 @@
 /** One loaded model: what it answers, and how it goes on when its device is lost. */
 
-import type { EngineInfo, EngineStats, EngineStatus, Warning } from "../client/types.ts";
+import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
+import { thinkingOf } from "../engine/thinking.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { type Loaded, load, loaderPeak } from "./loader.ts";
+import { promptOf, type Texts } from "./prompting.ts";
 import type { LoadRequest, Prompt, Sampling } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
 
@@ -25,9 +27,8 @@ export class Session {
   private readonly request: LoadRequest;
   private readonly store: Store;
   private readonly events: SessionEvents;
-  private readonly tokenizer: Tokenizer;
-  private readonly template: ChatTemplate | null;
-  private readonly defaults: SamplingDefaults;
+  private readonly texts: LoadedTexts;
+  private readonly thinking: Thinking | null;
   private readonly engine: GenerationEngine;
   private loaded: Loaded;
   private losses = 0;
@@ -39,15 +40,14 @@ export class Session {
     store: Store,
     events: SessionEvents,
     loaded: Loaded,
-    texts: Texts,
+    texts: LoadedTexts,
   ) {
     this.request = request;
     this.store = store;
     this.events = events;
     this.loaded = loaded;
-    this.tokenizer = texts.tokenizer;
-    this.template = texts.template;
-    this.defaults = texts.defaults;
+    this.texts = texts;
+    this.thinking = texts.template && thinkingOf(texts.template);
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
       pages: loaded.mostPages,
       context: loaded.context,
@@ -89,6 +89,8 @@ export class Session {
       name,
       family: model.family,
       quant: storedAs(model),
+      thinking: this.thinking,
+      tokenizer: files.manifest.files.get("tokenizer.json")?.sha256 ?? "",
       program: program.program.id,
       adapter: gpu.report,
       storage: this.store.kind,
@@ -106,8 +108,9 @@ export class Session {
    */
   start(prompt: Prompt, sampling: Sampling): Running {
     if (this.failure) throw this.failure;
-    const params = samplingParams(this.defaults, sampling);
-    return this.engine.submit({ prompt: this.tokens(prompt), params });
+    const params = samplingParams(this.texts.defaults, sampling);
+    const asked = promptOf(prompt, this.texts, this.engine.context, params.maxTokens);
+    return this.engine.submit({ ...asked, params });
   }
 
   stats(): EngineStats {
@@ -124,22 +127,6 @@ export class Session {
     this.engine.close();
     this.loaded.program.close();
     this.loaded.gpu.close();
-  }
-
-  private tokens(prompt: Prompt): readonly number[] {
-    if (prompt.kind === "tokens") return prompt.tokens;
-    if (prompt.kind === "text") return this.tokenizer.encode(prompt.text);
-    if (!this.template) {
-      throw new EdgewiseError(
-        "input.no_template",
-        `${this.loaded.files.manifest.name} has no chat template, so its chat format is not known.`,
-        "Put a chat_template.jinja into the checkpoint folder and compile again, or give the " +
-          "prompt as text with generate().",
-      );
-    }
-    // The template writes the special tokens itself.
-    const text = this.template.render(prompt.messages, { addGenerationPrompt: true });
-    return this.tokenizer.encode(text, false);
   }
 
   private warnOfContext(tokens: number): void {
@@ -190,13 +177,12 @@ export class Session {
   }
 }
 
-interface Texts {
+interface LoadedTexts extends Texts {
   readonly tokenizer: Tokenizer;
-  readonly template: ChatTemplate | null;
   readonly defaults: SamplingDefaults;
 }
 
-async function readTexts({ files }: Loaded): Promise<Texts> {
+async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
   const names = [
     "tokenizer.json",
     "tokenizer_config.json",
@@ -214,6 +200,7 @@ async function readTexts({ files }: Loaded): Promise<Texts> {
   }
   const tokenizer = Tokenizer.fromFiles(json, config ?? null);
   return {
+    name: files.manifest.name,
     tokenizer,
     template: ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens),
     defaults: defaultsFrom(generation ?? null),

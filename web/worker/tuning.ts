@@ -5,7 +5,7 @@ import { type Timed, timed, timeKernel } from "../device/timing.ts";
 import { evaluate } from "../format/expr.ts";
 import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
 import type { Plan } from "../format/plan.ts";
-import { planFor } from "../format/programs.ts";
+import { planFor, rounds } from "../format/programs.ts";
 import type { Store } from "../store/store.ts";
 
 /**
@@ -14,29 +14,27 @@ import type { Store } from "../store/store.ts";
  */
 const MARGIN = 1.5;
 
-/** One token of one sequence, nothing in KV: what the cost of decode is compared at. */
-const ONE = new Map([
-  ["n", 1],
-  ["b", 1],
-  ["r", 1],
-  ["t", 1],
-  ["kv", 0],
-  ["pages", 1],
-]);
+/** Rows of a prompt that programs are compared at: a few tiles of their kernels. */
+const ROWS = 128;
 
-/** Reads what a candidate needs to be timed: its decode plan, and a shader of it. */
+/** Reads what a candidate needs to be timed: a plan, and a shader of it. */
 export interface Sources {
   plan(program: Program, name: string): Promise<Plan>;
   shader(program: Program, kernel: string): Promise<string>;
 }
 
+/** Milliseconds of a kernel. */
+export type Clock = (kernel: Timed) => Promise<number>;
+
 /**
  * The fastest of `programs`, found by running the kernel in which decode spends most of its bytes.
  *
- * Programs share kernels, so two to four are timed. The choice is remembered for this adapter, these
- * shapes and this compiler.
+ * Programs share kernels, so two to four are timed. Those that round the activations of prompts
+ * decode by the kernels of another: where that one is chosen, the kernels in which a prompt spends
+ * most of its operations are compared. The choice is remembered for this adapter, these shapes and
+ * this compiler.
  *
- * @param programs the preferred first.
+ * @param programs the preferred first, those that round last; at least one does not.
  */
 export async function fastest(
   gpu: Gpu,
@@ -51,40 +49,84 @@ export async function fastest(
   const remembered = await store.note(key);
   const known = remembered && programs.find((p) => p.id === new TextDecoder().decode(remembered));
   if (known) return known;
+  const clock: Clock = (kernel) => timeKernel(gpu, kernel);
+  const chosen = await timedBest(programs, sources, clock, onProgress);
+  await store.setNote(key, new TextEncoder().encode(chosen.id));
+  return chosen;
+}
+
+/** The same by any clock, and without a memory. */
+export async function timedBest(
+  programs: readonly [Program, ...Program[]],
+  sources: Sources,
+  clock: Clock,
+  onProgress: (done: number, total: number) => void,
+): Promise<Program> {
   const times = new Map<string, number>();
+  const time = async (program: Program, operation: Operation): Promise<number> => {
+    const { path, kernel } = await hotKernel(program, sources, operation);
+    const ms = times.get(path) ?? (await clock(kernel));
+    times.set(path, ms);
+    return ms;
+  };
   let chosen = programs[0];
   let best = Number.POSITIVE_INFINITY;
   for (const [index, program] of programs.entries()) {
     onProgress(index, programs.length);
-    const { path, kernel } = await hotKernel(program, sources);
-    let ms = times.get(path);
-    if (ms === undefined) {
-      ms = await timeKernel(gpu, kernel);
-      times.set(path, ms);
-    }
+    if (rounds(program)) continue;
+    const ms = await time(program, DECODE);
     if (ms * MARGIN < best) {
       chosen = program;
       best = ms;
     }
   }
+  const rounding = programs.find((program) => rounds(program) && decodesAs(program, chosen));
+  if (rounding && (await time(rounding, PREFILL)) * MARGIN < (await time(chosen, PREFILL))) {
+    chosen = rounding;
+  }
   onProgress(programs.length, programs.length);
-  await store.setNote(key, new TextEncoder().encode(chosen.id));
   return chosen;
 }
 
-/** The kernel that moves most of the bytes of a decode step, all its launches together. */
+/** Whether a program that rounds has the decode of another: it needs one thing more. */
+function decodesAs(program: Program, other: Program): boolean {
+  const features = new Set(program.needs.features);
+  return (
+    other.needs.features.every((feature) => features.has(feature)) &&
+    features.size === other.needs.features.length + 1
+  );
+}
+
+interface Operation {
+  readonly name: string;
+  readonly rows: number;
+  /** What kernels are told apart by. */
+  readonly by: "bytes" | "flops";
+}
+
+const DECODE: Operation = { name: "decode", rows: 1, by: "bytes" };
+const PREFILL: Operation = { name: "prefill", rows: ROWS, by: "flops" };
+
+/** The kernel in which an operation of one sequence spends most, all its launches together. */
 async function hotKernel(
   program: Program,
   sources: Sources,
+  operation: Operation,
 ): Promise<{ readonly path: string; readonly kernel: Timed }> {
-  const plan = await sources.plan(program, planFor(program, "decode", new Map([["b", 1]])));
-  const bytes = new Map<string, number>();
+  // A chunk may be shorter than these rows.
+  const most = program.entries.get(operation.name)?.at(-1)?.when.get("n")?.[1] ?? operation.rows;
+  const rows = Math.min(operation.rows, most);
+  // Without a reach: what serves sequences of any length.
+  const live = new Map(Object.entries({ n: rows, b: 1, r: 1 }));
+  const plan = await sources.plan(program, planFor(program, operation.name, live));
+  const at = new Map([...live, ["t", rows], ["kv", 0], ["pages", 1]]);
+  const spent = new Map<string, number>();
   for (const step of plan.steps) {
-    const cost = plan.kernels.get(step.kernel)?.cost?.bytes ?? 0;
-    bytes.set(step.kernel, (bytes.get(step.kernel) ?? 0) + evaluate(cost, ONE));
+    const cost = plan.kernels.get(step.kernel)?.cost?.[operation.by] ?? 0;
+    spent.set(step.kernel, (spent.get(step.kernel) ?? 0) + evaluate(cost, at));
   }
   const step = plan.steps.reduce((hottest, step) =>
-    (bytes.get(step.kernel) ?? 0) > (bytes.get(hottest.kernel) ?? 0) ? step : hottest,
+    (spent.get(step.kernel) ?? 0) > (spent.get(hottest.kernel) ?? 0) ? step : hottest,
   );
   const kernel = plan.kernels.get(step.kernel);
   const path = program.shaders.get(step.kernel);
@@ -92,7 +134,7 @@ async function hotKernel(
     throw new Error(`plan ${plan.name} launches ${step.kernel}, which it does not have`);
   }
   const code = await sources.shader(program, step.kernel);
-  return { path, kernel: timed(plan, step, kernel, code) };
+  return { path, kernel: timed(plan, step, kernel, code, rows) };
 }
 
 function noteKey(gpu: Gpu, manifest: BundleManifest, programs: readonly Program[]): string {

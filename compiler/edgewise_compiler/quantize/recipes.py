@@ -80,7 +80,6 @@ _DOWN = ("*.down_proj.weight",)
 _MIXED = (
     Recipe("balanced", SCHEMES["q5"], (Rule(_ENDS + _QKV + _DOWN, SCHEMES["q6"]),), searched=True),
     Recipe("small", SCHEMES["q4"], (Rule(_QKV, SCHEMES["q5"]),), searched=True),
-    Recipe("q4-h8", SCHEMES["q4"], (Rule(_ENDS, SCHEMES["q8"]),)),
 )
 
 PRESETS: Mapping[str, Recipe] = {

@@ -16,6 +16,9 @@ from edgewise_runtime.files import storage_errors
 
 GIB = 1 << 30
 
+LARGE_PAGE = 2 << 20
+"""Bytes of a large page where small ones have 4 KiB."""
+
 
 def zeros(size: int) -> Array:
     """Fresh zeroed memory: uint8 [size], page-aligned. Pages never touched cost nothing.
@@ -23,18 +26,33 @@ def zeros(size: int) -> Array:
     Raises:
         DeviceError: ``device.memory`` where the system refuses.
     """
+    return np.frombuffer(_anonymous(size), dtype=np.uint8)
+
+
+def large_zeros(size: int) -> Array:
+    """As `zeros`, in large pages as far as Linux has any: uint8 [size], aligned to them.
+
+    Raises:
+        DeviceError: ``device.memory`` where the system refuses.
+    """
+    memory = _anonymous(size + LARGE_PAGE)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(memory, dtype=np.uint8)
+    start = -array.ctypes.data % LARGE_PAGE
+    return array[start : start + size]
+
+
+def _anonymous(size: int) -> mmap.mmap:
     try:
         if sys.platform == "win32":
-            memory = mmap.mmap(-1, size)
-        else:
-            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            return mmap.mmap(-1, size)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError, OverflowError) as cause:
         raise DeviceError(
             f"The system refused {size} bytes ({size / GIB:.2f} GiB) of memory: {cause}.",
             remedy="Ask for a smaller context or batch, or raise the process's memory limit.",
             code="device.memory",
         ) from cause
-    return np.frombuffer(memory, dtype=np.uint8)
 
 
 def map_file(path: Path, size: int) -> Array:
@@ -49,11 +67,16 @@ def map_file(path: Path, size: int) -> Array:
     with storage_errors("map", path), path.open("rb") as file:
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if len(memory) != size:
-        message = f"{path} has {len(memory)} bytes, and had {size} when the bundle was opened."
-        raise DeviceError(message, remedy="Open the bundle again.", code="device.file")
+        raise changed_size(path, len(memory), size)
     if hasattr(memory, "madvise"):
         memory.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(memory, dtype=np.uint8)
+
+
+def changed_size(path: Path, size: int, before: int) -> DeviceError:
+    """The error of a file that had ``before`` bytes when its bundle was opened."""
+    message = f"{path} has {size} bytes, and had {before} when the bundle was opened."
+    return DeviceError(message, remedy="Open the bundle again.", code="device.file")
 
 
 def exportable(array: Array) -> Array:

@@ -141,7 +141,7 @@ def check_memory(
 ) -> None:
     """Refuse a program that does not fit before anything is allocated.
 
-    Parameters count too: mapped files need no allocation, but every token reads all of them.
+    Parameters count too, mapped or not: every token reads all of them.
 
     Raises:
         DeviceError: ``device.memory`` with the bytes per role.

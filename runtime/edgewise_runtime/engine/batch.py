@@ -12,7 +12,8 @@ from edgewise_runtime.errors import BundleError
 
 
 def plan_for(program: LoadedProgram, operation: str, **symbols: int) -> str:
-    """Name of the plan that does an operation for so many rows and sequences (n, b, r).
+    """Name of the plan that does an operation for so many rows and sequences (n, b, r) and, where
+    that is known, tokens that any of them can come to have in KV (t).
 
     Raises:
         BundleError: ``bundle.entry`` where the program has none.
@@ -72,15 +73,21 @@ class Batch:
         self._buffers.draw([_line(sequence, length) for sequence, length in rows])
         self._sampling([sequence for sequence, _ in rows])
 
-    def decode(self, sequences: Rows[Sequence], burst: int) -> None:
-        """Make the last token of each sequence a row, for a burst of so many tokens."""
+    def decode(self, sequences: Rows[Sequence], burst: int) -> int:
+        """Make the last token of each sequence a row, for a burst of so many tokens.
+
+        Returns:
+            The most tokens that any of them can come to have in KV.
+        """
+        reach = max(sequence.computed for sequence in sequences) + burst
         self._buffers.compute(
             [_line(sequence, sequence.computed) for sequence in sequences],
             [sequence.known[-1] for sequence in sequences],
-            reach=max(sequence.computed for sequence in sequences) + burst,
+            reach=reach,
             logits=len(sequences),
         )
         self._sampling(sequences)
+        return reach
 
     def recount(self, rows: int) -> None:
         """Say again how many rows there are, which a burst that has ended may have taken back."""

@@ -65,8 +65,8 @@ class Runner:
 
     def decode(self, sequences: Rows[Sequence], burst: int) -> list[Drawn]:
         """Decode a burst for all of them together."""
-        self._batch.decode(sequences, burst)
-        self._call("decode", k=burst, b=len(sequences))
+        reach = self._batch.decode(sequences, burst)
+        self._call("decode", k=burst, b=len(sequences), t=reach)
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
         return [

@@ -6,6 +6,7 @@ import argparse
 import socket
 import threading
 import webbrowser
+from pathlib import Path
 
 from rich.console import Console
 from starlette.types import ASGIApp
@@ -16,16 +17,23 @@ from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import Offer, offers
 from edgewise.server.check import fetch_app
+from edgewise.server.guard import LOCAL, in_header
+from edgewise.server.origins import allowed_origin
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
+from edgewise.server.tls import Certificate, load
+from edgewise_runtime.errors import InputError
 
 HOST, PORT = "127.0.0.1", 8321
 EVERYWHERE = ("0.0.0.0", "::")
 MAX_PORT = 65535
-WARNING = """\
+READABLE = """\
 Everybody who reaches this machine can read these models. It answers only to names given with
---allow-host, and browsers run WebGPU only from localhost or https: other machines need a proxy
-with a certificate."""
+--allow-host."""
+INSECURE = """\
+Browsers run WebGPU only from localhost or https: for other machines add --tls."""
+SELF_SIGNED = """\
+Nobody vouches for its certificate, so browsers warn before they open it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +53,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="another name that browsers reach this machine by; may be repeated",
     )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="another server whose pages may load these bundles, as http://localhost:5173; may be "
+        "repeated",
+    )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="serve by https, with a certificate made now, which browsers warn of",
+    )
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="serve by https with this certificate (PEM)"
+    )
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
     parser.add_argument("--open", action="store_true", help="open the app in a browser")
     parser.add_argument(
         "--check",
@@ -58,24 +83,28 @@ def run(args: argparse.Namespace) -> int:
     console = stdout_console()
     offered = offers(named(name) for name in args.bundles)
     everywhere = args.host in EVERYWHERE
-    app = make_app(offered, assets(), args.allow_host + ([] if everywhere else [args.host]))
+    hosts = args.allow_host + ([] if everywhere else [args.host])
+    certificate = _certificate(args, hosts)
+    app = make_app(offered, assets(), hosts, map(allowed_origin, args.allow_origin))
     port = (0 if args.check else PORT) if args.port is None else args.port
     with listen(args.host, port) as listening:
         if args.check:
-            _check(console, app, listening)
+            _check(console, app, listening, certificate)
             return 0
-        url = url_of(listening)
+        url = url_of(listening, certificate)
         console.print(f"Open {url} in a browser with WebGPU. Ctrl-C stops.")
+        if certificate:
+            _print_certificate(console, certificate, args.allow_host, listening)
         for offer in offered.values():
             console.print(_line(offer))
         if not built():
             console.print(f"The chat app is not built here, only bundles are offered: {BUILD}.")
         if everywhere:
-            console.print(WARNING, style="yellow")
+            console.print(READABLE if certificate else f"{READABLE}\n{INSECURE}", style="yellow")
         if args.open:
             # In a thread: a browser in the terminal returns only when it is left.
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        run_server(app, listening)
+        run_server(app, listening, certificate)
     return 0
 
 
@@ -90,9 +119,42 @@ def _line(offer: Offer) -> str:
     )
 
 
-def _check(console: Console, app: ASGIApp, listening: socket.socket) -> None:
-    with in_background(app, listening) as url:
-        found = fetch_app(url)
+def _certificate(args: argparse.Namespace, hosts: list[str]) -> Certificate | None:
+    cert, key = args.tls_cert, args.tls_key
+    if cert and key:
+        return load(cert, key)
+    if cert or key:
+        there, missing = ("--tls-cert", "--tls-key") if cert else ("--tls-key", "--tls-cert")
+        raise InputError(
+            f"{there} {str(cert or key)[:200]!r} is given without {missing}.",
+            remedy="Give both, or --tls alone, which makes both.",
+            code="serve.tls",
+        )
+    if not args.tls:
+        return None
+    # Here: no other command needs what makes certificates.
+    from edgewise.server.self_signed import self_signed
+
+    return self_signed(dict.fromkeys(map(in_header, (*LOCAL, *hosts))))
+
+
+def _print_certificate(
+    console: Console, certificate: Certificate, names: list[str], listening: socket.socket
+) -> None:
+    """What other machines open, and what a person compares before going past the warning."""
+    port = listening.getsockname()[1]
+    for name in names:
+        console.print(f"From other machines: https://{in_header(name)}:{port}/")
+    if certificate.made_here:
+        console.print(SELF_SIGNED)
+    console.print(f"SHA-256 of its certificate: {certificate.fingerprint}", soft_wrap=True)
+
+
+def _check(
+    console: Console, app: ASGIApp, listening: socket.socket, certificate: Certificate | None
+) -> None:
+    with in_background(app, listening, certificate) as url:
+        found = fetch_app(url, certificate.client() if certificate else None)
     console.print(
         f"edgewise serve: {url} sent the chat app (page {size(found.page)}, "
         f"scripts {size(found.scripts)}) and {', '.join(found.bundles)} for WebGPU."

@@ -20,7 +20,10 @@ API_VERSION = 1
 
 
 def make_app(
-    offers: Mapping[str, Offer], assets: Mapping[str, Resource], hosts: Iterable[str] = ()
+    offers: Mapping[str, Offer],
+    assets: Mapping[str, Resource],
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
 ) -> Starlette:
     """The application: bundles under ``/bundles/NAME/``, their list, and the app's files.
 
@@ -28,6 +31,7 @@ def make_app(
         offers: by name.
         assets: by URL without the leading slash.
         hosts: names and addresses this server answers to besides those every machine has.
+        origins: of other servers whose pages may use this one, as browsers send them.
     """
     compressed = Compressed()
     listed = {"version": API_VERSION, "bundles": [offer.to_json() for offer in offers.values()]}
@@ -51,7 +55,7 @@ def make_app(
             Route("/bundles/{name}/{path:path}", file, methods=METHODS),
             Route("/{path:path}", asset, methods=METHODS),
         ],
-        middleware=[Middleware(Guard, hosts=tuple(hosts))],
+        middleware=[Middleware(Guard, hosts=tuple(hosts), origins=tuple(origins))],
     )
 
 

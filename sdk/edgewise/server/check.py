@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urljoin
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from edgewise.server.assets import BUILD
 from edgewise_runtime.errors import InputError
@@ -28,13 +29,18 @@ class Fetched:
     bundles: tuple[str, ...]
 
 
-def fetch_app(url: str) -> Fetched:
+def fetch_app(url: str, context: ssl.SSLContext | None = None) -> Fetched:
     """Fetch the app's page, its scripts, the list of bundles and the start of each one's weights.
+
+    Args:
+        context: for https, which certificate is right.
 
     Raises:
         InputError: ``serve.check`` naming the first address that did not answer as it should.
     """
-    page = _get(url)
+    # Without whatever proxy the environment names.
+    direct = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+    page = _get(direct, url)
     scripts = [urljoin(url, path) for path in _SCRIPT.findall(page.decode())]
     if not scripts:
         raise InputError(
@@ -42,26 +48,25 @@ def fetch_app(url: str) -> Fetched:
             remedy=f"To build it, {BUILD}.",
             code="serve.check",
         )
-    code = sum(len(_get(script)) for script in scripts)
-    listed = _json(urljoin(url, "/api/bundles"))["bundles"]
+    code = sum(len(_get(direct, script)) for script in scripts)
+    listed = _json(direct, urljoin(url, "/api/bundles"))["bundles"]
     for bundle in listed:
         base = urljoin(url, bundle["url"])
-        manifest = _json(urljoin(base, "bundle.json"))
+        manifest = _json(direct, urljoin(base, "bundle.json"))
         layout = next(p["layout"] for p in manifest["programs"] if p["id"] in bundle["programs"])
         tensor = next(iter(manifest["layouts"][layout]["tensors"].values()))
         weights = urljoin(base, tensor["file"])
-        if len(_get(weights, first=FIRST)) != FIRST:
+        if len(_get(direct, weights, first=FIRST)) != FIRST:
             raise InputError(f"{weights} does not answer ranges.", code="serve.check")
     return Fetched(len(page), code, tuple(bundle["name"] for bundle in listed))
 
 
-def _json(url: str) -> Any:
-    return json.loads(_get(url))
+def _json(direct: OpenerDirector, url: str) -> Any:
+    return json.loads(_get(direct, url))
 
 
-def _get(url: str, first: int = 0) -> bytes:
+def _get(direct: OpenerDirector, url: str, first: int = 0) -> bytes:
     headers = {"Range": f"bytes=0-{first - 1}"} if first else {}
-    direct = build_opener(ProxyHandler({}))  # whatever proxy the environment names
     try:
         with direct.open(Request(url, headers=headers), timeout=TIMEOUT) as response:
             data: bytes = response.read()

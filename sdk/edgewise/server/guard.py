@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -43,18 +43,28 @@ HEADERS = {
 """Of every answer: the app runs its own scripts only, talks to this server only and isolates its
 pages, so that what a model writes can neither run nor phone home."""
 
+PREFLIGHT = {
+    "Access-Control-Allow-Headers": "Range",
+    "Access-Control-Allow-Methods": ", ".join(METHODS),
+    "Access-Control-Max-Age": "600",
+    "Cache-Control": "no-store",
+}
+"""Of the answer to a browser that asks whether a page of an allowed origin may ask."""
+
 
 class Guard:
     """ASGI middleware that refuses what a browser of this machine would not send.
 
     A page of another site can make a browser send requests here, also under a name that resolves
     to this machine (DNS rebinding): the Host header must be a name of this server, and an Origin,
-    where there is one, the server itself.
+    where there is one, the server itself or one of those it was told of, whose pages may read the
+    answers (https://fetch.spec.whatwg.org/#http-cors-protocol).
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], origins: Iterable[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(map(in_header, (*LOCAL, *hosts)))
+        self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,13 +72,15 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                self._share(headers, scope)
             await send(message)
 
         refused = self._refuse(scope)
         await (refused or self._app)(scope, receive, send_with_headers)
 
-    def _refuse(self, scope: Scope) -> PlainTextResponse | None:
+    def _refuse(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if name_of(host) not in self._hosts:
@@ -78,12 +90,14 @@ class Guard:
                 "start it with --allow-host and that name.",
             )
         origin = headers.get("origin")
-        # https: where a proxy with a certificate stands before this server.
-        if origin is not None and origin.lower().partition("://")[::2] not in (
-            ("http", host.lower()),
-            ("https", host.lower()),
-        ):
-            return _text(403, f"Pages of {origin[:80]!r} may not use this server: open its own.")
+        if origin is not None and origin not in self._origins and not _is_own(origin, host, scope):
+            return _text(
+                403,
+                f"Pages of {origin[:80]!r} may not use this server: open its own, or start it with "
+                "--allow-origin and that origin.",
+            )
+        if scope["method"] == "OPTIONS" and origin in self._origins:
+            return Response(None, 204, PREFLIGHT)
         if scope["method"] not in METHODS:
             refused = _text(405, "Only GET and HEAD are answered.")
             refused.headers["Allow"] = ", ".join(METHODS)
@@ -93,6 +107,22 @@ class Guard:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
             return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
         return None
+
+    def _share(self, headers: MutableHeaders, scope: Scope) -> None:
+        """Say that a page of an allowed origin may read the answer; others differ in that."""
+        if not self._origins:
+            return
+        headers.add_vary_header("Origin")
+        origin = Headers(scope=scope).get("origin")
+        if origin in self._origins:
+            headers["Access-Control-Allow-Origin"] = origin
+            headers["Access-Control-Expose-Headers"] = "Content-Range"
+
+
+def _is_own(origin: str, host: str, scope: Scope) -> bool:
+    """Whether a page is of this server; without TLS a proxy with a certificate may stand before."""
+    schemes = ("https",) if scope["scheme"] == "https" else ("http", "https")
+    return origin.lower() in [f"{scheme}://{host.lower()}" for scheme in schemes]
 
 
 def in_header(host: str) -> str:

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from edgewise.server.guard import MAX_HEADERS, in_header
+from edgewise.server.tls import Certificate
 from edgewise_runtime.errors import InputError
 
 MAX_CONNECTIONS = 256
@@ -49,26 +50,29 @@ def listen(host: str, port: int) -> socket.socket:
         ) from cause
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, certificate: Certificate | None = None) -> str:
     """The address to open in a browser of this machine."""
     host, port = listening.getsockname()[:2]
-    return f"http://{in_header(_SAME_MACHINE.get(host, host))}:{port}/"
+    scheme = "https" if certificate else "http"
+    return f"{scheme}://{in_header(_SAME_MACHINE.get(host, host))}:{port}/"
 
 
-def run(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until Ctrl-C, and let answers under way have two more seconds."""
+def run(app: ASGIApp, listening: socket.socket, certificate: Certificate | None = None) -> None:
+    """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds."""
     with suppress(KeyboardInterrupt):  # which uvicorn raises again once it has stopped
-        _server(app).run(sockets=[listening])
+        _server(app, certificate).run(sockets=[listening])
 
 
 @contextmanager
-def in_background(app: ASGIApp, listening: socket.socket) -> Iterator[str]:
+def in_background(
+    app: ASGIApp, listening: socket.socket, certificate: Certificate | None = None
+) -> Iterator[str]:
     """Serve in a thread while the block runs; gives the address.
 
     Raises:
         InputError: ``serve.start`` where it does not come up.
     """
-    server = _server(app)
+    server = _server(app, certificate)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     deadline = monotonic() + START_SECONDS
@@ -77,13 +81,13 @@ def in_background(app: ASGIApp, listening: socket.socket) -> Iterator[str]:
     try:
         if not server.started:
             raise InputError("The server did not start.", code="serve.start")
-        yield url_of(listening)
+        yield url_of(listening, certificate)
     finally:
         server.should_exit = True
         thread.join(START_SECONDS)
 
 
-def _server(app: ASGIApp) -> uvicorn.Server:
+def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -96,6 +100,7 @@ def _server(app: ASGIApp) -> uvicorn.Server:
             log_level="error",
             proxy_headers=False,
             server_header=False,
+            ssl_context_factory=(lambda _, __: certificate.context) if certificate else None,
             timeout_graceful_shutdown=END_SECONDS,
             timeout_keep_alive=IDLE_SECONDS,
             ws="none",

@@ -21,7 +21,7 @@ from edgewise_compiler.layouts.order import coded_blocks
 from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.layouts.schemes import Schemes, linear_schemes
 from edgewise_compiler.models.base import LinearSpec
-from edgewise_compiler.quantize import PRESETS, SCHEMES
+from edgewise_compiler.quantize import PRESETS, SCHEMES, Recipe, Rule
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.format.bundle import Bundle
 from tests.parity.reference import load_weights, logits
@@ -108,7 +108,8 @@ def test_of_a_mixed_recipe_only_matrices_with_levels_are_chosen_for(
 ) -> None:
     with open_checkpoint(checkpoints("llama-mha")) as checkpoint:
         text = replace(read_calibration(checkpoint, True, searched=False), gptq=False)
-        schemes = schemes_of(checkpoint, "q4-h8")
+        recipe = Recipe("head", Q4, (Rule(("lm_head.weight",), SCHEMES["q8"]),))
+        schemes = linear_schemes(recipe, checkpoint.family.params(checkpoint.model))
         codes = calibrated_codes(checkpoint, schemes, text, lambda *step: None)
     assert "lm_head.weight" not in codes
     assert "model.layers.0.mlp.down_proj.weight" in codes

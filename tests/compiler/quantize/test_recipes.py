@@ -35,11 +35,17 @@ def test_every_scheme_alone_is_a_preset_of_its_name() -> None:
         assert find_preset(name) == PRESETS[name] == Recipe(name, scheme)
 
 
-def test_a_preset_keeps_embedding_and_head_in_eight_bits() -> None:
-    recipe = find_preset("q4-h8")
+@pytest.mark.parametrize(
+    ("preset", "end", "down", "up"), [("balanced", "q6", "q6", "q5"), ("small", "q4", "q4", "q4")]
+)
+def test_presets_give_more_bits_to_what_an_error_costs_more_in(
+    preset: str, end: str, down: str, up: str
+) -> None:
+    recipe = find_preset(preset)
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        assert recipe.scheme_of(name) == Q8
-    assert recipe.scheme_of("model.layers.0.mlp.down_proj.weight") == Q4
+        assert recipe.scheme_of(name).name == end
+    assert recipe.scheme_of("model.layers.0.mlp.down_proj.weight").name == down
+    assert recipe.scheme_of("model.layers.0.mlp.up_proj.weight").name == up
 
 
 def test_a_preset_there_is_not_is_refused() -> None:

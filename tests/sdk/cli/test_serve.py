@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import subprocess
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -64,6 +67,12 @@ def test_a_check_without_the_app_fails_and_says_how_to_build_it(
         (["{both}", "{both}"], "Two bundles are called"),
         (["{both}", "--port", "{port}"], "Choose another with --port; 0 takes a free one."),
         (["{both}", "--host", "192.0.2.1"], "Choose an address of this machine with --host."),
+        (["{both}", "--allow-origin", "*"], "'*' is no origin that a browser names a page by."),
+        (["{both}", "--allow-origin", "http://a.b/"], "Write http://a.b."),
+        (["{both}", "--tls-cert", "c.pem"], "--tls-cert 'c.pem' is given without --tls-key."),
+        (["{both}", "--tls-key", "k.pem"], "--tls-key 'k.pem' is given without --tls-cert."),
+        (["{both}", "--tls-cert", "c.pem", "--tls-key", "k.pem"], "'c.pem' and 'k.pem' are no"),
+        (["{both}", "--tls", "--allow-host", "a..b"], "'a..b' is no name that a certificate"),
     ],
 )
 def test_what_cannot_be_served_is_said_with_what_to_do(
@@ -80,6 +89,13 @@ def test_what_cannot_be_served_is_said_with_what_to_do(
     written = capsys.readouterr()
     assert written.out == ""
     assert said.format(**names) in written.err
+
+
+def test_a_check_goes_by_https_where_that_is_served(
+    both: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(both), "--check", "--tls"]) == 0
+    assert capsys.readouterr().out.startswith("edgewise serve: https://127.0.0.1:")
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http", "8_1", "٣"])
@@ -122,3 +138,28 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     assert ("Everybody who reaches this machine can read these models." in rest) is warned
     assert process.returncode == 0
     assert opened.read_text() == f"{url}\n"
+
+
+def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Path) -> None:
+    argv = ("serve", both, "--port", 0, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
+    process = subprocess.Popen(command(*argv), env=environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[1]
+    lines = [process.stdout.readline().rstrip() for _ in range(3)]
+    parts = urlsplit(url)
+    shown = ssl.get_server_certificate((parts.hostname or "", parts.port or 0))
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    rest = process.stdout.read()
+    process.stdout.close()
+    digest = sha256(ssl.PEM_cert_to_DER_cert(shown)).hexdigest().upper()
+    fingerprint = ":".join(digest[at : at + 2] for at in range(0, 64, 2))
+    assert parts.scheme == "https"
+    assert lines == [
+        f"From other machines: https://my-box:{parts.port}/",
+        "Nobody vouches for its certificate, so browsers warn before they open it.",
+        f"SHA-256 of its certificate: {fingerprint}",
+    ]
+    assert "Everybody who reaches this machine can read these models." in rest
+    assert "add --tls" not in rest
+    assert process.returncode == 0

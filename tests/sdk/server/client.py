@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPMessage
+from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
 from urllib.parse import urlsplit
 
 SECONDS = 20
@@ -23,10 +24,11 @@ class Answer:
 
 
 class Client:
-    """Asks one server."""
+    """Asks one server; by https, what accepts its certificate is given."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
         self.url = url
+        self.context = context
         parts = urlsplit(url)
         self.host = parts.hostname or ""
         self.port = parts.port or 0
@@ -34,13 +36,18 @@ class Client:
     def get(
         self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answer:
-        connection = HTTPConnection(self.host, self.port, timeout=SECONDS)
+        connection = self._connection()
         try:
             connection.request(method, path, headers=dict(headers or {}))
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read())
         finally:
             connection.close()
+
+    def _connection(self) -> HTTPConnection:
+        if self.context is None:
+            return HTTPConnection(self.host, self.port, timeout=SECONDS)
+        return HTTPSConnection(self.host, self.port, timeout=SECONDS, context=self.context)
 
     def raw(self, request: bytes) -> bytes:
         """Send bytes, and read until the server closes the connection."""

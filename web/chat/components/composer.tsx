@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { ends } from "../keys.ts";
 import { Icon, IconButton } from "./icons.tsx";
 
 interface Props {
@@ -49,7 +50,7 @@ export function Composer({ ready, busy, conversation, onSend, onStop }: Props) {
         maxLength={200_000}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          if (ends(event)) {
             event.preventDefault();
             send();
           }

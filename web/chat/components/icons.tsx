@@ -2,6 +2,9 @@
 const PATHS = {
   menu: "M4 6h16M4 12h16M4 18h16",
   plus: "M12 5v14M5 12h14",
+  back: "M15 5l-7 7 7 7",
+  forward: "M9 5l7 7-7 7",
+  onward: "M5 5l7 7-7 7M13 5l7 7-7 7",
   sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6 19 19M5 19l1.4-1.4M17.6 6.4 19 5",
   moon: "M20 14.5A8.5 8.5 0 0 1 9.5 4 8.5 8.5 0 1 0 20 14.5",
   sliders: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4",
@@ -43,20 +46,20 @@ interface ButtonProps {
   readonly onClick: (event: MouseEvent) => void;
   readonly testid?: string;
   readonly disabled?: boolean;
+  readonly tabIndex?: number;
   readonly class?: string;
 }
 
 /** A button that shows only an icon; its label is read and shown on hovering. */
-export function IconButton({ icon, label, onClick, testid, disabled, ...rest }: ButtonProps) {
+export function IconButton({ icon, label, testid, class: look = "", ...rest }: ButtonProps) {
   return (
     <button
       type="button"
-      class={`icon ${rest.class ?? ""}`}
+      class={`icon ${look}`}
       aria-label={label}
       title={label}
       data-testid={testid}
-      disabled={disabled}
-      onClick={onClick}
+      {...rest}
     >
       <Icon name={icon} />
     </button>

@@ -5,6 +5,7 @@ import { bytes } from "../format.ts";
 import type { ModelState } from "../model.ts";
 import { downloadBytes, type Offer, type Offers } from "../offers.ts";
 import { type Kept, keptOf } from "../storage.ts";
+import { LoadOptions } from "./load-options.tsx";
 import { LoadProgressView } from "./load-progress.tsx";
 
 interface Props {
@@ -44,6 +45,7 @@ export function LoadPanel(props: Props) {
         <p>{failure.message}</p>
         {failure.remedy && <p>{failure.remedy}</p>}
         <p class="code">{failure.code}</p>
+        <LoadOptions offer={offer} adapter={adapter} />
         <Again onClick={() => onLoad(offer)}>Try again</Again>
       </Trouble>
     );
@@ -68,7 +70,13 @@ export function LoadPanel(props: Props) {
   return <Choice {...props} offers={offers} />;
 }
 
-function Choice({ offers, kept, onLoad, onAskAgain }: Props & { readonly offers: Offers }) {
+function Choice({
+  offers,
+  kept,
+  adapter,
+  onLoad,
+  onAskAgain,
+}: Props & { readonly offers: Offers }) {
   return (
     <section class="panel" aria-labelledby="choice">
       <h1 id="choice">Choose a model</h1>
@@ -91,6 +99,7 @@ function Choice({ offers, kept, onLoad, onAskAgain }: Props & { readonly offers:
                 {offer.family}, {offer.quant} · up to {offer.context.toLocaleString("en")} tokens
               </span>
             </button>
+            <LoadOptions offer={offer} adapter={adapter} />
           </li>
         ))}
       </ul>

@@ -3,8 +3,11 @@ import { useState } from "preact/hooks";
 import { copy, TOLD_MS } from "../clipboard.ts";
 import type { ChatMessage } from "../conversations.ts";
 import { answerDetails } from "../format.ts";
+import { ends } from "../keys.ts";
+import { parted } from "../thoughts.ts";
+import { AnswerText } from "./answer-text.tsx";
 import { Icon, IconButton } from "./icons.tsx";
-import { MarkdownView } from "./markdown-view.tsx";
+import { Versions } from "./versions.tsx";
 
 interface Props {
   readonly message: ChatMessage;
@@ -13,8 +16,17 @@ interface Props {
   /** Whether questions may be asked. */
   readonly idle: boolean;
   readonly last: boolean;
+  /** Which version of the message it is, counted from 1, and of how many. */
+  readonly at: number;
+  readonly of: number;
+  /** Whether other versions may be shown: not while an answer is written. */
+  readonly turning: boolean;
+  /** Whether the length limit cut it off, and the model can go on with it. */
+  readonly cut: boolean;
   readonly onEdit: (id: string, content: string) => void;
   readonly onRegenerate: () => void;
+  readonly onGoOn: () => void;
+  readonly onTurn: (id: string, step: number) => void;
 }
 
 /** One message. Those that do not change are not rendered again. */
@@ -22,7 +34,8 @@ export const MessageView = memo(function MessageView(props: Props) {
   return props.message.role === "user" ? <Question {...props} /> : <Answer {...props} />;
 });
 
-function Question({ message, idle, last, onEdit, onRegenerate }: Props) {
+function Question(props: Props) {
+  const { message, idle, last, onEdit, onRegenerate } = props;
   const [editing, setEditing] = useState(false);
   if (editing) {
     return (
@@ -38,8 +51,11 @@ function Question({ message, idle, last, onEdit, onRegenerate }: Props) {
   }
   return (
     <article class="message user" data-testid="user-message" aria-label="You">
-      <p class="text">{message.content}</p>
+      <p class="text" dir="auto">
+        {message.content}
+      </p>
       <div class="actions">
+        <Turner {...props} />
         <IconButton
           icon="pencil"
           label="Edit"
@@ -73,13 +89,14 @@ function Editor({ text, onSend, onCancel }: EditorProps) {
     <article class="message user editing" aria-label="You, editing">
       <textarea
         aria-label="Edit your message"
+        dir="auto"
         value={draft}
         rows={Math.min(10, draft.split("\n").length + 1)}
         ref={focusOnce}
         onInput={(event) => setDraft(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Escape") onCancel();
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+          if (ends(event)) {
             event.preventDefault();
             send();
           }
@@ -103,7 +120,8 @@ function focusOnce(area: HTMLTextAreaElement | null): void {
   area.setSelectionRange(area.value.length, area.value.length);
 }
 
-function Answer({ message, streaming, idle, last, onRegenerate }: Props) {
+function Answer(props: Props) {
+  const { message, streaming, idle, last, onRegenerate } = props;
   const { content, stats } = message;
   return (
     <article
@@ -115,11 +133,12 @@ function Answer({ message, streaming, idle, last, onRegenerate }: Props) {
       {content === "" && streaming ? (
         <p class="waiting">Reading the conversation…</p>
       ) : (
-        <MarkdownView text={content} />
+        <AnswerText message={message} growing={streaming} />
       )}
       {!streaming && (
         <div class="actions">
-          <CopyButton text={content} />
+          <Turner {...props} />
+          <CopyButton text={parted(content).text} />
           {last && (
             <IconButton
               icon="again"
@@ -130,12 +149,29 @@ function Answer({ message, streaming, idle, last, onRegenerate }: Props) {
               onClick={onRegenerate}
             />
           )}
+          {last && props.cut && (
+            <button
+              type="button"
+              class="quiet"
+              data-testid="continue"
+              disabled={!idle}
+              onClick={props.onGoOn}
+            >
+              <Icon name="onward" /> Continue
+            </button>
+          )}
           <span class="stats" data-testid={stats ? "stats" : undefined}>
             {stats ? answerDetails(stats) : "interrupted"}
           </span>
         </div>
       )}
     </article>
+  );
+}
+
+function Turner({ message, at, of, turning, onTurn }: Props) {
+  return (
+    <Versions at={at} of={of} disabled={!turning} onTurn={(step) => onTurn(message.id, step)} />
   );
 }
 

@@ -1,25 +1,34 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { AdapterReport } from "../../client/types.ts";
 import { MAX_TOKENS } from "../chat-state.ts";
 import type { Conversation } from "../conversations.ts";
+import type { Extent } from "../export.ts";
+import type { ModelState } from "../model.ts";
 import type { Offer } from "../offers.ts";
 import { changed, FIELDS, type Field } from "../settings.ts";
 import { type Defaults, modelDefaults } from "../storage.ts";
 import { Icon } from "./icons.tsx";
+import { LoadOptions } from "./load-options.tsx";
+import { Loaded } from "./loaded.tsx";
 import { StorageSettings } from "./storage-settings.tsx";
+import { ThinkingSetting } from "./thinking-setting.tsx";
 
 interface Props {
   readonly conversation: Conversation;
   /** The model whose own settings are shown where a person sets none. */
   readonly offer: Offer | null;
   readonly onChange: (changes: Partial<Pick<Conversation, "system" | "settings">>) => void;
-  readonly onExport: () => void;
+  readonly model: ModelState;
+  readonly adapter: AdapterReport | null;
+  readonly onLoad: (offer: Offer) => void;
+  readonly onExport: (extent: Extent) => void;
   readonly onStorage: () => void;
   readonly onClose: () => void;
 }
 
 /** Settings of this conversation, and what is kept on this device. */
 export function SettingsDialog(props: Props) {
-  const { conversation, offer, onChange } = props;
+  const { conversation, offer, model, onChange } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const [defaults, setDefaults] = useState<Defaults | null>(null);
   useEffect(() => dialog.current?.showModal(), []);
@@ -62,11 +71,48 @@ export function SettingsDialog(props: Props) {
             />
           </label>
         ))}
+        <ThinkingSetting
+          thinking={model.kind === "ready" ? model.engine.info.thinking : null}
+          settings={conversation.settings}
+          onChange={(settings) => onChange({ settings })}
+        />
+        {model.kind === "ready" && (
+          <>
+            <h2>The model</h2>
+            <Loaded info={model.engine.info} />
+            <LoadOptions offer={model.offer} adapter={props.adapter} />
+            <p>
+              <button
+                type="button"
+                data-testid="load-again"
+                onClick={() => {
+                  dialog.current?.close();
+                  props.onLoad(model.offer);
+                }}
+              >
+                <Icon name="again" /> Load again
+              </button>
+            </p>
+          </>
+        )}
         <StorageSettings onChange={props.onStorage} />
         <div class="buttons">
-          <button type="button" title="Save all conversations as JSON" onClick={props.onExport}>
-            <Icon name="download" /> Export all
-          </button>
+          <span class="pair">
+            <button
+              type="button"
+              title="Save what is shown of all conversations as JSON"
+              onClick={() => props.onExport("shown")}
+            >
+              <Icon name="download" /> Export shown
+            </button>
+            <button
+              type="button"
+              title="Save all conversations as JSON, with every version of a message"
+              onClick={() => props.onExport("all")}
+            >
+              <Icon name="download" /> Export all
+            </button>
+          </span>
           <button type="submit" class="primary">
             Done
           </button>

@@ -1,8 +1,8 @@
 import { memo } from "preact/compat";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Book, listed } from "../book.ts";
-import type { Conversation } from "../conversations.ts";
-import { Icon, IconButton } from "./icons.tsx";
+import { ConversationItem } from "./conversation-item.tsx";
+import { Icon } from "./icons.tsx";
 
 interface Props {
   readonly book: Book;
@@ -43,7 +43,7 @@ export const Sidebar = memo(function Sidebar(props: Props) {
         </button>
         <ul>
           {conversations.map((conversation) => (
-            <Item
+            <ConversationItem
               key={conversation.id}
               conversation={conversation}
               current={conversation.id === book.current}
@@ -58,81 +58,3 @@ export const Sidebar = memo(function Sidebar(props: Props) {
     </>
   );
 });
-
-interface ItemProps extends Pick<Props, "onPick" | "onRename" | "onRemove"> {
-  readonly conversation: Conversation;
-  readonly current: boolean;
-}
-
-function Item({ conversation, current, onPick, onRename, onRemove }: ItemProps) {
-  const { id, title } = conversation;
-  const [renaming, setRenaming] = useState(false);
-  if (renaming) {
-    return (
-      <Rename
-        title={title}
-        onDone={(value) => {
-          setRenaming(false);
-          if (value.trim() !== "" && value.trim() !== title) onRename(id, value.trim());
-        }}
-      />
-    );
-  }
-  return (
-    <li class={current ? "current" : ""}>
-      <button
-        type="button"
-        class="title"
-        data-testid="conversation"
-        aria-current={current ? "true" : undefined}
-        title={title}
-        onClick={() => onPick(id)}
-      >
-        {title}
-      </button>
-      <span class="tools">
-        <IconButton
-          icon="pencil"
-          label={`Rename “${title}”`}
-          class="small"
-          onClick={() => setRenaming(true)}
-        />
-        <IconButton
-          icon="trash"
-          label={`Delete “${title}”`}
-          class="small"
-          onClick={() => onRemove(id)}
-        />
-      </span>
-    </li>
-  );
-}
-
-function Rename({
-  title,
-  onDone,
-}: {
-  readonly title: string;
-  readonly onDone: (title: string) => void;
-}) {
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.select(), []);
-  return (
-    <li>
-      <input
-        ref={input}
-        class="rename"
-        aria-label="Title"
-        defaultValue={title}
-        maxLength={80}
-        onBlur={(event) => onDone(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter") event.currentTarget.blur();
-          if (event.key !== "Escape") return;
-          event.stopPropagation();
-          onDone(title);
-        }}
-      />
-    </li>
-  );
-}

@@ -1,5 +1,6 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { barriers } from "./axe.ts";
 import { launch, type RunningBrowser } from "./launch.ts";
 import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
@@ -79,7 +80,7 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
     expect(await stats.textContent()).toContain("stopped");
   });
 
-  it("asks an edited question again, and drops what followed it", async () => {
+  it("asks an edited question again, and turns back to what followed it before", async () => {
     await by(page, "edit").first().click();
     await page.getByLabel("Edit your message").fill("Hello! Who are you?");
     await page.getByRole("button", { name: "Send again" }).click();
@@ -88,6 +89,13 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
       "Hello! Who are you?",
     ]);
     expect(await messages(page).count()).toBe(1);
+    const versions = by(page, "user-message").first().getByTestId("versions");
+    expect(await versions.textContent()).toContain("2/2");
+    await versions.getByRole("button", { name: "Version before" }).click();
+    expect(await by(page, "user-message").count()).toBe(2);
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("Enter");
+    expect(await by(page, "user-message").count()).toBe(1);
   });
 
   it("keeps a second conversation apart from the first", async () => {
@@ -140,6 +148,7 @@ describe("where the app cannot do what it is asked, it says so", () => {
     expect(text).toContain("maxStorageBufferBindingSize");
     expect(text).toContain("device.limits");
     expect(session.proxy.fetched.map(({ path }) => path)).not.toContain(SHARD);
+    expect(await barriers(page)).toEqual([]);
   });
 
   it("a download is damaged; trying again repairs it", async () => {
@@ -168,5 +177,6 @@ describe("in a browser without an adapter, the app", () => {
     await by(page, "error").waitFor(WAIT);
     expect(await by(page, "error").textContent()).toMatch(/needs WebGPU.*Use Chrome/s);
     expect(await by(page, "send").isDisabled()).toBe(true);
+    expect(await barriers(page)).toEqual([]);
   });
 });

@@ -1,9 +1,9 @@
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Conversation } from "../../chat/conversations.ts";
+import { barriers } from "./axe.ts";
 import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { loseDevice } from "./worker-patch.ts";
+import { holdWorker, loseDevice, releaseWorker } from "./worker-patch.ts";
 
 const PHONE = { width: 390, height: 780 };
 
@@ -21,16 +21,28 @@ print("hello")
 ${">".repeat(20)} deep
 `;
 
-function conversation(id: string, title: string, updated: number, answer: string): Conversation {
+/** A conversation as the first version of the app kept it: a list of messages. */
+function conversation(id: string, title: string, updated: number, answer: string) {
   const messages = [
     { id: `${id}-q`, role: "user", content: "A question" },
     { id: `${id}-a`, role: "assistant", content: answer },
-  ] as const;
+  ];
   return { id, title, updated, system: "", settings: {}, messages };
 }
 
+/** One with more turns than a context of 512 tokens holds. */
+function longConversation() {
+  const text = "A page is a block of memory for the keys and values of sixteen tokens. ";
+  const messages = Array.from({ length: 12 }, (_, i) => ({
+    id: `long-${i}`,
+    role: i % 2 === 0 ? "user" : "assistant",
+    content: i % 2 === 0 ? `Question ${i}` : text.repeat(5),
+  }));
+  return { id: "long", title: "Long", updated: 3, system: "", settings: {}, messages };
+}
+
 /** Conversations kept by an earlier visit. */
-async function visited(page: Page, conversations: readonly Conversation[]): Promise<void> {
+async function visited(page: Page, conversations: readonly object[]): Promise<void> {
   await page.evaluate(async (kept) => {
     const opening = indexedDB.open("edgewise-chat", 1);
     const database = await new Promise<IDBDatabase>((resolve, reject) => {
@@ -85,6 +97,25 @@ describe("conversations of an earlier visit", () => {
     ]);
   });
 
+  it("are one stop of the tab key each; arrow keys lead to what can be done with them", async () => {
+    await by(page, "new-conversation").focus();
+    const stops: string[] = [];
+    for (const key of ["Tab", "ArrowRight", "End", "Tab", "Tab", "End", "ArrowLeft", "Home"]) {
+      await page.keyboard.press(key);
+      stops.push(await focused(page));
+    }
+    expect(stops).toEqual([
+      "About code",
+      "Rename “About code”",
+      "Delete “About code”",
+      "About pages",
+      "Hostile",
+      "Delete “Hostile”",
+      "Rename “Hostile”",
+      "Hostile",
+    ]);
+  });
+
   it("show what a model wrote, but run and fetch nothing of it", async () => {
     await by(page, "conversation").first().click();
     await by(page, "copy-code").waitFor();
@@ -108,6 +139,20 @@ describe("conversations of an earlier visit", () => {
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('print("hello")');
   });
 
+  it("keep nobody out, nor does the choice of a model", async () => {
+    await by(page, "conversation").nth(1).click();
+    await by(page, "load-options").first().locator("summary").click();
+    await by(page, "program-picker")
+      .first()
+      .locator("option")
+      .nth(1)
+      .waitFor({ state: "attached" });
+    expect(await barriers(page)).toEqual([]);
+    await by(page, "settings").click();
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+  });
+
   it("show as text what no page can be made of", async () => {
     await by(page, "conversation").nth(2).click();
     expect(await page.locator(".markdown").textContent()).toContain("deep");
@@ -121,6 +166,7 @@ describe("conversations of an earlier visit", () => {
     await by(page, "conversation")
       .filter({ hasText: /^Pages$/ })
       .waitFor();
+    await expect.poll(() => focused(page)).toBe("Pages");
     await page.reload();
     await by(page, "conversation")
       .filter({ hasText: /^Pages$/ })
@@ -132,6 +178,7 @@ describe("conversations of an earlier visit", () => {
     await page.keyboard.press("Enter");
     await by(page, "removed").waitFor();
     expect(await by(page, "conversation").count()).toBe(2);
+    expect(await focused(page)).toBe("Hostile");
     await page.getByRole("button", { name: "Undo" }).click();
     await by(page, "conversation").nth(2).waitFor();
   });
@@ -196,6 +243,12 @@ describe("an answer in the app", () => {
   let session: Session;
   let page: Page;
 
+  const ready = () =>
+    by(page, "device-status")
+      .filter({ hasText: /^Ready on/ })
+      .waitFor(WAIT);
+  /** Ends the wait of the first download. */
+  let release = () => {};
   /** Ask without waiting for more than the first words. */
   const begin = async (text: string) => {
     await by(page, "prompt").fill(text);
@@ -210,18 +263,29 @@ describe("an answer in the app", () => {
   beforeAll(async () => {
     session = await openSession("lavapipe");
     page = await session.page({});
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    session.proxy.fault = (path) => (path.includes("/params/") ? { kind: "wait", until } : null);
     await page.goto(session.proxy.url);
     await by(page, "model-picker").selectOption("/bundles/demo-q4/");
   });
   afterAll(() => session?.close());
 
+  it("keeps nobody out while its model is loaded", async () => {
+    await by(page, "load-progress").waitFor(WAIT);
+    expect(await barriers(page)).toEqual([]);
+  });
+
   it("is not to be had while loading is cancelled, but later", async () => {
     await by(page, "cancel-load").click();
+    session.proxy.fault = () => null;
+    release();
     await page.getByRole("heading", { name: "Choose a model" }).waitFor(WAIT);
     await page.locator(".offer", { hasText: "demo-q4" }).click();
-    await by(page, "device-status")
-      .filter({ hasText: /^Ready on/ })
-      .waitFor(WAIT);
+    await ready();
+    await page.locator(".hello").waitFor();
+    expect(await barriers(page)).toEqual([]);
   });
 
   it("follows the conversation's settings, where the model's own are shown", async () => {
@@ -239,6 +303,32 @@ describe("an answer in the app", () => {
     await page.getByRole("button", { name: "Done" }).click();
   });
 
+  it("goes on in the same message where the length limit cut it off, and is not read again", async () => {
+    const before = (await by(page, "assistant-message").locator(".markdown").textContent()) ?? "";
+    await by(page, "continue").click();
+    await by(page, "stats").filter({ hasText: "cached" }).waitFor(WAIT);
+    expect(await by(page, "assistant-message").count()).toBe(1);
+    const whole = await by(page, "assistant-message").locator(".markdown").textContent();
+    expect(whole?.startsWith(before.trim())).toBe(true);
+    expect(whole?.length).toBeGreaterThan(before.length);
+    const stats = (await by(page, "stats").textContent()) ?? "";
+    const [, cached, prompt] = /(\d+) of (\d+) prompt tokens cached/.exec(stats) ?? [];
+    // Pages are found again whole, and one holds 16 tokens.
+    expect(Number(prompt) - Number(cached)).toBeLessThanOrEqual(16);
+  });
+
+  it("is not asked for by the Enter that ends a composition in Safari", async () => {
+    const asked = await by(page, "user-message").count();
+    await by(page, "prompt").fill("こんにちは");
+    await by(page, "prompt").evaluate((area) =>
+      area.dispatchEvent(
+        new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true }),
+      ),
+    );
+    expect(await by(page, "prompt").inputValue()).toBe("こんにちは");
+    expect(await by(page, "user-message").count()).toBe(asked);
+  });
+
   it("is read aloud once, when it has ended", async () => {
     const said = page.locator("[aria-live=polite]").last();
     await begin("Tell me a story about a small robot.");
@@ -248,6 +338,15 @@ describe("an answer in the app", () => {
       (text) => document.querySelector("p[aria-live=polite]")?.textContent?.trim() === text,
       text?.trim(),
     );
+  });
+
+  it("keeps nobody out while it is written", async () => {
+    await begin("Tell me a very long story about the sea.");
+    await holdWorker(page);
+    expect(await barriers(page)).toEqual([]);
+    expect(await by(page, "stop").count()).toBe(1);
+    await releaseWorker(page);
+    await ended();
   });
 
   it("ends on Escape, wherever the focus is", async () => {
@@ -279,6 +378,33 @@ describe("an answer in the app", () => {
       .waitFor(WAIT);
     expect(await page.evaluate(() => Reflect.get(globalThis, "statuses")[0])).toContain("lost");
     expect(await by(page, "error").count()).toBe(0);
+  });
+
+  it("reads the end of a conversation that the context does not hold, and says from where", async () => {
+    await visited(page, [longConversation()]);
+    await by(page, "conversation")
+      .filter({ hasText: /^Long$/ })
+      .click();
+    await ready();
+    await by(page, "settings").click();
+    await by(page, "load-options").locator("summary").click();
+    await by(page, "context-picker").selectOption("512");
+    await by(page, "program-picker").selectOption("webgpu-f32");
+    await by(page, "load-again").click();
+    await by(page, "load-progress").waitFor();
+    await ready();
+    await by(page, "settings").click();
+    expect(await by(page, "loaded").textContent()).toMatch(/webgpu-f32.*512 tokens.*Weights/s);
+    await page.getByLabel("Longest answer").fill("5");
+    await page.getByRole("button", { name: "Done" }).click();
+    await begin("And now?");
+    await ended();
+    await by(page, "begins").waitFor();
+    const read = page.locator("[data-testid=begins] ~ [data-testid=user-message]");
+    expect(await read.count()).toBeGreaterThan(1);
+    expect(await read.count()).toBeLessThan(7);
+    expect(await by(page, "context").textContent()).toMatch(/^\d+ of 512 tokens/);
+    expect(await barriers(page)).toEqual([]);
   });
 
   it("needs a model, which is deleted in the settings", async () => {

@@ -36,6 +36,8 @@ export interface HostProxy {
   readonly fetched: Fetched[];
   /** Asked for every response below /bundles/. */
   fault: (path: string) => Fault | null;
+  /** While true, the tests' own files are for every origin, and their pages have no content security policy. */
+  shared: boolean;
   /** While true, whoever connects is hung up on. */
   down: boolean;
   close(): Promise<void>;
@@ -61,7 +63,8 @@ export async function startProxy(host: string): Promise<HostProxy> {
   const server = createServer((incoming, outgoing) => {
     const path = new URL(incoming.url ?? "/", host).pathname;
     if (proxy.down) return void outgoing.destroy();
-    if (path.startsWith("/test/")) void own(incoming, outgoing, policy);
+    if (path.startsWith("/test/"))
+      void own(incoming, outgoing, proxy.shared ? shared(policy) : policy);
     else forward(incoming, outgoing, host, path, proxy);
   });
   const port = await listen(server);
@@ -69,6 +72,7 @@ export async function startProxy(host: string): Promise<HostProxy> {
     url: `http://127.0.0.1:${port}`,
     fetched: [],
     fault: () => null,
+    shared: false,
     down: false,
     close: () =>
       new Promise((resolve) => {
@@ -86,6 +90,11 @@ function policyOf(page: Response): Record<string, string> {
     if (value !== null) headers[name] = value;
   }
   return headers;
+}
+
+function shared(policy: Readonly<Record<string, string>>): Record<string, string> {
+  const { "content-security-policy": _, ...others } = policy;
+  return { ...others, "access-control-allow-origin": "*" };
 }
 
 function listen(server: Server): Promise<number> {

@@ -6,6 +6,7 @@
  * the device or ask what was asked of WebGPU.
  */
 import type { Page } from "playwright-core";
+import { type Lacks, takeAway } from "./lacks.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
 export interface Counts {
@@ -16,9 +17,11 @@ export interface Counts {
   readonly mapped: number;
 }
 
-/** How the adapter differs from the real one. */
+/** How the browser differs from the real one. */
 export interface Patch {
   readonly limits?: Readonly<Record<string, number>>;
+  /** What the browser lacks, too. */
+  readonly lacks?: Lacks;
 }
 
 const CHANNEL = "edgewise-test";
@@ -27,7 +30,9 @@ const CHANNEL = "edgewise-test";
 export function patchScript(url: URL): string {
   const patch = url.searchParams.get("patch") ?? "{}";
   if (url.pathname.endsWith("/patch.js")) {
-    return `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+    const { lacks }: Patch = JSON.parse(patch);
+    const lacking = lacks ? `(${takeAway})(${JSON.stringify(lacks)});\n` : "";
+    return `${lacking}(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
   }
   const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
   // Static imports, in this order: a worker that awaits anything misses its first messages.
@@ -39,6 +44,7 @@ export function patchScript(url: URL): string {
 export async function patchWorkers(page: Page, patch: Patch = {}): Promise<void> {
   await page.addInitScript(patchPage, { channel: CHANNEL, patch });
   await page.addInitScript(patchLimits, patch);
+  if (patch.lacks) await page.addInitScript(takeAway, patch.lacks);
 }
 
 /** Loses the worker's device, as a reset of the driver does, after so many more submits. */
@@ -51,8 +57,19 @@ export async function takeCounts(page: Page): Promise<Counts> {
   return tell(page, { counts: true });
 }
 
+/** What the worker says from now on does not reach the page until it is released. */
+export async function holdWorker(page: Page): Promise<void> {
+  await page.evaluate(() => (globalThis as unknown as Testing).holdWorker());
+}
+
+export async function releaseWorker(page: Page): Promise<void> {
+  await page.evaluate(() => (globalThis as unknown as Testing).releaseWorker());
+}
+
 interface Testing {
   tellWorker(message: unknown): Promise<Counts>;
+  holdWorker(): void;
+  releaseWorker(): void;
 }
 
 function tell(page: Page, message: unknown): Promise<Counts> {
@@ -66,15 +83,30 @@ function tell(page: Page, message: unknown): Promise<Counts> {
 
 function patchPage({ channel, patch }: { channel: string; patch: Patch }): void {
   const Real = globalThis.Worker;
+  let held: (() => void)[] | null = null;
   globalThis.Worker = class extends Real {
     constructor(url: string | URL, options?: WorkerOptions) {
       const script = new URL(url, location.href).href;
       const query = new URLSearchParams({ script, patch: JSON.stringify(patch) });
       super(`/test/worker.js?${query}`, options);
+      this.addEventListener("message", (event) => {
+        if (!held) return;
+        event.stopImmediatePropagation();
+        const { data } = event;
+        held.push(() => this.dispatchEvent(new MessageEvent("message", { data })));
+      });
     }
   };
   const talk = new BroadcastChannel(channel);
   Object.assign(globalThis, {
+    holdWorker: () => {
+      held ??= [];
+    },
+    releaseWorker: () => {
+      const waiting = held ?? [];
+      held = null;
+      for (const say of waiting) say();
+    },
     tellWorker: (message: unknown) =>
       new Promise((resolve) => {
         talk.onmessage = ({ data }) => resolve(data);

@@ -1,6 +1,7 @@
 import "fake-indexeddb/auto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { currentOf, listed } from "../../chat/book.ts";
+import { shownOf, versionsOf } from "../../chat/branches.ts";
 import { type Chat, createChat, MAX_TOKENS } from "../../chat/chat-state.ts";
 import { type Database, openDatabase } from "../../chat/database.ts";
 import { EdgewiseError } from "../../errors.ts";
@@ -16,7 +17,8 @@ let drawn: number;
 let chat: Chat;
 
 const turn = () => new Promise<void>((resolve) => setTimeout(resolve));
-const texts = () => currentOf(chat.state().book).messages.map(({ content }) => content);
+const shown = () => shownOf(currentOf(chat.state().book));
+const texts = () => shown().map(({ content }) => content);
 const writing = () => [...chat.state().writing.values()].map(({ message }) => message.content);
 
 function makeChat(opened: Promise<Database>): Chat {
@@ -140,7 +142,8 @@ describe("a question", () => {
       "Hi",
       "And now?",
     ]);
-    expect(speech.options).toEqual({ maxTokens: MAX_TOKENS, temperature: 0 });
+    const options = { maxTokens: MAX_TOKENS, contextPolicy: "drop", temperature: 0 };
+    expect(speech.options).toEqual(options);
     speech.end();
     await done;
   });
@@ -154,7 +157,7 @@ describe("a question", () => {
     chat.stopAll();
   });
 
-  it("asked in other words drops what followed it", async () => {
+  it("asked in other words is shown without what followed it, which stays", async () => {
     await talk("One", "1");
     await talk("Two", "2");
     const [first] = currentOf(chat.state().book).messages;
@@ -165,6 +168,137 @@ describe("a question", () => {
     await done;
     expect(texts()).toEqual(["Three", "3"]);
     expect(currentOf(chat.state().book).title).toBe("Three");
+    chat.turn(shown()[0]?.id ?? "", -1);
+    expect(texts()).toEqual(["One", "1", "Two", "2"]);
+  });
+});
+
+/** Of the last message shown: which version it is, and of how many. */
+function version() {
+  const { messages } = currentOf(chat.state().book);
+  return versionsOf(messages, shown()).at(-1);
+}
+
+describe("an answer made anew", () => {
+  it("is shown beside the earlier one, which the model is not given", async () => {
+    await talk("Hello", "Hi");
+    const model = speaker();
+    const done = chat.regenerate(model.answers);
+    const [speech] = model.speeches;
+    expect(speech?.messages.map(({ content }) => content)).toEqual(["Hello"]);
+    speech?.say("Good");
+    await turn();
+    expect(texts()).toEqual(["Hello", "Hi"]);
+    expect(writing()).toEqual(["Good"]);
+    speech?.say(" day");
+    speech?.end();
+    await done;
+    expect([texts(), version()]).toEqual([["Hello", "Good day"], { at: 2, of: 2 }]);
+    chat.turn(shown().at(-1)?.id ?? "", -1);
+    expect([texts(), version()]).toEqual([["Hello", "Hi"], { at: 1, of: 2 }]);
+    const { speech: next, done: said } = ask("And?");
+    expect(next.messages.map(({ content }) => content)).toEqual(["Hello", "Hi", "And?"]);
+    next.end();
+    await said;
+    const [kept] = await database.all();
+    expect(kept && shownOf(kept).map(({ content }) => content)).toEqual([
+      "Hello",
+      "Hi",
+      "And?",
+      "",
+    ]);
+  });
+
+  it("that fails before its first word leaves the earlier one", async () => {
+    await talk("Hello", "Hi");
+    const model = speaker();
+    const done = chat.regenerate(model.answers);
+    model.speeches[0]?.fail(LOST);
+    await done;
+    expect(texts()).toEqual(["Hello", "Hi"]);
+    expect(chat.state().failures.size).toBe(1);
+  });
+});
+
+describe("an answer that the length limit cut off", () => {
+  const tokenIds = [5, 6, 7];
+
+  async function cutOff(): Promise<void> {
+    const { speech, done } = ask("Count");
+    speech.say("One, two");
+    speech.end("length", { tokenIds });
+    await done;
+  }
+
+  it("goes on in the same message, from its tokens", async () => {
+    await cutOff();
+    const model = speaker();
+    const done = chat.goOn(model.answers);
+    const [speech] = model.speeches;
+    expect(speech?.messages.map(({ content }) => content)).toEqual(["Count"]);
+    expect(speech?.options.begun).toEqual(tokenIds);
+    expect(writing()).toEqual(["One, two"]);
+    speech?.say("One, two");
+    speech?.say(", three");
+    speech?.end("stop", { tokenIds: [...tokenIds, 8] });
+    await done;
+    expect([texts(), version()]).toEqual([["Count", "One, two, three"], { at: 1, of: 1 }]);
+    expect(shown().at(-1)?.cut).toBeUndefined();
+    expect(chat.state().finished).toBe(", three");
+  });
+
+  it("may be cut off again, and go on on another page", async () => {
+    await cutOff();
+    const model = speaker();
+    const done = chat.goOn(model.answers);
+    model.speeches[0]?.say("One, two, three");
+    model.speeches[0]?.end("length", { tokenIds: [...tokenIds, 8] });
+    await done;
+    const next = makeChat(Promise.resolve(database));
+    await next.restore();
+    next.pick(chat.state().book.current);
+    void next.goOn(model.answers);
+    expect(model.speeches[1]?.options.begun).toEqual([...tokenIds, 8]);
+    next.stopAll();
+  });
+
+  it("stays as it is where going on fails", async () => {
+    await cutOff();
+    const before = shown();
+    const model = speaker();
+    const done = chat.goOn(model.answers);
+    model.speeches[0]?.fail(LOST);
+    await done;
+    expect(shown()).toEqual(before);
+  });
+
+  it("does not go on by a model that has other tokens, nor does one that ended", async () => {
+    await cutOff();
+    const other = speaker({ tokenizer: "letters" });
+    await chat.goOn(other.answers);
+    await talk("And you?", "Fine.");
+    await chat.goOn(other.answers);
+    expect(other.speeches).toEqual([]);
+  });
+});
+
+describe("a full context", () => {
+  it("lets the oldest turns go, and later questions begin where it began then", async () => {
+    const model = speaker({ context: 64 });
+    for (const text of ["One", "Two", "Three", "Four"]) {
+      const done = chat.send(model.answers, text);
+      model.speeches.at(-1)?.say(`${text}.`);
+      model.speeches.at(-1)?.end("stop", { droppedTurns: text === "Three" ? 2 : 0 });
+      await done;
+    }
+    const asked = model.speeches.map(({ messages }) => messages[0]?.content);
+    expect(asked).toEqual(["One", "One", "One", "Three"]);
+    expect(shown().at(-1)?.stats).toMatchObject({ context: 64, droppedTurns: 2 });
+    const larger = speaker({ context: 128 });
+    const done = chat.send(larger.answers, "Five");
+    expect(larger.speeches[0]?.messages[0]?.content).toBe("One");
+    larger.speeches[0]?.end();
+    await done;
   });
 });
 

@@ -50,6 +50,9 @@ describe("what an answer took", () => {
     promptTokens: 48,
     cachedTokens: 0,
     finish: "stop",
+    contextFull: false,
+    context: 1024,
+    droppedTurns: 0,
   } as const;
 
   it("is its speed, when its first token came, and its prompt", () => {
@@ -60,6 +63,8 @@ describe("what an answer took", () => {
     const details = answerDetails({ ...stats, cachedTokens: 16, finish: "cancelled" });
     expect(details).toContain("16 of 48 prompt tokens cached · stopped");
     expect(answerDetails({ ...stats, finish: "length" })).toMatch(/ended at the length limit$/);
+    const full = answerDetails({ ...stats, finish: "length", contextFull: true });
+    expect(full).toMatch(/ended where the context does$/);
   });
 
   it("has no speed where there was one token", () => {

@@ -1,35 +1,35 @@
 import type { Answers } from "../../chat/chat-state.ts";
 import { Pieces } from "../../client/generation.ts";
-import type { Completion, FinishReason, GenerateOptions, Message } from "../../client/types.ts";
+import type { ChatOptions, Completion, FinishReason, Message } from "../../client/types.ts";
 
 /** One answer that a test gives piece by piece. */
 export interface Speech {
   readonly messages: readonly Message[];
-  readonly options: GenerateOptions;
+  readonly options: ChatOptions;
   say(text: string): void;
-  end(finishReason?: FinishReason): void;
+  end(finishReason?: FinishReason, changes?: Partial<Completion>): void;
   fail(error: Error): void;
 }
 
+export interface Speaker {
+  readonly answers: Answers;
+  readonly speeches: readonly Speech[];
+}
+
 /** Answers questions with what a test says, when it says it. */
-export function speaker(): { readonly answers: Answers; readonly speeches: readonly Speech[] } {
+export function speaker(info: Partial<Answers["info"]> = {}): Speaker {
   const speeches: Speech[] = [];
   const answers: Answers = {
+    info: { context: 1024, thinking: null, tokenizer: "words", ...info },
     chat: (messages, options) =>
       new Pieces((onPiece) => {
-        let end: (reason: FinishReason) => void = () => {};
+        let end: Speech["end"] = () => {};
         let fail: (error: Error) => void = () => {};
         const ended = new Promise<Completion>((resolve, reject) => {
-          end = (reason) => resolve(completion(reason));
+          end = (reason = "stop", changes = {}) => resolve({ ...completion(reason), ...changes });
           fail = reject;
         });
-        speeches.push({
-          messages,
-          options,
-          say: onPiece,
-          end: (reason = "stop") => end(reason),
-          fail,
-        });
+        speeches.push({ messages, options, say: onPiece, end: (...how) => end(...how), fail });
         return { completion: ended, stop: () => end("cancelled") };
       }),
   };
@@ -51,5 +51,7 @@ function completion(finishReason: FinishReason): Completion {
       decodeTokens: 2,
     },
     seed: "7",
+    contextFull: false,
+    droppedTurns: 0,
   };
 }

@@ -80,6 +80,23 @@ describe("a run", () => {
     ]);
   });
 
+  test("of nothing is a submission without a pass, and nothing at all once the program is closed", async () => {
+    program.write("step", step(1));
+    await program.settled();
+    const before = { made: counts.total(), submits: counts.submits, passes: counts.passes };
+    const submits = program.counters.submits;
+    const pending = program.run(["tick"], 1, ["count"]);
+    program.nudge();
+    expect([...((await pending).get("count") ?? [])]).toEqual([2, 2]);
+    expect(counts.total()).toBe(before.made);
+    expect(counts.submits).toBe(before.submits + 2);
+    expect(counts.passes).toBe(before.passes + 1);
+    expect(program.counters.submits).toBe(submits + 2);
+    program.close();
+    program.nudge();
+    expect(counts.submits).toBe(before.submits + 2);
+  });
+
   test("that reads nothing resolves at once", async () => {
     await expect(program.run(["scale"])).resolves.toEqual(new Map());
   });

@@ -26,10 +26,10 @@ const CODE = `
 const JOB: Timed = {
   kernel: KERNEL,
   code: CODE,
+  rows: 1,
   grid: [1, 1, 1],
   sizes: [32, 32],
   step: 0,
-  rows: 1,
 };
 
 describe("a kernel to be timed", () => {

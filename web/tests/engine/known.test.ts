@@ -60,3 +60,23 @@ describe("a prompt known in part", () => {
     expect(again.tokenIds).toEqual(expectedTokens(PROMPT, asked.params));
   });
 });
+
+describe("an answer that the limit cut off", () => {
+  const options = { temperature: 1, seed: 5, frequencyPenalty: 0.5, ...ALL };
+
+  test("goes on as if it had not been, and only the end of it is read", async () => {
+    const { engine, program } = makeEngine({ pages: 64 });
+    const first = request(PROMPT, { maxTokens: 30, ...options });
+    const { tokenIds: begun } = await engine.submit(first).completion;
+    const before = program.runs.length;
+    const rest = request([...PROMPT, ...begun], { maxTokens: 20, ...options });
+    const { tokenIds, usage } = await engine.submit({ ...rest, begun: begun.length }).completion;
+    const whole = request(PROMPT, { maxTokens: 50, ...options });
+    expect(tokenIds).toEqual(expectedTokens(PROMPT, whole.params));
+    expect(usage).toMatchObject({ promptTokens: 67, cachedTokens: 64, completionTokens: 20 });
+    expect(program.runs[before]).toMatchObject({
+      plans: ["embed", "prefill.16", "logits"],
+      rows: 3,
+    });
+  });
+});

@@ -1,6 +1,7 @@
 /** How much is handed to the device, and when: ahead of the answers, within bounded times. */
 
 import { describe, expect, test } from "vitest";
+import { type Kind, Pace } from "../../engine/pace.ts";
 import { expectedTokens } from "./expected.ts";
 import { Random } from "./random.ts";
 import type { RunRecord } from "./reference-bundle.ts";
@@ -9,6 +10,64 @@ import { makeEngine, promptOf, request, turn } from "./support.ts";
 const random = new Random(21);
 const PROMPT = promptOf(random, 37);
 const ALL = { ignoreEos: true };
+
+/** A pace that has heard of pieces of work, one after the other, each so long after it began. */
+function paced(heard: readonly (readonly [kind: Kind, size: number, ms: number])[]): Pace {
+  const pace = new Pace(512, null);
+  let now = 0;
+  for (const [kind, size, ms] of heard) {
+    const effort = { kind, size, submitted: now };
+    now += ms;
+    pace.took(effort, now);
+  }
+  return pace;
+}
+
+const RAMP = [1, 2, 4, 8, 4, 8];
+
+describe("a pace", () => {
+  test.each([
+    [0, 5, 8, 2, false],
+    [15, 1, 8, 2, false],
+    // A usual burst takes longer than it is late.
+    [30, 20, 5, 2, false],
+    [70, 10, 8, 2, false],
+  ])("with a latency of %i ms and %i ms a step", (latency, cost, longest, depth, nudges) => {
+    const pace = paced(RAMP.map((size) => ["burst", size, latency + cost * size]));
+    expect([pace.burst(9), pace.depth("burst"), pace.nudges]).toEqual([longest, depth, nudges]);
+  });
+
+  test("with a latency that dominates nudges, and once that was in vain has longer bursts", () => {
+    const times = (latency: number, cost: number) =>
+      [...RAMP, ...RAMP, ...RAMP, ...RAMP, ...RAMP, 16, 16].map((size): [Kind, number, number] => [
+        "burst",
+        size,
+        latency + cost * size,
+      ]);
+    const slow = paced(times(100, 2).slice(0, 8));
+    expect([slow.nudges, slow.burst(1), slow.burst(9)]).toEqual([true, 2, 6]);
+    const late = paced(times(100, 2));
+    expect([late.nudges, late.burst(9), late.depth("burst")]).toEqual([false, 12, 4]);
+  });
+
+  test("judges chunks without the latency, until nudging may have changed it", () => {
+    const chunks = [64, 128, 64, 128].map((rows): [Kind, number, number] => ["chunk", rows, 100]);
+    expect(paced(chunks).chunk).toBe(256);
+    const bursts = [1, 2, 4, 8].map((size): [Kind, number, number] => ["burst", size, 100]);
+    const nudging = paced([...chunks, ...bursts, ["chunk", 256, 100]]);
+    expect([nudging.nudges, nudging.chunk]).toEqual([true, 256]);
+  });
+
+  test("takes together what is heard of together", () => {
+    const pace = new Pace(512, null);
+    for (let at = 0; at < 300; at += 100) {
+      pace.took({ kind: "burst", size: 2, submitted: at }, at + 100);
+      pace.took({ kind: "burst", size: 4, submitted: at }, at + 101);
+    }
+    // Six steps came within a tenth of a second, so as many may be asked for at once.
+    expect(pace.burst(9)).toBe(6);
+  });
+});
 
 describe("work under way", () => {
   const chunks = (runs: readonly RunRecord[]) =>
@@ -62,6 +121,13 @@ describe("work under way", () => {
       expect(tokenIds).toEqual(expectedTokens(PROMPT, asked.params));
       expect(Math.max(...program.runs.map((run) => run.k))).toBe(maxBurst);
     }
+  });
+
+  test("bursts are no longer than a plan may run in one call", async () => {
+    const { engine, program } = makeEngine({ pages: 64 });
+    program.plans.set("decode.1", { maxBurst: 3 });
+    await engine.submit(request(PROMPT, { maxTokens: 12, ...ALL })).completion;
+    expect(bursts(program.runs).map((run) => run.k)).toEqual([1, 2, 3, 3, 2]);
   });
 
   test.each([0, 65, 1.5, Number.NaN])("bursts of %d are refused", (maxBurst) => {

@@ -178,6 +178,7 @@ export class ReferenceProgram implements LoadedProgram {
     throw new Error("nobody reads");
   }
   upload(): void {}
+  nudge(): void {}
   memory() {
     return { param: 0, state: 0, input: 0, output: 0, scratch: 0 };
   }

@@ -12,6 +12,7 @@ const kinds: readonly (readonly [string, OriginOptions])[] = [
   ["in a worker", {}],
   ["in a window", { sync: false }],
   ["where files cannot be moved", { movable: false }],
+  ["in WebKit", { webkit: true }],
 ];
 
 afterEach(() => {
@@ -130,6 +131,20 @@ describe("opening the origin's files", () => {
     const store = await openOpfs();
     expect(await store?.read(HASH)).toEqual(DATA);
     expect([...origin.files().keys()]).toEqual([`edgewise/blobs/${HASH}`]);
+  });
+
+  it("shows in a window that cannot write what a worker keeps, and removes it", async () => {
+    const origin = makeOrigin();
+    offer({ getDirectory: async () => origin.root });
+    await (await openOpfs())?.write(HASH, DATA);
+    origin.mute = true;
+    const store = await openOpfs();
+    expect(await store?.list()).toEqual([{ sha256: HASH, bytes: DATA.length }]);
+    expect(await store?.read(HASH)).toEqual(DATA);
+    await expect(store?.write("b", DATA)).rejects.toEqual(named("NotSupportedError"));
+    await store?.setNote("n", DATA); // in vain
+    await store?.remove(HASH);
+    expect([...origin.files().keys()]).toEqual([]);
   });
 
   it("comes to null where the browser forbids it", async () => {

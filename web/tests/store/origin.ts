@@ -20,12 +20,16 @@ export interface OriginOptions {
   /** As in a worker; otherwise files are written through `createWritable`. */
   readonly sync?: boolean;
   readonly movable?: boolean;
+  /** With WebKit's words for a file that is open, and its moves, which some versions refuse onto a file. */
+  readonly webkit?: boolean;
 }
 
 export interface Origin {
   readonly root: FileSystemDirectoryHandle;
   /** Bytes that all files together may have. */
   quota: number;
+  /** While true there is nothing to write with, as in a window of Safari before 26. */
+  mute: boolean;
   /** Called when a file that was opened is about to be read. */
   beforeRead: () => void;
   /** Handles and streams that nobody has closed yet. */
@@ -36,7 +40,11 @@ export interface Origin {
   readonly replace: (path: string, data: Bytes) => void;
 }
 
-export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}): Origin {
+export function makeOrigin({
+  sync = true,
+  movable = true,
+  webkit = false,
+}: OriginOptions = {}): Origin {
   const top: Folder = { files: new Map(), folders: new Map() };
   let open = 0;
 
@@ -58,7 +66,7 @@ export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}):
   }
 
   function lock(file: FileNode): () => void {
-    if (file.locked) fail("NoModificationAllowedError");
+    if (file.locked) fail(webkit ? "InvalidStateError" : "NoModificationAllowedError");
     file.locked = true;
     open++;
     return () => {
@@ -84,12 +92,13 @@ export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}):
         };
         return file;
       },
-      ...(sync ? { createSyncAccessHandle: async () => access(node()) } : {}),
-      createWritable: async () => writable(node()),
+      ...(sync && !origin.mute ? { createSyncAccessHandle: async () => access(node()) } : {}),
+      ...(origin.mute ? {} : { createWritable: async () => writable(node()) }),
       ...(movable
         ? {
             async move(to: { readonly folder: Folder }, newName: string) {
               const moved = node();
+              if (webkit && to.folder.files.has(newName)) fail("UnknownError");
               if (moved.locked || to.folder.files.get(newName)?.locked) {
                 fail("NoModificationAllowedError");
               }
@@ -171,6 +180,7 @@ export function makeOrigin({ sync = true, movable = true }: OriginOptions = {}):
   const origin: Origin = {
     root: directoryHandle(top),
     quota: Number.POSITIVE_INFINITY,
+    mute: false,
     beforeRead: () => undefined,
     open: () => open,
     files: () => files(),

@@ -1,6 +1,7 @@
 import "fake-indexeddb/auto";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { MemoryStore } from "../../store/memory.ts";
+import { askToKeep } from "../../store/persistence.ts";
 import { openStore, usage } from "../../store/store.ts";
 import { makeOrigin } from "./origin.ts";
 
@@ -23,12 +24,23 @@ describe("the best store", () => {
     vi.stubGlobal("indexedDB", undefined);
     expect((await openStore()).kind).toBe("memory");
   });
+});
 
-  it("asks to be kept, and does not wait for the answer", async () => {
+describe("a browser asked to keep what there is", () => {
+  it("is not waited for", () => {
     const persist = vi.fn(() => new Promise<boolean>(() => undefined));
-    offer({ getDirectory: async () => makeOrigin().root, persist });
-    await openStore();
+    offer({ persist });
+    expect(askToKeep()).toBeUndefined();
     expect(persist).toHaveBeenCalledOnce();
+  });
+
+  it.each([
+    ["refuse", { persist: () => Promise.reject(new TypeError("no")) }],
+    ["not know the question, as in a worker", {}],
+  ])("may %s", async (_, storage) => {
+    offer(storage);
+    askToKeep();
+    await new Promise((resolve) => setTimeout(resolve)); // a rejection nobody handles fails the test
   });
 });
 

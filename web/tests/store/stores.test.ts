@@ -18,6 +18,7 @@ const kinds: readonly (readonly [string, () => Promise<Store>])[] = [
   ["files written in a worker", () => FileStore.open(makeOrigin().root)],
   ["files written in a window", () => FileStore.open(makeOrigin({ sync: false }).root)],
   ["files that cannot be moved", () => FileStore.open(makeOrigin({ movable: false }).root)],
+  ["files of WebKit", () => FileStore.open(makeOrigin({ webkit: true }).root)],
   ["IndexedDB", database],
 ];
 

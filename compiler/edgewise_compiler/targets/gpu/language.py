@@ -181,7 +181,7 @@ def write_program(
         library=None,
         plans=files,
         entries={
-            operation: tuple(Entry({symbol: between}, plan) for symbol, between, plan in choices)
+            operation: tuple(Entry(when, plan) for when, plan in choices)
             for operation, choices in made.entries.items()
         },
         state_dtype=variant.kv_dtype,

@@ -20,6 +20,7 @@ from edgewise_compiler.graph.operations import (
 from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
+    attention_near,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
@@ -65,6 +66,7 @@ class GpuLowering(Lowering):
         parts: the parts of each packed linear by its name.
         limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
+        near: whether no sequence has more than a segment of keys, in decode.
         aliases: values that live in another value's tensor (queries in the projection's output).
     """
 
@@ -72,6 +74,7 @@ class GpuLowering(Lowering):
     parts: Mapping[str, tuple[Part, ...]]
     limits: Limits
     few: bool = False
+    near: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
 
     @property
@@ -235,6 +238,11 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         return
     if many_rows:
         launch = attention_prefill(spec, low.limits)
+        arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
+        yield _call(launch, arguments, node.label, moved, flops)
+        return
+    if low.near:
+        launch = attention_near(spec, low.limits)
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return

@@ -6,22 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from edgewise_compiler.graph.nodes import Graph
+from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
 from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph
 from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
+NEAR = "_near"  # one sequence, whose keys are one segment: attention has nothing to merge
 
 Make = Callable[[str, GpuLowering], PlanCalls]
+Choice = tuple[Mapping[str, tuple[int, int]], str]
+"""The ranges of symbols for which a plan is run."""
 
 
 @dataclass(frozen=True)
 class PlanSet:
-    """The plans of a program, and which serves which range of which symbol for each operation."""
+    """The plans of a program, and which of them serve each operation: the first that fits."""
 
     plans: tuple[PlanCalls, ...]
-    entries: Mapping[str, tuple[tuple[str, tuple[int, int], str], ...]]
+    entries: Mapping[str, tuple[Choice, ...]]
 
 
 def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph]) -> PlanSet:
@@ -35,18 +39,18 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     short, subgroups = replace(low, few=True), low.variant.subgroups
     embedding = lower_graph(low, many["embed"], many_rows=True)
     made = [PlanCalls("embed", embedding)]
-    entries: dict[str, tuple[tuple[str, tuple[int, int], str], ...]] = {
-        "embed": (("n", (1, rows), "embed"),),
-        "sample": (("b", (1, batch), "sample"),),
-        "logprobs": (("b", (1, batch), "logprobs"),),
+    entries: dict[str, tuple[Choice, ...]] = {
+        "embed": (({"n": (1, rows)}, "embed"),),
+        "sample": (({"b": (1, batch)}, "sample"),),
+        "logprobs": (({"b": (1, batch)}, "logprobs"),),
     }
 
     def versions(operation: str, symbol: str, few_most: int, most: int, make: Make) -> None:
         """Two plans of one operation: for few rows, and where there can be more of them."""
-        chosen = [(symbol, (1, min(few_most, most)), operation + SHORT_TILE)]
+        chosen: list[Choice] = [({symbol: (1, min(few_most, most))}, operation + SHORT_TILE)]
         made.append(make(operation + SHORT_TILE, short))
         if most > few_most:
-            chosen.append((symbol, (1, most), operation))
+            chosen.append(({symbol: (1, most)}, operation))
             made.append(make(operation, low))
         entries[operation] = tuple(chosen)
 
@@ -68,11 +72,16 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
 
     if low.variant.serial:
         made.append(prefill("prefill", low))
-        entries["prefill"] = (("n", (1, rows), "prefill"),)
+        entries["prefill"] = (({"n": (1, rows)}, "prefill"),)
     else:
         versions("prefill", "n", FEW_ROWS, rows, prefill)
     versions("logits", "r", 1, batch, logits)
     versions("decode", "b", 1, batch, decode)
+    if not low.variant.serial:
+        made.append(decode("decode" + NEAR, replace(short, near=True)))
+        reach = min(SEGMENT, low.bounds.context)
+        near: Choice = ({"b": (1, 1), "t": (1, reach)}, "decode" + NEAR)
+        entries["decode"] = (near, *entries["decode"])
     made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
     made.append(PlanCalls("logprobs", logprobs_calls(low)))
     return PlanSet(tuple(made), entries)

@@ -24,10 +24,7 @@ def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Ca
             Argument(scratch[name] if name in scratch else low.step_tensor(name), access)
             for name, access in step.arguments
         )
-        # What every row costs: its logits once. Searching for a threshold reads them again.
-        reads_logits = any(argument.tensor.name == "logits" for argument in arguments)
-        moved = mul("b", spec.vocab * 4 if reads_logits else 64)
-        flops = mul("b", spec.vocab) if reads_logits else 0
+        moved, flops = mul("b", step.words * 4), mul("b", step.flops)
         launch = step.launch
         calls.append(Call(launch.function, arguments, step.label, moved, flops, launch.grid))
     return tuple(calls)

@@ -13,6 +13,7 @@ import numpy as np
 from edgewise_runtime.devices import arrays
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.cpu import tvm_library
+from edgewise_runtime.devices.cpu.weights import open_files
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
@@ -33,10 +34,12 @@ class BoundStep:
 def allocate(checked: Checked, params: Mapping[str, TensorEntry]) -> dict[str, Array]:
     """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
     bundle = checked.bundle
-    files = {
-        name: arrays.map_file(bundle.file(name), bundle.manifest.files[name].bytes)
-        for name in sorted({entry.file for entry in params.values()})
-    }
+    files = open_files(
+        {
+            name: (bundle.file(name), bundle.manifest.files[name].bytes)
+            for name in sorted({entry.file for entry in params.values()})
+        }
+    )
     raw: dict[str, Array] = {}
     for name in checked.buffers:
         if entry := params.get(name):

@@ -71,17 +71,18 @@ class DraftSteps:
         token. All tokens but the last must be in KV; all but the last drawn then are too."""
         count, burst = len(rows), max(row.k for row in rows)
         views = [row.view for row in rows]
+        reach = max(row.known + row.k for row in rows)
         self._buffers.compute(
             [_line(row, row.known, 1, slot) for slot, row in enumerate(rows)],
             [view.tokens[-1] for view in views],
-            reach=max(row.known + row.k for row in rows),
+            reach=reach,
             logits=count,
         )
         self._buffers.sampling([(view.params, view.seed, view.index) for view in views])
         for slot, view in enumerate(views):
             if view.params.penalized:
                 self._buffers.counts(slot, view.tokens, view.prompt_len)
-        self._program.run(plan_for(self._program, "decode", b=count), burst)
+        self._program.run(plan_for(self._program, "decode", b=count, t=reach), burst)
         return [tuple(tokens) for tokens in self._buffers.drawn(count)]
 
     def _prefill(self, chunk: Sequence[tuple[DraftRow, int, int]]) -> None:

@@ -13,10 +13,12 @@ from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
+    attention_near,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.errors import CompileError
 from tests.compiler.kernels.attention_cases import (
@@ -85,6 +87,7 @@ def spec_of(part: Part) -> AttentionSpec:
 
 KERNELS = [
     partial(attention_decode, limits=LIMITS),
+    partial(attention_near, limits=LIMITS),
     partial(attention_prefill, limits=LIMITS),
     attention_merge,
 ]
@@ -136,6 +139,15 @@ def decode(
     return split_rows(out, parts)
 
 
+def near(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
+    """The same in one launch, for sequences of no more than a segment of keys."""
+    inputs, step, out = buffers_of(parts, seed, SEGMENT, live)
+    launch = attention_near(spec_of(parts[0]), LIMITS)
+    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": SEGMENT}
+    *_, out, _ = run(launch, [*inputs, out, step], **symbols)
+    return split_rows(out, parts)
+
+
 def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
     """Attention of all rows of every part."""
     inputs, step, out = buffers_of(parts, seed, CONTEXT, live)
@@ -145,7 +157,7 @@ def prefill(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) ->
     return split_rows(out, parts)
 
 
-def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
+def agrees(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
     for part, output in zip(parts, outputs, strict=True):
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
@@ -154,20 +166,28 @@ def near(parts: Sequence[Part], outputs: Sequence[Array]) -> None:
 def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
-        near(batch, decode(batch))
+        agrees(batch, decode(batch))
+
+
+@pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
+def test_a_single_segment_needs_no_merge_for_the_same_bits(heads: Heads, kv_dtype: str) -> None:
+    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES if h < SEGMENT]
+    for batch in (parts[:3], parts[3:]):
+        for joined, merged in zip(near(batch), decode(batch), strict=True):
+            same_bits(joined, merged)
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
 def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
     parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in shapes]
-    near(parts, prefill(parts))
+    agrees(parts, prefill(parts))
 
 
 @pytest.mark.parametrize("rows", [2, 15, 16, 31, 32, 33, 63, 64, 65, BOUNDS.rows])
 def test_prefill_of_any_length_matches_the_reference(rows: int) -> None:
     part = whole(story(GROUPED, rows))
-    near([part], prefill([part]))
+    agrees([part], prefill([part]))
 
 
 @pytest.mark.parametrize(
@@ -175,10 +195,10 @@ def test_prefill_of_any_length_matches_the_reference(rows: int) -> None:
 )
 def test_random_ragged_batches_match_the_reference(seed: int) -> None:
     parts = random_parts(seed)
-    near(parts, prefill(parts, seed=seed))
+    agrees(parts, prefill(parts, seed=seed))
     rows = [Part(part.story, part.history + part.rows - 1, 1) for part in parts if part.rows]
     if rows:
-        near(rows, decode(rows, seed=seed))
+        agrees(rows, decode(rows, seed=seed))
 
 
 @pytest.mark.parametrize(
@@ -220,10 +240,10 @@ def test_decode_in_a_batch_equals_alone_whatever_the_grid(heads: Heads, kv_dtype
         same_bits(rows, decode([part], seed=3, reach=CONTEXT)[0])
 
 
-@pytest.mark.parametrize("kernel", [decode, prefill])
+@pytest.mark.parametrize("kernel", [decode, near, prefill])
 def test_stopped_sequences_are_left_alone_and_change_nothing(kernel: Kernel) -> None:
     running, stopped = story(GROUPED, 70), story(GROUPED, 30)
-    rows = 1 if kernel is decode else 20
+    rows = 20 if kernel is prefill else 1
     alone = Part(running, 50, rows)
     parts = [Part(stopped, 9, rows, stop=1), alone, Part(stopped, 3, rows, stop=2)]
     first, middle, last = kernel(parts)
@@ -232,7 +252,7 @@ def test_stopped_sequences_are_left_alone_and_change_nothing(kernel: Kernel) -> 
     same_bits(middle, kernel([alone])[0])
 
 
-@pytest.mark.parametrize("kernel", [decode, prefill])
+@pytest.mark.parametrize("kernel", [decode, near, prefill])
 def test_a_step_without_sequences_writes_nothing(kernel: Kernel) -> None:
     parts = [Part(story(GROUPED, 70), 50, 1), Part(story(GROUPED, 30), 3, 1)]
     assert all(np.isnan(rows).all() for rows in kernel(parts, live=0))
@@ -241,7 +261,7 @@ def test_a_step_without_sequences_writes_nothing(kernel: Kernel) -> None:
 def test_sequences_without_rows_are_passed_over() -> None:
     nothing, part = Part(story(GROUPED, 40), 40, 0), Part(story(GROUPED, 60), 20, 40)
     parts = [nothing, part, nothing, part]
-    near(parts, prefill(parts))
+    agrees(parts, prefill(parts))
 
 
 @pytest.mark.parametrize("kernel", [decode, prefill])

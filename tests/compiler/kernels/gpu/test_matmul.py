@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
+from edgewise_compiler.kernels.gpu.matmul.matmul import matmul, tile_for
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_runtime.engine.step_buffers import step_array
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.sampled(one_in=4)
 N = 70
 TOLERANCE = {False: 3e-6, True: 1.5e-3}
 """Relative to the sum of the products' sizes. float32: K roundings of 6e-8 each that mostly cancel.
-float16: each product of two rounded numbers is off by up to 2^-10, and sums of four are rounded
-three times to 2^-11; all of one sign would be 2.4e-3, which random signs never reach."""
+float16: each product of two rounded numbers is off by up to 2^-10, and sums of eight are rounded
+eight times to 2^-11; all of one sign would be 4.9e-3, which random signs never come near."""
 
 
 class Case(NamedTuple):
@@ -42,6 +42,11 @@ CASES = [
     Case(160, 64, "q8", "add", half=True),
     Case(96, 128, "q4", "swiglu"),
     Case(128, 96, "f16", "swiglu", bias=True, half=True),
+    # Matrices whose tiles have 64 columns, and 128.
+    Case(2112, 96, "q4", "swiglu"),
+    Case(2112, 160, "q8", half=True),
+    Case(4128, 160, "q4", "add", bias=True),
+    Case(4128, 96, "q5", "swiglu", half=True),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: "-".join(map(str, c)))
 
@@ -110,6 +115,19 @@ def test_a_row_that_is_not_finite_stays_alone(half: bool, K: int, few: bool, val
     assert not np.isclose(found[2], clean[2]).any()
     others = [0, 1, 3, 4]
     np.testing.assert_array_equal(found[others], clean[others])
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_tiles_fit_what_memory_workgroups_share(half: bool) -> None:
+    tiles = {
+        tile_for(outputs, few=few, half=half)
+        for outputs in (32, 1024, 2048, 4096, 1 << 16)
+        for few in (False, True)
+    }
+    assert {tile.columns for tile in tiles} == {32, 64, 128}
+    for tile in tiles:
+        bytes_of_vector = 8 if half else 16
+        assert (tile.rows + tile.columns) * tile.vectors * bytes_of_vector <= 16 << 10
 
 
 def test_nothing_happens_without_rows() -> None:

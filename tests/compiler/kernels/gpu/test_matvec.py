@@ -49,6 +49,9 @@ CASES = [
     Case(128, 288, "q4", "swiglu", norm=True, bias=True),
     Case(128, 288, "q8", "swiglu", norm=True, subgroups=True),
     Case(96, 2048, "f16", "add", subgroups=True),
+    # Rows of activations that shared memory takes in pieces, of which the last is shorter.
+    Case(32, 3104, "q4", norm=True),
+    Case(32, 4160, "f32", norm=True, subgroups=True),
     Case(8192, 64, "q4", norm=True, gather=True),
     Case(8192, 64, "q4", norm=True, gather=True, subgroups=True),
 ]
@@ -200,10 +203,20 @@ def test_rows_that_are_not_live_are_not_read(batch: int) -> None:
     check(inputs, batch, live=5)
 
 
+def test_a_narrow_matrix_has_its_columns_split_and_a_high_one_its_rows() -> None:
+    narrow, high = shape_for(1024, 96, 1), shape_for(16384, 96, 1)
+    assert narrow.lanes > high.lanes
+    assert narrow.columns < high.columns
+    # How a row is summed is the same in any company.
+    for batch in range(1, 9):
+        assert shape_for(1024, 96, batch).lanes == narrow.lanes
+        assert shape_for(16384, 96, batch).lanes == high.lanes
+
+
 @pytest.mark.parametrize("lanes", [8, 16, 32, 64])
 def test_subgroups_of_any_width_and_none_give_the_same_bits(lanes: int) -> None:
-    K = {8: 96, 16: 128, 32: 448, 64: 2048}[lanes]
-    assert shape_for(64, K, 1).lanes == lanes
+    K = {8: 96, 16: 480, 32: 1024, 64: 2048}[lanes]
+    assert shape_for(64, K // 32, 1).lanes == lanes
     case = Case(64, K, "q4", "swiglu" if lanes < 32 else "add", norm=True, subgroups=True)
     inputs = Inputs(case, seed=lanes)
     plain = copy.copy(inputs)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.record import count, record
+from edgewise_compiler.kernels.gpu.sampling.layout import Layout
+from edgewise_compiler.kernels.gpu.sampling.record import record
+from edgewise_compiler.kernels.gpu.sampling.whole import whole
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from tests.compiler.kernels.cpu.test_record import PAGES, B, N, State, V
+from tests.compiler.kernels.sampling_batch import padded
 from tests.compiler.kernels.sampling_reference import Request
 from tests.gpu import run
 
@@ -25,9 +28,13 @@ STATES = {
 
 def on_gpu(state: State, *, advance: bool) -> dict[str, np.ndarray]:
     arrays = {name: array.copy() for name, array in state.before.items()}
-    spec = SamplingSpec(N, B, PAGES, V, V)
+    spec = SamplingSpec(N, B, PAGES, V, padded(V))
+    # All rows have a token, so none of these keys is read.
+    arrays["keys"] = np.full((B, Layout(padded(V)).words), 0x7F7F7F7F, np.uint32)
+    arrays["left"] = np.zeros(B, np.int32)
+    counting = ("keys", "left", "table", "sampling_f", "sampling_i", "sampled", "counts", "step")
     for kernel, names in (
-        (count(spec), ("sampled", "table", "sampling_f", "counts", "step")),
+        (whole(spec, advance=False, subgroups=False), counting),
         (
             record(spec, advance=advance),
             ("sampled", "table", "tokens", "positions", "ring", "eos", "sampling_i", "step"),

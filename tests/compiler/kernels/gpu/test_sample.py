@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
+from edgewise_compiler.kernels.gpu.sampling.layout import Layout
+from edgewise_compiler.kernels.gpu.sampling.sample import (
+    SamplingLaunch,
+    sample_scratch,
+    sampling,
+)
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.format.abi import MAX_BIASES
 from tests import gpu
 from tests import subgroups as emulated
 from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL
-from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Row, padded, spec
+from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Array, Row, padded, spec
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
 
@@ -25,6 +30,57 @@ B = 6
 each_variant = pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
 
 
+@dataclass
+class Batch:
+    """Rows and all that the launches of a step read and write; what is around them is poisoned.
+
+    Slots are not row numbers.
+    """
+
+    rows: Sequence[Row]
+    arrays: dict[str, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows, V = self.rows, len(self.rows[0].logits)
+        arrays = {
+            "logits": np.full((B, padded(V)), np.inf, np.float32),
+            "table": np.full((B, 8 + PAGES), -1, np.int32),
+            "counts": np.full((B, V), 10**6, np.int32),
+            "sampling_f": np.full((B, 8), np.nan, np.float32),
+            "sampling_i": np.full((B, 8), -1, np.int32),
+            "bias_ids": np.zeros((B, MAX_BIASES), np.int32),
+            "bias_values": np.full((B, MAX_BIASES), np.nan, np.float32),
+            "sampled": np.full(B, UNTOUCHED, np.int32),
+            "step": step_array(len(rows), len(rows), len(rows), 0),
+        }
+        for arg in sample_scratch(spec(B, V)):
+            arrays[arg.name] = np.full(arg.shape, 0x7F7F7F7F, np.int32)
+        for i, row in enumerate(rows):
+            slot = (i + 1) % B
+            arrays["logits"][i, :V] = row.logits
+            arrays["table"][i, :8] = [row.kv_len, 0, 1, row.stop, 10**6, 0, slot, 0]
+            arrays["counts"][slot] = 0 if row.counts is None else row.counts
+            arrays["sampling_f"][i] = row.request.floats()
+            arrays["sampling_i"][i] = row.request.integers()
+            for j, (token, bias) in enumerate(row.request.biases):
+                arrays["bias_ids"][i, j], arrays["bias_values"][i, j] = token, bias
+        self.arrays = arrays
+
+    def run(self, step: SamplingLaunch, width: int | None = None) -> None:
+        """One launch; with ``width`` as on a device whose subgroups have so many threads."""
+        launch = gpu.run if width is None else partial(emulated.run, width=width)
+        names = [name for name, _ in step.arguments]
+        after = launch(step.launch, [self.arrays[name] for name in names], b=len(self.rows))
+        self.arrays |= dict(zip(names, after, strict=True))
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the rows."""
+        sampled = self.arrays["sampled"]
+        assert (sampled[len(self.rows) :] == UNTOUCHED).all()
+        return [int(token) for token in sampled[: len(self.rows)]]
+
+
 def run(
     rows: Sequence[Row],
     *,
@@ -32,41 +88,23 @@ def run(
     advance: bool = False,
     width: int | None = None,
 ) -> list[int]:
-    """The tokens of ``rows``; all around them is poisoned, and slots are not row numbers.
+    """The tokens of ``rows``."""
+    return after_sampling(rows, subgroups=subgroups, advance=advance, width=width).tokens
 
-    With ``width`` as on a device whose subgroups have so many threads.
-    """
-    launch = gpu.run if width is None else partial(emulated.run, width=width)
+
+def after_sampling(
+    rows: Sequence[Row],
+    *,
+    subgroups: bool = False,
+    advance: bool = False,
+    width: int | None = None,
+) -> Batch:
+    """A batch after all launches but the last, which records."""
+    batch = Batch(rows)
     V = len(rows[0].logits)
-    arrays = {
-        "logits": np.full((B, padded(V)), np.inf, np.float32),
-        "table": np.full((B, 8 + PAGES), -1, np.int32),
-        "counts": np.full((B, V), 10**6, np.int32),
-        "sampling_f": np.full((B, 8), np.nan, np.float32),
-        "sampling_i": np.full((B, 8), -1, np.int32),
-        "bias_ids": np.zeros((B, MAX_BIASES), np.int32),
-        "bias_values": np.full((B, MAX_BIASES), np.nan, np.float32),
-        "sampled": np.full(B, UNTOUCHED, np.int32),
-        "step": step_array(len(rows), len(rows), len(rows), 0),
-    }
-    for arg in sample_scratch(spec(B, V)):
-        arrays[arg.name] = np.full(arg.shape, 0x7F7F7F7F, np.int32)
-    for i, row in enumerate(rows):
-        slot = (i + 1) % B
-        arrays["logits"][i, :V] = row.logits
-        arrays["table"][i, :8] = [row.kv_len, 0, 1, row.stop, 10**6, 0, slot, 0]
-        arrays["counts"][slot] = 0 if row.counts is None else row.counts
-        arrays["sampling_f"][i] = row.request.floats()
-        arrays["sampling_i"][i] = row.request.integers()
-        for j, (token, bias) in enumerate(row.request.biases):
-            arrays["bias_ids"][i, j], arrays["bias_values"][i, j] = token, bias
-    steps = sampling(spec(B, V), advance=advance, subgroups=subgroups)
-    for step in steps[:3]:
-        names = [name for name, _ in step.arguments]
-        after = launch(step.launch, [arrays[name] for name in names], b=len(rows))
-        arrays |= dict(zip(names, after, strict=True))
-    assert (arrays["sampled"][len(rows) :] == UNTOUCHED).all()
-    return [int(token) for token in arrays["sampled"][: len(rows)]]
+    for step in sampling(spec(B, V), advance=advance, subgroups=subgroups)[:-1]:
+        batch.run(step, width)
+    return batch
 
 
 @pytest.mark.parametrize(
@@ -222,3 +260,113 @@ def test_many_draws_are_those_of_the_reference() -> None:
         ]
         expected = [reference(row.logits, nothing, row.request, seed) for row in rows]
         assert run(rows) == expected, seed
+
+
+DEFAULTS = Request(temperature=0.6, top_k=20, top_p=0.95)
+"""What models' own files ask for."""
+
+
+def rows_of(shape: str, requests: Sequence[Request], V: int = LARGE) -> list[Row]:
+    logits = SHAPES[shape](V, 3)
+    return [Row(logits, replace(r, seed=i), kv_len=i) for i, r in enumerate(requests)]
+
+
+def references(rows: Sequence[Row]) -> list[int]:
+    nothing = np.zeros(len(rows[0].logits), int)
+    return [reference(row.logits, nothing, row.request, row.kv_len) for row in rows]
+
+
+FEW = [
+    DEFAULTS,
+    Request(temperature=1.0, top_p=0.9),
+    Request(temperature=0.9, top_k=224),
+    Request(temperature=1.0),
+    Request(temperature=3.0, min_p=0.01),
+]
+"""What is answered without a second look at the whole row."""
+
+MANY = [
+    Request(temperature=2.0, top_p=0.9999999),
+    Request(temperature=1.0, top_k=5000),
+    Request(temperature=50.0, top_p=0.7),
+]
+
+
+def test_rows_are_searched_whole_only_where_best_tokens_do_not_tell() -> None:
+    rows = rows_of("peaked", FEW)
+    few = after_sampling(rows)
+    assert few.tokens == references(rows)
+    assert few.arrays["left"][: len(rows)].tolist() == [0] * len(FEW)
+
+    rows = rows_of("peaked", MANY)
+    many = after_sampling(rows)
+    assert many.tokens == references(rows)
+    assert many.arrays["left"][: len(rows)].tolist() == [1] * len(MANY)
+
+
+def test_rows_left_and_rows_answered_stand_side_by_side() -> None:
+    rows = [*rows_of("peaked", MANY), *rows_of("peaked", FEW[:2]), *rows_of("tied", [Request()])]
+    together = after_sampling(rows, subgroups=True)
+    assert together.arrays["left"].tolist() == [1, 1, 1, 0, 0, 0]
+    assert together.tokens == references(rows)
+    assert [run([row], subgroups=True)[0] for row in rows] == together.tokens
+
+
+@pytest.mark.parametrize("likely", [1, 90, 700])
+def test_top_p_is_taken_to_its_last_bit_among_the_best_tokens(likely: int) -> None:
+    """So many equal tokens, and others that weigh nothing: every share of them is a number."""
+    logits = np.full(LARGE, -100.0, np.float32)
+    logits[np.random.default_rng(likely).choice(LARGE, likely, replace=False)] = 1.0
+    shares = [barely_above(share, likely) for share in {0, likely // 2, likely - 1}]
+    requests = [Request(temperature=1.0, top_p=p, seed=i) for i in range(2) for p in shares]
+    rows = [Row(logits, request) for request in requests]
+    after = after_sampling(rows)
+    assert after.tokens == references(rows)
+    assert not after.arrays["left"][: len(rows)].any()
+
+
+def test_drawing_reads_no_tokens_but_those_beside_the_best() -> None:
+    rows = rows_of("peaked", [DEFAULTS, replace(DEFAULTS, top_k=3), replace(DEFAULTS, min_p=0.1)])
+    layout, count = Layout(padded(LARGE)), len(rows)
+    scores, *others, _ = sampling(spec(B, LARGE), advance=False, subgroups=False)
+    batch = Batch(rows)
+    batch.run(scores)
+    keys = batch.arrays["keys"].view(np.int32)
+    groups = keys[:count, layout.maxima : layout.bests]
+    of_token = (
+        np.arange(layout.columns) // layout.block * 256 + np.arange(layout.columns) // 4 % 256
+    )
+    for row in range(count):
+        near = np.argsort(groups[row])[-64:]
+        # The largest key there is: whatever looks at it draws it.
+        keys[row, : layout.columns][~np.isin(of_token, near)] = 0x7F7FFFFF
+    batch.arrays["keys"] = keys.view(np.uint32)
+    for step in others:
+        batch.run(step)
+    assert batch.tokens == references(rows)
+    assert not batch.arrays["left"][:count].any()
+
+
+@pytest.mark.parametrize("subgroups", [False, True])
+def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
+    V = 151_936
+    rows = [
+        *rows_of("peaked", [DEFAULTS, *FEW[1:4]], V),
+        *rows_of("tied", [Request(), DEFAULTS], V),
+    ]
+    assert run(rows, subgroups=subgroups) == references(rows)
+
+
+@pytest.mark.parametrize("columns", [32, 2048, 2080, 151_936, 262_144, 524_288, 524_320, 1 << 21])
+def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(columns: int) -> None:
+    layout = Layout(columns)
+    assert layout.blocks <= 256
+    assert layout.block == 1024 * layout.vectors
+    assert (layout.blocks - 1) * layout.block < columns <= layout.blocks * layout.block
+    assert layout.words == columns + layout.blocks * (256 + 4)
+
+
+@pytest.mark.full
+def test_a_vocabulary_of_more_than_two_vectors_a_thread() -> None:
+    rows = rows_of("peaked", [*FEW, MANY[0]], 600_000)
+    assert run(rows) == references(rows)

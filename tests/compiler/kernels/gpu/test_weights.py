@@ -31,17 +31,19 @@ def unpacking(scheme: str, columns: int) -> Launch:
         if columns == GROUP:
             values = weights.begun().group(buffers[:-1], row, place)
         else:
-            values = weights.begun(team=thread).octet(buffers[:-1], row, place)
+            count = columns // 8
+            begun = weights.begun(team=thread)
+            values = begun.octets(buffers[:-1], row, bind(place * count), count)
         for i, value in enumerate(values):
             store(buffers[-1], value, row, place * len(values) + i)
 
-    packed = weights.arguments() if columns == GROUP else weights.octet_arguments()
-    arguments = [*packed, Arg("out", "float32x4", (ROWS, K // 4))]
+    octets = weights.octet_arguments(columns // 8) if columns < GROUP else weights.arguments()
+    arguments = [*octets, Arg("out", "float32x4", (ROWS, K // 4))]
     name, grid = f"unpack_{scheme}_{columns}", (K // columns, 1)
     return kernel(name, arguments, body, threads=ROWS, grid=grid, bounds={})
 
 
-@pytest.mark.parametrize("columns", [8, GROUP])
+@pytest.mark.parametrize("columns", [8, 16, GROUP])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_weights_have_their_exact_values(scheme: str, columns: int) -> None:
     K = packed_columns(scheme, 96)

@@ -56,6 +56,8 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
         "logits": 1,
         "decode_few": 1 + 7 * LAYERS + 1 + SAMPLING,
         "decode": 1 + 7 * LAYERS + 1 + SAMPLING,
+        # Up to 64 keys there is nothing to merge.
+        "decode_near": 1 + 6 * LAYERS + 1 + SAMPLING,
         "sample": SAMPLING,
         "logprobs": LOGPROBS,
     }
@@ -96,6 +98,14 @@ def test_a_decode_step_moves_little_more_than_the_weights(
     symbols = {"n": 1, "b": 1, "r": 1, "t": 1, "kv": 0}
     cost = plan_cost(made(quant, "webgpu-f16")["decode_few"], symbols)
     assert weights * 0.95 < cost.bytes < weights * 1.1
+
+
+def test_sampling_goes_over_the_vocabulary_once(made: Callable[[str, str], Plans]) -> None:
+    cost = plan_cost(made("q4", "webgpu-f32")["sample"], {"n": 1, "b": 1, "r": 1, "t": 1, "kv": 0})
+    # Logits are read and keys written; the largest of groups of 8, an eighth, are written, and
+    # read three times.
+    logits = 4096 * 4
+    assert 2 * logits < cost.bytes < 2.6 * logits
 
 
 def test_codes_halve_what_attention_reads_of_float16(made: Callable[[str, str], Plans]) -> None:

@@ -86,6 +86,7 @@ VECTOR_EXPRESSIONS = {
     "Max",
     "Min",
     "BitwiseAnd",
+    "BitwiseOr",
     "BitwiseXor",
     "RShift",
 }

@@ -6,11 +6,10 @@ import type {
   GenerateOptions,
   LoadOptions,
 } from "../../../client/types.ts";
+import type { ErrorJson } from "../../../errors.ts";
 
 /** What a call came to, as plain data. */
-export type Outcome<T> =
-  | { readonly value: T }
-  | { readonly error: { readonly code: string; readonly message: string } };
+export type Outcome<T> = { readonly value: T } | { readonly error: ErrorJson };
 
 export interface Answer {
   readonly tokenIds: readonly number[];
@@ -78,6 +77,6 @@ async function outcome<T>(call: () => Promise<T>): Promise<Outcome<T>> {
     return { value: await call() };
   } catch (error) {
     if (!(error instanceof EdgewiseError)) throw error;
-    return { error: { code: error.code, message: error.message } };
+    return { error: error.toJson() };
   }
 }

@@ -7,9 +7,10 @@ A workgroup takes one segment of 64 positions of one KV head, for all the query 
 
 and :func:`attention_merge` joins the segments:
 
-    M = max m,  w = exp2(m - M),  out = sum w*o / sum w*l
+    M = max m,  w = exp2(m - M) or 1 where m = M,  out = sum w*o / sum w*l
 
-Every sum has an order that follows from the head dimension and the number of keys alone.
+Of a single segment that is o / l, which :func:`attention_near` writes at once: one launch, the same
+bits. Every sum has an order that follows from the head dimension and the number of keys alone.
 """
 
 from __future__ import annotations
@@ -93,7 +94,6 @@ def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
     return threads, min(group, most)
 
 
-@cache
 def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
@@ -113,6 +113,20 @@ def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
+    return _segments(spec, limits, near=False)
+
+
+def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
+    """The attention of row i, where no sequence has more than a segment of keys.
+
+    Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
+    place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
+    """
+    return _segments(spec, limits, near=True)
+
+
+@cache
+def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
     group = check_attention(spec)
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
@@ -130,12 +144,12 @@ def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(spec),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        _part(spec),
+        Arg("out", "float32x4", (N, HQ, vectors)) if near else _part(spec),
         STEP,
     ]
 
     def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, part, step = rest
+        *kv_scale, table, result, step = rest
         t, segment = thread.t, thread.x
         s, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
         queries = shared((most * D,))
@@ -250,21 +264,27 @@ def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
                     store(sums, acc[g], (stride * heads + g) * vectors + c)
             barrier()
 
+            def total(g: Expr) -> Expr:
+                store(best, quad_sum[g * SEGMENT_QUADS], 0)
+                with T.serial(1, SEGMENT_QUADS) as j:
+                    store(best, best[0] + quad_sum[g * SEGMENT_QUADS + j], 0)
+                return bind(best[0])
+
             def join(item: Expr, i: int) -> None:
                 store(acc, sums[item], 0)
                 with T.serial(1, strides) as j:
                     store(acc, acc[0] + sums[j * heads * vectors + item], 0)
                 g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
-                store(part, acc[0], s, head + g, segment, c)
+                if near:
+                    store(result, acc[0] / splat(total(g)), s, head + g, c)
+                else:
+                    store(result, acc[0], s, head + g, segment, c)
 
             deal(thread, heads * vectors, join)
-            with when(t < heads):
-                m = largest(t)
-                store(best, quad_sum[t * SEGMENT_QUADS], 0)
-                with T.serial(1, SEGMENT_QUADS) as j:
-                    store(best, best[0] + quad_sum[t * SEGMENT_QUADS + j], 0)
-                stats = vector_of(m, best[0], number(0.0), number(0.0))
-                store(part, stats, s, head + t, segment, vectors)
+            if not near:
+                with when(t < heads):
+                    stats = vector_of(largest(t), total(t), number(0.0), number(0.0))
+                    store(result, stats, s, head + t, segment, vectors)
 
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
@@ -276,11 +296,14 @@ def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
                             some_heads(bind(first + i * heads), heads, keys, pages)
 
     return kernel(
-        symbol("attention_decode", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+        symbol(
+            f"attention_{'near' if near else 'decode'}",
+            *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+        ),
         arguments,
         body,
         threads=threads,
-        grid=(("ceildiv", "t", SEGMENT), ("mul", "b", HK)),
+        grid=(1 if near else ("ceildiv", "t", SEGMENT), ("mul", "b", HK)),
         bounds={"t": C, "b": B},
     )
 
@@ -333,7 +356,10 @@ def _merge(spec: AttentionSpec) -> Launch:
                 with T.serial(0, T.floordiv(segments - z + (slices - 1), slices)) as i:
                     segment = bind(z + i * slices)
                     stats = bind(part[s, head, segment, vectors])
-                    weight = bind(exp2(lane(stats, 0) - state[0]))
+                    # 2**0 need not be exactly 1, and the likeliest segment may be the only one.
+                    largest = lane(stats, 0)
+                    weight = exp2(largest - state[0])
+                    weight = bind(T.Select(largest == state[0], number(1.0), weight))
                     store(state, fma(weight, lane(stats, 1), state[1]), 1)
                     store(acc, fma(splat(weight), part[s, head, segment, c], acc[0]), 0)
                 store(outputs, acc[0], z * vectors + c)

@@ -178,8 +178,9 @@ class _Kernel:
                 for i in range(rows):
                     store(totals, 0, i)
             with T.serial(0, WORDS) as v:
-                xv = [bind(xs[(down + SIDE * i) * STRIDE + v]) for i in range(rows)]
-                wv = [bind(ws[(across + SIDE * j) * STRIDE + v]) for j in range(columns)]
+                mine, theirs = bind(down * STRIDE + v), bind(across * STRIDE + v)
+                xv = [bind(xs[mine + SIDE * STRIDE * i]) for i in range(rows)]
+                wv = [bind(ws[theirs + SIDE * STRIDE * j]) for j in range(columns)]
                 for i in range(rows):
                     if totals is not None:
                         store(totals, totals[i] + dot_int8(xv[i], u32(0x01010101)), i)
@@ -202,7 +203,8 @@ class _Kernel:
                 def value(j: int, column: TirExpr, at: int = i * columns) -> TirExpr:
                     return bind(sums[at + j] + self.named["bias"][column]) if bias else sums[at + j]
 
-                write_outputs(thread, self.named["out"], self.spec, value, row)
+                out = self.named["out"]
+                write_outputs(thread, out, self.spec, value, row, columns=COLUMNS)
 
     def _load_x(self, xs: Buffer, x_scales: Buffer, g: TirExpr) -> None:
         t, last = self.thread.t, self.live - 1

@@ -1,17 +1,21 @@
 """Linears of decode: a few rows of activations against all of a matrix, which is read once.
 
-Neighbouring threads ("lanes") share an output row and take its runs of 8 columns ("octets") in
-turn: their loads of weights and of x then lie next to each other. A thread computes several output
-rows, which share its loads of x. How a row of activations is summed depends on the matrix alone: a
-lane's columns in order, then the lanes in pairs, pairs of pairs and so on. So any number of rows
-beside it changes nothing, nor do subgroups.
+Neighbouring threads ("lanes") share an output row and take its runs of columns in turn: their loads
+of weights then lie next to each other, and each is as wide as a load can be. A thread computes
+several output rows, which share its reads of x. Of one row of activations x is put into shared
+memory, normalized on the way, while the first weights are coming; several rows do not fit there.
+
+How a row of activations is summed depends on the matrix alone: a lane's runs in order, in a run
+every fourth column, then the lanes in pairs, pairs of pairs and so on. So any number of rows beside
+it changes nothing, nor do subgroups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import add
 
 from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
@@ -20,20 +24,31 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
-from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number, silu
+from edgewise_compiler.kernels.gpu.operations import f32, fma, number, silu
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
-from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
+from edgewise_compiler.kernels.gpu.thread import (
+    Launch,
+    Thread,
+    barrier,
+    bind,
+    kernel,
+    local,
+    shared,
+    store,
+    when,
+)
 from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
 THREADS = 64
-OCTET = 8  # columns
-# Octets of a row from which 64 lanes have enough to do each.
-LONG_ROW = 256
-# Workgroups from which a thread takes four output rows: fewer would leave processors idle.
+LANES = (8, 16, 32, 64)
+# Workgroups that keep processors busy. A matrix that has so many with four output rows a thread is
+# divided for the least work; one that has fewer for the most threads.
 MANY_WORKGROUPS = 256
-# Octets whose weights are asked for before the first is used, by rows of activations at most: the
-# more of those, the fewer registers are free and the more there is to do meanwhile.
-AHEAD = ((2, 4), (4, 2), (8, 1))
+# Rows of activations from which a thread has two output rows: sums of more would not fit registers.
+MANY_ROWS = 4
+# Columns of x that are in shared memory at once: all of a row, or of longer ones a piece.
+ALL_COLUMNS, SOME_COLUMNS = 3072, 2048
+AT_ONCE = 4  # vectors of x that a thread asks for before it stores the first
 
 
 @dataclass(frozen=True)
@@ -44,30 +59,42 @@ class Shape:
         lanes: threads that share an output row, a power of two.
         columns: output rows of the matrix a thread computes.
         batch: rows of activations a workgroup handles.
-        ahead: octets loaded together.
     """
 
     lanes: int
     columns: int
     batch: int
-    ahead: int
 
     @property
     def sets(self) -> int:
         """Lane groups of a workgroup, each with output rows of its own."""
         return THREADS // self.lanes
 
+    @property
+    def outputs(self) -> int:
+        """Sums of a thread."""
+        return self.columns * self.batch
 
-def shape_for(rows: int, k: int, batch: int) -> Shape:
-    """As many lanes as leave at most one in eight idle, and as many rows a thread as pay.
 
-    The lanes, which decide how a row is summed, follow from the row's length ``k`` alone.
+def shape_for(rows: int, runs: int, batch: int) -> Shape:
+    """How a matrix of ``rows`` times ``runs`` of columns is divided.
+
+    The lanes, which decide how a row is summed, follow from the matrix alone. A high one has a few,
+    whose row of activations many output rows share. A narrow one has its columns split among as
+    many as it takes to fill processors: partial sums of one workgroup, since a launch that adds up
+    those of several would cost more than such a matrix.
     """
-    octets = k // OCTET
-    lengths = (64, 32, 16) if octets >= LONG_ROW else (32, 16)
-    lanes = next((n for n in lengths if -(-octets // n) * n * 7 <= octets * 8), 8)
-    columns = 4 if rows // (THREADS // lanes * 4) >= MANY_WORKGROUPS else 2
-    return Shape(lanes, columns, batch, next(ahead for most, ahead in AHEAD if batch <= most))
+
+    def turns(lanes: int) -> int:
+        return -(-runs // lanes)
+
+    lanes = min(16, 8, key=lambda n: turns(n) * n)
+    columns = 4
+    if rows // (THREADS // lanes * columns) < MANY_WORKGROUPS:
+        columns = 2
+        useful = [n for n in LANES if n == LANES[0] or turns(n) < turns(n // 2)]
+        lanes = next((n for n in useful if rows * n >= MANY_WORKGROUPS * THREADS * 2), useful[-1])
+    return Shape(lanes, 2 if batch > MANY_ROWS else columns, batch)
 
 
 @cache
@@ -94,10 +121,10 @@ def matvec(
     """
     NP, K, bound, count = spec.outputs, spec.inputs, spec.live, spec.count
     weights = GpuWeights(spec.scheme, NP, K)
-    shape = shape_for(NP, K, batch)
+    shape = shape_for(NP, K // weights.run, batch)
     arguments = (
         Arg("x", "float32x4", (spec.rows, K // 4)),
-        *weights.octet_arguments(),
+        *weights.arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
         *((Arg("logit_rows", "int32", (bound,)),) if gather else ()),
         *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
@@ -110,7 +137,9 @@ def matvec(
         live = bind(T.min(named["step"][count], bound))
         with when(thread.y * batch < live):
             ready = weights.begun(team=thread)
-            _Kernel(thread, named, spec, ready, shape, live, norm, gather).run()
+            sums = local((shape.outputs,), "float32" if weights.scaled else "float32x4")
+            squares = None if norm is None else local((batch,), "float32x4")
+            _Kernel(thread, named, spec, ready, shape, live, norm, gather, sums, squares).run()
 
     letters = (("b", spec.bias), ("g", gather), ("s", subgroups))
     flags = "".join(letter for letter, on in letters if on)
@@ -133,7 +162,7 @@ def matvec(
 
 @dataclass(frozen=True)
 class _Kernel:
-    """The parts of one kernel's body."""
+    """The parts of one kernel's body; ``sums`` and ``squares`` are what a lane has added up."""
 
     thread: Thread
     named: dict[str, Buffer]
@@ -143,33 +172,25 @@ class _Kernel:
     live: TirExpr
     norm: float | None
     gather: bool
+    sums: Buffer
+    squares: Buffer | None
 
     def run(self) -> None:
         shape = self.shape
-        lane_index = bind(self.thread.t % shape.lanes)
+        _clear(self.sums, shape.outputs)
+        _clear(self.squares, shape.batch)
         rows = self._output_rows()
         sources = [self._source(m) for m in range(shape.batch)]
-        sums = local((shape.columns * shape.batch,))
-        squares = local((shape.batch,))
-        values = [(sums, i) for i in range(shape.columns * shape.batch)]
-        if self.norm is not None:
-            values += [(squares, m) for m in range(shape.batch)]
-        for buffer, i in values:
-            store(buffer, 0.0, i)
-        octets, together = self.weights.k // OCTET, shape.lanes * shape.ahead
-        whole, rest = divmod(octets, together)
-        if whole:
-            with T.serial(0, whole) as block:
-                start = bind(block * together + lane_index)
-                places = [bind(start + shape.lanes * i) for i in range(shape.ahead)]
-                self._octets(rows, sources, places, sums, squares)
-        if rest:
-            with T.serial(0, -(-rest // shape.lanes)) as step:
-                c = bind(step * shape.lanes + lane_index + whole * together)
-                with when(c < octets):
-                    self._octets(rows, sources, [c], sums, squares)
-        read = sum_groups(self.thread, [buffer[i] for buffer, i in values], shape.lanes)
-        self._finish(read)
+        if shape.batch == 1:
+            self._staged(rows, sources[0])
+        else:
+            self._unstaged(rows, sources)
+        totals = [self.sums[i] for i in range(shape.outputs)]
+        if not self.weights.scaled:
+            totals = [bind(sum_lanes([total])) for total in totals]
+        if self.squares is not None:
+            totals += [bind(sum_lanes([self.squares[m]])) for m in range(shape.batch)]
+        self._finish(sum_groups(self.thread, totals, shape.lanes))
 
     def _output_rows(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
@@ -186,56 +207,186 @@ class _Kernel:
         row = bind(T.min(self.thread.y * self.shape.batch + m, self.live - 1))
         return bind(self.named["logit_rows"][row]) if self.gather else row
 
-    def _octets(
+    def _staged(self, rows: Sequence[TirExpr], source: TirExpr) -> None:
+        """One row of activations, through shared memory."""
+        run, k = self.weights.run, self.weights.k
+        columns = k if k <= ALL_COLUMNS else SOME_COLUMNS
+        vectors = run // 4  # of x, in a run
+        runs = columns // run
+        # A vector of every run lies together: neighbouring lanes read neighbours. Storing them by
+        # runs, an odd number apart, meets no bank twice either.
+        stride = runs | 1
+        space = shared((vectors * stride,), "float32x4")
+
+        def stage(piece: TirExpr | int) -> None:
+            def fill() -> None:
+                self._fill(space, source, piece * (columns // 4), columns // 4, stride)
+                barrier()
+
+            def x(m: int, place: TirExpr, j: int) -> TirExpr:
+                return space[j * stride + place]
+
+            self._add_runs(rows, piece * runs, runs, x, fill)
+
+        if columns == k:
+            stage(0)
+            return
+        with T.serial(0, -(-k // columns)) as piece:
+            stage(piece)
+            barrier()
+
+    def _fill(
+        self, space: Buffer, source: TirExpr, first: TirExpr | int, count: int, stride: int
+    ) -> None:
+        """Puts ``count`` vectors of a row of x, normalized, where `_staged` wants them."""
+        x, vectors, whole = self.named["x"], self.weights.run // 4, self.weights.k // 4
+        turns = -(-count // THREADS)
+        together = min(AT_ONCE, turns)
+        rounds = -(-turns // together)
+        # The last turn need not be for all threads, nor the last piece of a row as long as others.
+        ragged = rounds * together * THREADS != count or whole % count != 0
+        with T.serial(0, rounds) as i:
+            begin = bind(i * (together * THREADS) + self.thread.t)
+            places = [bind(begin + j * THREADS) for j in range(together)]
+            ats = [bind(first + place) for place in places]
+            if ragged:
+                ats = [bind(T.min(at, whole - 1)) for at in ats]
+            loaded = [bind(x[source, at]) for at in ats]
+
+            def put(place: TirExpr, at: TirExpr, vector: TirExpr) -> None:
+                value = self._normed(vector, at)
+                self._square(vector, 0)
+                store(space, value, place % vectors * stride + place // vectors)
+
+            for place, at, vector in zip(places, ats, loaded, strict=True):
+                if not ragged:
+                    put(place, at, vector)
+                    continue
+                with when(T.And(place < count, first + place < whole)):
+                    put(place, at, vector)
+
+    def _unstaged(self, rows: Sequence[TirExpr], sources: Sequence[TirExpr]) -> None:
+        """Several rows of activations, from where they lie."""
+        x, run, whole = self.named["x"], self.weights.run, self.weights.k // 4
+        if self.squares is not None:
+            # In the order in which `_fill` comes to them.
+            with T.serial(0, -(-whole // THREADS)) as i:
+                at = bind(i * THREADS + self.thread.t)
+                with when(at < whole):
+                    for m, source in enumerate(sources):
+                        self._square(bind(x[source, at]), m)
+
+        def read(m: int, place: TirExpr, j: int) -> TirExpr:
+            at = bind(place * (run // 4) + j)
+            return self._normed(x[sources[m], at], at)
+
+        self._add_runs(rows, 0, self.weights.k // run, read, lambda: None)
+
+    def _normed(self, vector: TirExpr, at: TirExpr) -> TirExpr:
+        """Four columns of x, times the norm's weight if there is one."""
+        return vector if self.norm is None else vector * self.named["norm"][at]
+
+    def _square(self, vector: TirExpr, m: int) -> None:
+        """Adds the squares of four columns of the m-th row."""
+        if self.squares is not None:
+            store(self.squares, fma(vector, vector, self.squares[m]), m)
+
+    def _add_runs(
         self,
         rows: Sequence[TirExpr],
-        sources: Sequence[TirExpr],
-        places: Sequence[TirExpr],
-        sums: Buffer,
-        squares: Buffer,
+        first: TirExpr | int,
+        count: int,
+        x: Callable[[int, TirExpr, int], TirExpr],
+        prepare: Callable[[], None],
     ) -> None:
-        """Adds the octets at ``places`` to every sum, having asked for all their weights first."""
-        weights = self.weights
-        packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
-        words = [[weights.load(packed, row, c) for row in rows] for c in places]
-        numbers = [
-            [weights.numbers(packed, row, bind(c // 4)) for row in rows] if weights.scaled else None
-            for c in places
-        ]
-        inner = local((self.shape.columns * self.shape.batch,)) if weights.scaled else sums
-        for c, loaded, of_rows in zip(places, words, numbers, strict=True):
-            if of_rows is not None:
-                for at in range(self.shape.columns * self.shape.batch):
-                    store(inner, 0.0, at)
-            columns = [weights.unpack(row_words) for row_words in loaded]
-            totals: list[TirExpr] = []
-            for m, source in enumerate(sources):
-                vectors = self._x(source, c, m, squares)
-                if weights.shifted:
-                    totals.append(bind(sum_lanes(vectors)))
-                for j, vector in enumerate(vectors):
-                    for r in range(len(rows)):
-                        at = r * self.shape.batch + m
-                        for i in range(4):
-                            product = lane(columns[r][j], i), lane(vector, i)
-                            store(inner, fma(*product, inner[at]), at)
-            if of_rows is not None:
-                for at in range(self.shape.columns * self.shape.batch):
-                    scale, *shift = of_rows[at // self.shape.batch]
-                    store(sums, fma(inner[at], scale, sums[at]), at)
-                    for more in shift:
-                        total = totals[at % self.shape.batch]
-                        store(sums, fma(total, more, sums[at]), at)
+        """Adds this lane's runs, of ``count`` from ``first`` on, to every sum.
 
-    def _x(self, source: TirExpr, c: TirExpr, m: int, squares: Buffer) -> list[TirExpr]:
-        """An octet of x; with a norm times its weight, the squares added to row m's."""
-        vectors = [bind(self.named["x"][source, c * 2 + j]) for j in range(2)]
-        if self.norm is None:
-            return vectors
-        for vector in vectors:
-            for i in range(4):
-                store(squares, fma(lane(vector, i), lane(vector, i), squares[m]), m)
-        return [bind(v * self.named["norm"][c * 2 + j]) for j, v in enumerate(vectors)]
+        The weights of a run are asked for before those of the run before are used, and the first
+        ones before ``prepare``, after which x may be read.
+
+        Args:
+            x: of (m, place, j) the j-th vector of the m-th row's run that is ``place`` after
+                ``first``.
+        """
+        weights, lanes = self.weights, self.shape.lanes
+        packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
+        dtype, loads = weights.run_loads
+        held = local((len(rows) * loads,), dtype)
+        each = 1 + weights.shifted if weights.scaled else 0
+        scales = local((max(1, len(rows) * each),))
+        whole = weights.k // weights.run
+        # Pieces of a row may end before their last run, and the last turn need not be for all.
+        ragged = count % lanes != 0 or whole % count != 0
+        lane_index = bind(self.thread.t % lanes)
+
+        def ask(turn: TirExpr | int) -> None:
+            c = bind(first + turn * lanes + lane_index)
+            if ragged:
+                c = bind(T.min(c, whole - 1))
+            for r, row in enumerate(rows):
+                for i, load in enumerate(weights.load_run(packed[0], row, c)):
+                    store(held, load, r * loads + i)
+                if weights.scaled:
+                    for i, found in enumerate(weights.numbers(packed, row, c)):
+                        store(scales, found, r * each + i)
+
+        def taken() -> tuple[list[list[TirExpr]], list[list[TirExpr]]]:
+            return (
+                [[bind(held[r * loads + i]) for i in range(loads)] for r in range(len(rows))],
+                [[bind(scales[r * each + i]) for i in range(each)] for r in range(len(rows))],
+            )
+
+        def use(turn: TirExpr | int, then: Callable[[], None]) -> None:
+            loaded, numbers = taken()
+            then()
+            place = bind(turn * lanes + lane_index)
+            if not ragged:
+                self._add(loaded, numbers, place, x)
+                return
+            with when(T.And(place < count, first + place < whole)):
+                self._add(loaded, numbers, place, x)
+
+        turns = -(-count // lanes)
+        ask(0)
+        prepare()
+        if turns > 1:
+            with T.serial(0, turns - 1) as turn:
+                use(turn, lambda: ask(turn + 1))
+        use(turns - 1, lambda: None)
+
+    def _add(
+        self,
+        loaded: Sequence[Sequence[TirExpr]],
+        numbers: Sequence[Sequence[TirExpr]],
+        place: TirExpr,
+        x: Callable[[int, TirExpr, int], TirExpr],
+    ) -> None:
+        """Adds one run of all output rows; products of integers by themselves first, unscaled."""
+        weights, batch = self.weights, self.shape.batch
+        outputs = self.shape.outputs
+        inner = local((outputs,), "float32x4") if weights.scaled else self.sums
+        totals = local((batch,), "float32x4") if weights.shifted else None
+        if weights.scaled:
+            _clear(inner, outputs)
+            _clear(totals, batch)
+        octets = zip(*(weights.unpack_run(words) for words in loaded), strict=True)
+        for octet, columns in enumerate(octets):
+            for m in range(batch):
+                vectors = [bind(x(m, place, octet * 2 + j)) for j in range(2)]
+                for j, vector in enumerate(vectors):
+                    if totals is not None:
+                        store(totals, totals[m] + vector, m)
+                    for r, column in enumerate(columns):
+                        at = r * batch + m
+                        store(inner, fma(column[j], vector, inner[at]), at)
+        if not weights.scaled:
+            return
+        of_rows = [bind(sum_lanes([totals[m]])) for m in range(batch) if totals is not None]
+        for at in range(outputs):
+            scale, *shift = numbers[at // batch]
+            store(self.sums, fma(sum_lanes([inner[at]]), scale, self.sums[at]), at)
+            for more in shift:
+                store(self.sums, fma(of_rows[at % batch], more, self.sums[at]), at)
 
     def _finish(self, read: Callable[[TirExpr | int, TirExpr | int], TirExpr]) -> None:
         """One thread an output: the sums of its lanes, the norm's scale, the epilogue."""
@@ -255,7 +406,8 @@ class _Kernel:
             with when(T.And(index < outputs, row < self.live)):
                 scale = None
                 if self.norm is not None:
-                    squares = read(shape.columns * shape.batch + m, set_index)
+                    of_sets = (read(shape.columns * shape.batch + m, i) for i in range(shape.sets))
+                    squares = reduce(add, of_sets)
                     mean = fma(squares, f32(1.0 / self.weights.k), number(self.norm))
                     scale = bind(f32(1.0) / T.sqrt(mean))
 
@@ -274,6 +426,13 @@ class _Kernel:
                     value = total(column, at)
                 place = bind(at + (first // 2 if paired else first))
                 store(out, out[row, place] + value if epilogue == "add" else value, row, place)
+
+
+def _clear(buffer: Buffer | None, count: int) -> None:
+    """Zeroes, if there is such a buffer."""
+    if buffer is not None:
+        for i in range(count):
+            store(buffer, 0.0, i)
 
 
 def _gate_row(f: TirExpr) -> TirExpr:

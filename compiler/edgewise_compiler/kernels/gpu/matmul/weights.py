@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -21,7 +21,6 @@ from edgewise_compiler.kernels.gpu.operations import (
     join,
     lane,
     lanes_of,
-    number,
     splat,
     u32,
     unpack_halves,
@@ -51,7 +50,7 @@ _GROUPS = {
     "uint5": ("uint32", 5),
     "uint4": ("uint32x4", 1),
 }
-# The same for kernels that load 8 columns at a time.
+# The same for kernels that load 8 columns at a time, and below 16.
 _OCTETS = {
     "float32": ("float32x4", 8),
     "float16": ("uint32x4", 4),
@@ -60,9 +59,12 @@ _OCTETS = {
     "uint5": ("uint32", 5),
     "uint4": ("uint32", 4),
 }
+_PAIRS = {**_OCTETS, "uint8": ("uint32x4", 2), "uint4": ("uint32x2", 2)}
 # Bits of a code that lie in a word of their own, behind the halves of as many columns as fill it.
 _HIGH_BITS = {"uint6": 2, "uint5": 1}
-_TWO_TO_23 = 0x4B000000  # the bits of that float32
+_OCTET = 8
+_MANTISSA = 23  # bits of a float32's
+_EXPONENT_OF_ONE = 127
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,11 @@ class GpuWeights:
         return self.k // GROUP
 
     @property
+    def run(self) -> int:
+        """Columns that a thread of a matrix-vector product reads together: 16 to 32 bytes."""
+        return GROUP if self.scaled else _OCTET
+
+    @property
     def scaled(self) -> bool:
         """Whether groups have scales, which come as a second buffer."""
         return self.scheme in ZERO_POINT
@@ -134,25 +141,36 @@ class GpuWeights:
             return weight, Arg("scale", "uint32x4", (self.rows * self.k // found.columns,))
         return weight, Arg("scale", "uint32", (self.rows * self.groups * len(found.groups) // 2,))
 
-    def octet_arguments(self) -> tuple[Arg, ...]:
-        """The same buffers for kernels that read 8 columns at a time (`octet`)."""
-        dtype, count = _OCTETS[self.code]
-        weight = Arg("weight", dtype, (self.rows, self.groups * count))
+    def octet_arguments(self, count: int = 1) -> tuple[Arg, ...]:
+        """The same buffers for kernels that read ``count`` times 8 columns together (`octets`)."""
+        dtype, each = (_OCTETS if count == 1 else _PAIRS)[self.code]
+        weight = Arg("weight", dtype, (self.rows, self.groups * each))
         return weight, *self.arguments()[1:]
 
-    def octet(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
-        """Columns 8c to 8c+7 of a row as two float32x4, what they stand for."""
-        vectors = self.unpack(self.load(buffers, row, c))
+    def octets(self, buffers: Sequence[Buffer], row: Expr, c: Expr, count: int) -> list[Expr]:
+        """The 8·count columns of a row from 8c on, float32x4, what they stand for.
+
+        Args:
+            buffers: those of ``octet_arguments(count)``.
+            c: a multiple of ``count``, which is 1 or 2.
+        """
+        if count == 2 and _PAIRS[self.code] != _OCTETS[self.code]:
+            words = _words(bind(buffers[0][row, T.floordiv(c, count)]))
+            each = len(words) // count
+            loaded = [words[i * each : (i + 1) * each] for i in range(count)]
+        else:
+            loaded = [self.load(buffers, row, bind(c + i)) for i in range(count)]
+        vectors = [vector for octet in loaded for vector in self.unpack(octet)]
         if not self.scaled:
             return vectors
-        numbers = self.numbers(buffers, row, T.floordiv(c, VECTORS // 2))
+        numbers = self.numbers(buffers, row, bind(T.floordiv(c, GROUP // _OCTET)))
         return [bind(_value(vector, *numbers)) for vector in vectors]
 
     def load(self, buffers: Sequence[Buffer], row: Expr, c: Expr) -> list[Expr]:
         """What is stored of columns 8c to 8c+7 of a row, for `unpack`.
 
         Args:
-            buffers: those of `octet_arguments`.
+            buffers: those of ``octet_arguments()``.
         """
         weight = buffers[0]
         if self.code == "float32":
@@ -169,13 +187,37 @@ class GpuWeights:
         first, place = octet // octets * (octets + 1), octet % octets
         return first + place, first + octets, place * shift
 
+    @property
+    def run_loads(self) -> tuple[str, int]:
+        """What a run is read as: the type of a load, and how many there are."""
+        dtype, count = _GROUPS[self.code]
+        return dtype, count * self.run // GROUP
+
+    def load_run(self, weight: Buffer, row: Expr, c: Expr) -> list[Expr]:
+        """The loads of a row's c-th run, for `unpack_run`.
+
+        Args:
+            weight: the first of `arguments`.
+        """
+        count = self.run_loads[1]
+        return [weight[row, c * count + i] for i in range(count)]
+
+    def unpack_run(self, loaded: Sequence[Expr]) -> Iterator[list[Expr]]:
+        """A run's columns by eights, each as two float32x4, unscaled."""
+        words = self._split_loads(loaded)
+        if not self.scaled:
+            yield self.unpack(words)
+            return
+        for octet in range(GROUP // _OCTET):
+            yield self.unpack_octet(words, octet)
+
     def group(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """Columns 32g to 32g+31 of a row as eight float32x4, what they stand for.
 
         Loads, conversions and the scale are bound where this is called.
         """
         words = self.group_words(buffers[0], row, g)
-        vectors = [v for octet in range(GROUP // 8) for v in self.unpack_octet(words, octet)]
+        vectors = [v for octet in range(GROUP // _OCTET) for v in self.unpack_octet(words, octet)]
         if not self.scaled:
             return vectors
         numbers = self.numbers(buffers, row, g)
@@ -188,9 +230,12 @@ class GpuWeights:
             weight: the first of `arguments`.
         """
         count = _GROUPS[self.code][1]
-        loaded = [bind(weight[row, g * count + i]) for i in range(count)]
+        return self._split_loads([bind(weight[row, g * count + i]) for i in range(count)])
+
+    def _split_loads(self, loaded: Sequence[Expr]) -> list[Expr]:
+        """What is loaded together, by 32 bits; vectors of floats as they are."""
         if self.code == "float32":
-            return loaded
+            return list(loaded)
         return [word for vector in loaded for word in _words(vector)]
 
     def unpack_octet(self, words: Sequence[Expr], octet: int) -> list[Expr]:
@@ -199,7 +244,7 @@ class GpuWeights:
             low, high, shift = self._split(octet)
             rest = bind(words[high] >> u32(shift)) if shift else words[high]
             return self.unpack([words[low], rest])
-        each = len(words) * 8 // GROUP
+        each = len(words) * _OCTET // GROUP
         return self.unpack(list(words[octet * each : (octet + 1) * each]))
 
     def unpack(self, words: list[Expr]) -> list[Expr]:
@@ -212,8 +257,8 @@ class GpuWeights:
         if self.table is not None:
             return [bind(vector_of(*_looked_up(self.table, words[0], start))) for start in (0, 4)]
         if self.code == "uint4":
-            return [self._whole(words[0], start, 0xF) for start in (0, 4)]
-        return [self._whole(word, 0, 0xFF) for word in self._codes(words)]
+            return self._whole(words[0], 4, (0, 4))
+        return [value for word in self._codes(words) for value in self._whole(word, 8, (0,))]
 
     def int8_words(self, words: list[Expr]) -> list[Expr]:
         """What `load` gives of an integer scheme as two words of four int8, unscaled."""
@@ -240,18 +285,29 @@ class GpuWeights:
             halves = [low | high for low, high in zip(halves, rest, strict=True)]
         return [bind(half) for half in halves]
 
-    def _whole(self, word: Expr, start: int, mask: int) -> Expr:
-        """The integers that begin ``start`` bits into each byte of a word.
+    def _whole(self, word: Expr, width: int, starts: Sequence[int]) -> list[Expr]:
+        """The integers of ``width`` bits that begin so many bits into each byte, a vector a start.
 
-        Put into the low bits of the float 2**23 they are that float plus the integer; the
-        difference is exact. Converting integers is several times slower on many GPUs.
+        Where such bits lie in a float's mantissa they are worth one each if the exponent is right:
+        masked, with those of the exponent put in, they are a power of two plus the integer, and the
+        difference is exact. So bits need not be moved, but for those that lie in the exponent
+        themselves. Converting integers is several times slower on many GPUs.
         """
-        numbers = [
-            ((word >> u32(8 * i + start) if i + start else word) & u32(mask)) | u32(_TWO_TO_23)
-            for i in range(4)
-        ]
-        biased = bits(bind(vector_of(*numbers)), "float32")
-        return bind(biased - number(2.0**23 + ZERO_POINT[self.scheme], "float32x4"))
+        reach = _MANTISSA - width  # the highest place of a code
+        away = 12 if width == 4 else 16  # brings the code in bits 16 to 31 within reach
+        moved = bind(word >> u32(away))
+        found = []
+        for start in starts:
+            places = [start + 8 * i for i in range(4)]
+            source = vector_of(*(word if place <= reach else moved for place in places))
+            places = [place if place <= reach else place - away for place in places]
+            mask = vector_of(*(u32(((1 << width) - 1) << place) for place in places))
+            powers = [_MANTISSA - place for place in places]
+            exponents = (u32((_EXPONENT_OF_ONE + power) << _MANTISSA) for power in powers)
+            biased = bits(bind((source & mask) | vector_of(*exponents)), "float32")
+            zeros = (f32(2.0**power + ZERO_POINT[self.scheme]) for power in powers)
+            found.append(bind(biased - vector_of(*zeros)))
+        return found
 
     def numbers(self, buffers: Sequence[Buffer], row: Expr, g: Expr) -> list[Expr]:
         """What a row's group g multiplies its integers with, and what it adds if any, float32."""

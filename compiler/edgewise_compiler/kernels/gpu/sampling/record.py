@@ -9,7 +9,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
-from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
+from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
     COUNT,
     IGNORE_EOS,
@@ -18,7 +18,6 @@ from edgewise_runtime.format.abi import (
     RING,
     SAMPLING_WIDTH,
     SEQUENCES,
-    SLOT,
     STOP,
     STOP_TOKENS,
     TABLE_HEADER,
@@ -26,44 +25,10 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def count(spec: SamplingSpec) -> Launch:
-    """Counts the sampled token of every running sequence with a penalty on; before `record`.
-
-    Arguments: sampled int32 [B], table int32 [B, 8+MP], sampling_f float32 [B, 8], counts int32
-    [B, V], changed (2 more; its last bit says whether the prompt has the token), step.
-    """
-    B, V, MP = spec.batch, spec.vocab, spec.pages
-    arguments = (
-        Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
-        Arg("counts", "int32", (B, V)),
-        STEP,
-    )
-
-    def body(
-        thread: Thread,
-        sampled: Buffer,
-        table: Buffer,
-        sampling_f: Buffer,
-        counts: Buffer,
-        step: Buffer,
-    ) -> None:
-        row = thread.t
-        with when(row < T.min(step[SEQUENCES], B)):
-            with when(T.And(T.EQ(table[row, STOP], 0), penalized(sampling_f, row))):
-                slot, token = bind(table[row, SLOT]), bind(sampled[row])
-                store(counts, counts[slot, token] + 2, slot, token)
-
-    name = f"count_{B}_{V}_{MP}"
-    return kernel(name, arguments, body, threads=_threads(B), grid=(1, 1), bounds={})
-
-
-@cache
 def record(spec: SamplingSpec, *, advance: bool) -> Launch:
     """Notes the sampled token of every running sequence and whether it was the last one.
 
-    As `record` does on the CPU, counts aside (`count`): kv_len grows with ``advance``, the
+    As `record` does on the CPU, counts aside (`whole`): kv_len grows with ``advance``, the
     token goes to ring, tokens and positions, stop is set by an end token or the limit. And with
     ``advance``, once every sequence has stopped, the rows, sequences and logit rows in step become
     0, so that the rest of a burst does nothing.
@@ -118,8 +83,3 @@ def record(spec: SamplingSpec, *, advance: bool) -> Launch:
 
     name = f"record_{N}_{B}_{MP}{'_advance' if advance else ''}"
     return kernel(name, arguments, body, threads=1, grid=(1, 1), bounds={})
-
-
-def _threads(B: int) -> int:
-    """A thread a sequence, in whole warps."""
-    return -(-B // 32) * 32

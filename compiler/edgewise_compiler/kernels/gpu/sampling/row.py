@@ -1,141 +1,148 @@
-"""A row of a batch in the hands of one workgroup: what its threads read, count and share."""
+"""A row of a batch in the hands of a workgroup: its keys, what it asks for, what keys weigh."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.gpu.operations import u32
-from edgewise_compiler.kernels.gpu.sampling.keys import weight_of
-from edgewise_compiler.kernels.gpu.sampling.wide import Wide, halves, wide
-from edgewise_compiler.kernels.gpu.thread import Thread, barrier, keep, local, store, when
+from edgewise_compiler.kernels.gpu.operations import f32, i32, lane, u32
+from edgewise_compiler.kernels.gpu.reduce import combine_group
+from edgewise_compiler.kernels.gpu.sampling.keys import (
+    BANNED,
+    key_of,
+    octaves,
+    score_of,
+    weight_of,
+)
+from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
+from edgewise_compiler.kernels.gpu.sampling.philox import random_bits
+from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, local, store, when
+from edgewise_compiler.kernels.numbers import WEIGHT_BITS
+from edgewise_runtime.format.abi import (
+    MIN_P,
+    SEED_HIGH,
+    SEED_LOW,
+    SEQUENCE,
+    TEMPERATURE,
+    TOP_K,
+)
 
-THREADS = 256
+OCTAVES = 32.0  # a token so many octaves below the best one has probability 0
+_LOWEST_KEY = BANNED + 1
 
-# Fields of `keys` (int32) and of `sums` (uint32) in shared memory.
-LO, HI, CUT = range(3)
-(
-    LO_COUNT,
-    HI_COUNT,
-    HI_MASS,
-    _,
-    TARGET,
-    _,
-    TOTAL,
-    _,
-    TIES,
-    TIE_WEIGHT,
-    FLOOR,
-    SEARCHING,
-    ACTIVE,
-    PLACE,
-    RANK,
-    _,
-    LEFT,
-    ALL,
-    SUMS,
-) = range(19)
-"""A wide number takes two fields, the high word first."""
+
+@dataclass(frozen=True)
+class Heat:
+    """What keys weigh at a row's temperature.
+
+    Attributes:
+        top: the best score.
+        factor: octaves of a difference of one.
+        lowest: the key below which all weigh nothing.
+    """
+
+    top: Expr
+    factor: Expr
+    lowest: Expr
+
+    def weight(self, key: Expr) -> Expr:
+        """``2**30 * p / p_max`` of a key, rounded."""
+        return weight_of(key, self.top, self.factor)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a batch: its keys and parameters, and memory that its threads share."""
+    """One row of a batch.
+
+    Attributes:
+        keys: uint32x4, rows as `Layout` says.
+        vocab: tokens there are.
+    """
 
     thread: Thread
     row: Expr
-    VP: int
+    layout: Layout
+    vocab: int
     keys: Buffer
     sampling_f: Buffer
     sampling_i: Buffer
-    peak: Expr
-    scratch: Buffer
-    scratch_i: Buffer
-
-    def each(self, use: Callable[[Expr, Expr], None]) -> None:
-        """Calls ``use(token, key)`` for every 256th token of the row."""
-        with T.serial(0, -(-self.VP // THREADS)) as i:
-            at = keep(i * THREADS + self.thread.t)
-            with when(at < self.VP):
-                use(at, keep(self.keys[self.row, at]))
 
     def leader(self) -> Expr:
+        """Whether this thread does what only one has to."""
         return T.EQ(self.thread.t, 0)
 
-    def measure(
-        self, wanted: Callable[[Expr], Expr], needed: Expr, top: Expr, factor: Expr, out: Buffer
-    ) -> tuple[Expr, Wide]:
-        """Number and mass of the tokens whose key is ``wanted``; every thread gets them.
+    @contextmanager
+    def vectors_of(self, block: Expr, thread: Expr) -> Iterator[Expr]:
+        """A loop over the vectors of a group, of which columns have any."""
+        layout = self.layout
+        with T.serial(0, layout.vectors) as v:
+            at = bind(block * (layout.block // LANES) + v * THREADS + thread)
+            with when(at < layout.columns // LANES):
+                yield at
 
-        Zeros where they are not ``needed``. ``out`` is shared memory for three numbers, which
-        nobody else uses before the next barrier.
-        """
-        local_sums = local((3,), "uint32")
-        for i in range(3):
-            store(local_sums, 0, i)
+    def largest_of(self, block: Expr) -> Expr:
+        """The largest key of a block."""
+        return i32(lane(bind(self.keys[self.row, self.layout.bests // LANES + block]), 0))
 
-        def use(at: Expr, key: Expr) -> None:
-            with when(wanted(key)):
-                note_token(local_sums, 0, weight_of(key, top, factor))
+    def peak(self, scratch: Buffer) -> Expr:
+        """The largest key of the row, for every thread. All of them must come here."""
+        largest = local((1,), "int32")
+        store(largest, BANNED, 0)
+        with when(self.thread.t < self.layout.blocks):
+            store(largest, self.largest_of(self.thread.t), 0)
+        return combine_group(self.thread, largest[0], THREADS, T.max, scratch)
 
-        with when(T.NE(needed, u32(0))):
-            self.each(use)
-        part = halves(local_sums[1], local_sums[2])
-        # Together: drivers compile for seconds what has a barrier in many places.
-        self.sum_columns([local_sums[0], part.hi, part.lo], out, 0)
-        return keep(out[0]), wide(keep(out[1]), keep(out[2]))
+    def heat(self, peak: Expr) -> Heat:
+        """What keys weigh, by the largest of them."""
+        factor = octaves(self.sampling_f[self.row, TEMPERATURE])
+        top = score_of(peak)
+        lowest = T.max(key_of(keep(top - f32(OCTAVES) / factor)), i32(_LOWEST_KEY))
+        return Heat(top, factor, keep(T.min(lowest, peak)))
 
-    def sum_columns(self, values: list[Expr], out: Buffer, first: Expr | int) -> None:
-        """``out[first + i]`` becomes the sum of ``values[i]`` over the threads."""
-        t, scratch = self.thread.t, self.scratch
-        for i, value in enumerate(values):
-            store(scratch, value, i * THREADS + t)
-        barrier()
-        run = 8
-        total = local((1,), "uint32")
-        columns = len(values) * (THREADS // run)
-        store(total, 0, 0)
-        with when(t < columns), T.serial(0, run) as i:
-            store(total, total[0] + scratch[t * run + i], 0)
-        barrier()
-        with when(t < columns):
-            store(scratch, total[0], t)
-        barrier()
-        with when(t < len(values)):
-            store(total, 0, 0)
-            with T.serial(0, THREADS // run) as i:
-                store(total, total[0] + scratch[t * (THREADS // run) + i], 0)
-            store(out, total[0], first + t)
-        barrier()
+    def top_k(self) -> Expr:
+        """How many tokens top-k leaves; 0 where it leaves all."""
+        k = bind(self.sampling_i[self.row, TOP_K])
+        return bind(T.Select(T.And(k > 0, k < self.vocab), k, 0))
 
+    def least_weight(self) -> Expr:
+        """What a token must weigh to be drawn: something, and what min-p asks for."""
+        min_p = keep(self.sampling_f[self.row, MIN_P])
+        least = keep(T.min(min_p, f32(1.0)) * f32(2.0**WEIGHT_BITS))
+        whole = keep(u32(T.max(least, f32(0.0))))
+        rounded = keep(whole + T.Select(f32(whole) < least, u32(1), u32(0)))
+        return keep(T.Select(min_p > f32(0.0), T.max(rounded, u32(1)), u32(1)))
 
-@dataclass(frozen=True)
-class State:
-    """What the threads of a row share: the ends of the bracket, sums, near keys, levels."""
-
-    ends: Buffer
-    sums: Buffer
-    near: Buffer
-    levels: Buffer
-    counted: Buffer
-
-    def put(self, field: int, value: Expr) -> None:
-        store(self.sums, value, field)
-
-    def put_wide(self, field: int, value: Wide) -> None:
-        store(self.sums, value.hi, field)
-        store(self.sums, value.lo, field + 1)
-
-    def wide(self, field: int) -> Wide:
-        return Wide(keep(self.sums[field]), keep(self.sums[field + 1]))
+    def random(self, position: Expr) -> Expr:
+        """32 random bits for this position of this sequence."""
+        numbers = self.sampling_i
+        seed = (u32(numbers[self.row, SEED_LOW]), u32(numbers[self.row, SEED_HIGH]))
+        return random_bits(u32(position), u32(numbers[self.row, SEQUENCE]), seed)
 
 
-def note_token(sums: Buffer, which: int, weight: Expr) -> None:
-    """Adds one token to a count and to the sums of its weight's halves."""
-    store(sums, sums[3 * which] + u32(1), 3 * which)
-    store(sums, sums[3 * which + 1] + (weight >> u32(16)), 3 * which + 1)
-    store(sums, sums[3 * which + 2] + (weight & u32(0xFFFF)), 3 * which + 2)
+def keys_in(vector: Expr) -> list[Expr]:
+    """The keys of a vector."""
+    return [keep(i32(lane(vector, i))) for i in range(LANES)]
+
+
+@contextmanager
+def each_key(vector: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """A loop over the keys of a vector and their places in it.
+
+    An array that is indexed by what is not constant costs some GPUs their registers.
+    """
+    keys = keys_in(vector)
+    with T.serial(0, LANES) as i:
+        yield i, keep(at_place(keys, i))
+
+
+def at_place(values: list[Expr], place: Expr) -> Expr:
+    """The value at a place that is known only when the kernel runs."""
+    found = values[0]
+    for i, value in enumerate(values[1:], start=1):
+        found = T.Select(T.EQ(place, i), value, found)
+    return found

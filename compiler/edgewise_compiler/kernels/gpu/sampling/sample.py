@@ -6,36 +6,52 @@ from dataclasses import dataclass
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.sampling.draw import draw
-from edgewise_compiler.kernels.gpu.sampling.record import count, record
-from edgewise_compiler.kernels.gpu.sampling.scores import best, blocks_of, scores
+from edgewise_compiler.kernels.gpu.sampling.layout import THREADS, Layout
+from edgewise_compiler.kernels.gpu.sampling.record import record
+from edgewise_compiler.kernels.gpu.sampling.scores import scores
+from edgewise_compiler.kernels.gpu.sampling.weigh import masses_shape, weigh
+from edgewise_compiler.kernels.gpu.sampling.whole import whole
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.plan.calls import Access
 
+_LITTLE = 16  # words that a launch moves which looks at no token, about
+
 
 @dataclass(frozen=True)
 class SamplingLaunch:
-    """A launch, and which buffers it gets: step buffers or scratch, by name."""
+    """A launch, and which buffers it gets: step buffers or scratch, by name.
+
+    ``words`` are what it reads and writes of a row's scores, or about, where top-k is on and the
+    best tokens do; ``flops`` what it computes for a row then.
+    """
 
     label: str
     launch: Launch
     arguments: tuple[tuple[str, Access], ...]
+    words: int = _LITTLE
+    flops: int = 0
 
 
 def sample_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
-    """Scratch of the sampler: a key for every score, and the best key of each block."""
+    """Scratch of the sampler: keys as in `Layout`, blocks' masses, and which rows are left."""
     return (
-        Arg("keys", "int32", (spec.batch, spec.columns)),
-        Arg("best", "int32", (spec.batch, blocks_of(spec.columns))),
+        Arg("keys", "uint32", (spec.batch, Layout(spec.columns).words)),
+        Arg("masses", "uint32", masses_shape(spec)),
+        Arg("left", "int32", (spec.batch,)),
     )
 
 
 def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[SamplingLaunch, ...]:
     """Sample and record: rules as for `sample` and `record` of the CPU.
 
+    Many workgroups read the logits, once. One of each row then draws by reading a small part of
+    what they left; only a row that it gives up on is read again, by `whole`.
+
     Args:
         advance: whether the step's own token went into the pages just now (decode).
     """
+    layout = Layout(spec.columns)
 
     def reads(*names: str) -> tuple[tuple[str, Access], ...]:
         return tuple((name, "read") for name in names)
@@ -43,20 +59,21 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
     return (
         SamplingLaunch(
             "scores",
-            scores(spec),
+            scores(spec, subgroups=subgroups),
             (
-                *reads("logits", "table", "sampling_f", "counts"),
+                *reads("logits", "table", "sampling_f", "sampling_i", "counts"),
+                *reads("bias_ids", "bias_values"),
                 ("keys", "write"),
-                ("step", "read"),
             ),
+            words=spec.vocab + layout.words,
+            flops=spec.vocab,
         ),
         SamplingLaunch(
-            "best",
-            best(spec, subgroups=subgroups),
+            "weigh",
+            weigh(spec, subgroups=subgroups),
             (
-                ("keys", "readwrite"),
-                *reads("table", "sampling_i", "bias_ids", "bias_values"),
-                ("best", "write"),
+                *reads("keys", "table", "sampling_f", "sampling_i"),
+                ("masses", "write"),
                 ("step", "read"),
             ),
         ),
@@ -64,15 +81,23 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
             "sample",
             draw(spec, advance=advance, subgroups=subgroups),
             (
-                *reads("keys", "best", "table", "sampling_f", "sampling_i"),
+                *reads("keys", "masses", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
+                ("left", "write"),
                 ("step", "read"),
             ),
+            # It looks at groups' largest keys three times: for a bound, to count, to copy.
+            words=3 * layout.blocks * THREADS,
         ),
         SamplingLaunch(
-            "count",
-            count(spec),
-            (*reads("sampled", "table", "sampling_f"), ("counts", "readwrite"), ("step", "read")),
+            "whole",
+            whole(spec, advance=advance, subgroups=subgroups),
+            (
+                *reads("keys", "left", "table", "sampling_f", "sampling_i"),
+                ("sampled", "readwrite"),
+                ("counts", "readwrite"),
+                ("step", "read"),
+            ),
         ),
         SamplingLaunch(
             "record",

@@ -1,4 +1,4 @@
-"""The keys below which top-k and top-p drop every token, found on the GPU without sorting.
+"""The keys below which top-k and top-p drop every token of a whole row, found without sorting.
 
 As on the CPU (`threshold.py`), passes over the vocabulary count and weigh the tokens at or above
 seven levels inside a bracket of keys; once few are left in it, they are copied to shared memory,
@@ -13,8 +13,10 @@ from tvm.script.ir_builder import tirx as T
 
 from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
-from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of, weight_of
-from edgewise_compiler.kernels.gpu.sampling.row import (
+from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of
+from edgewise_compiler.kernels.gpu.sampling.layout import THREADS
+from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row
+from edgewise_compiler.kernels.gpu.sampling.state import (
     ACTIVE,
     ALL,
     CUT,
@@ -24,25 +26,24 @@ from edgewise_compiler.kernels.gpu.sampling.row import (
     HI_MASS,
     LO,
     LO_COUNT,
+    NEAR,
     SEARCHING,
     TARGET,
-    THREADS,
     TIE_WEIGHT,
     TIES,
     TOTAL,
-    Row,
     State,
-    note_token,
+    each,
+    measure,
 )
+from edgewise_compiler.kernels.gpu.sampling.sums import mass_of, note_token, sum_columns, tally
 from edgewise_compiler.kernels.gpu.sampling.wide import (
-    SHIFT,
     Wide,
     add,
-    halves,
     less,
     multiply,
-    scale,
     select,
+    share_of,
     subtract,
     wide,
     wide_of,
@@ -51,7 +52,6 @@ from edgewise_compiler.kernels.gpu.thread import barrier, keep, local, store, wh
 from edgewise_compiler.kernels.sampling import LEVELS
 from edgewise_runtime.format.abi import TOP_K, TOP_P
 
-NEAR = 1024  # tokens that are cheaper to rank in shared memory than to count again
 # The first pass tries octaves of probability below the best token, two cut the bracket in equal
 # parts of score, and 11 are what 2**32 keys cut in eight parts need at most.
 EVEN_PASSES = 2
@@ -59,44 +59,44 @@ PASSES = 1 + EVEN_PASSES + 11
 _FIRST_OCTAVE_BITS = 127 + 4  # the exponent field of 16.0
 
 
-def weigh_all(w: Row, state: State, lowest: Expr, top: Expr, factor: Expr) -> None:
+def weigh_all(w: Row, state: State, heat: Heat) -> None:
     """Counts and weighs all there is to draw, which is what nothing filtered keeps."""
-    count, mass = w.measure(lambda key: key >= lowest, u32(1), top, factor, state.counted)
+    count, mass = measure(w, state, heat, lambda key: key >= heat.lowest, u32(1))
     with when(w.leader()):
         state.put(ALL, count)
         state.put_wide(TOTAL, mass)
         store(state.ends, BANNED, CUT)
         for field in (TIES, TIE_WEIGHT):
             state.put(field, u32(0))
-        state.put(FLOOR, u32(1))
+        state.put(FLOOR, w.least_weight())
     barrier()
 
 
-def search(w: Row, state: State, by_mass: Expr, lowest: Expr, top: Expr, factor: Expr) -> None:
+def search(w: Row, state: State, heat: Heat, peak: Expr, by_mass: Expr) -> None:
     """Finds the threshold of top-k (by count) or top-p (by mass), and keeps what it says."""
     with when(w.leader()):
-        _open(w, state, by_mass, lowest)
+        _open(w, state, heat, peak, by_mass)
     barrier()
     with T.serial(0, PASSES) as turn:
         with when(w.thread.t < LEVELS):
-            _set_level(w, state, turn, top, factor)
+            _set_level(w, state, heat, turn)
         barrier()
-        _count_levels(w, state, top, factor)
+        _count_levels(w, state, heat)
         with when(T.And(w.leader(), T.NE(state.sums[SEARCHING], u32(0)))):
             _narrow(w, state, by_mass)
         barrier()
-    cut = _rank_near(w, state, by_mass, top, factor)
+    cut = _rank_near(w, state, heat, by_mass)
     needed = keep(state.sums[ACTIVE])
-    above_count, above_mass = w.measure(lambda key: key > cut, needed, top, factor, state.counted)
+    above_count, above_mass = measure(w, state, heat, lambda key: key > cut, needed)
     with when(T.And(w.leader(), T.NE(state.sums[ACTIVE], u32(0)))):
-        _settle(w, state, by_mass, cut, above_count, above_mass, top, factor)
+        _settle(state, heat, by_mass, cut, above_count, above_mass)
     barrier()
 
 
-def _open(w: Row, state: State, by_mass: Expr, lowest: Expr) -> None:
+def _open(w: Row, state: State, heat: Heat, peak: Expr, by_mass: Expr) -> None:
     """Sets the bracket and what is to be reached, if there is anything to filter."""
-    store(state.ends, lowest, LO)
-    store(state.ends, w.peak + 1, HI)
+    store(state.ends, heat.lowest, LO)
+    store(state.ends, peak + 1, HI)
     state.put(HI_COUNT, u32(0))
     state.put_wide(HI_MASS, Wide(u32(0), u32(0)))
     state.put(LO_COUNT, state.sums[ALL])
@@ -106,9 +106,7 @@ def _open(w: Row, state: State, by_mass: Expr, lowest: Expr) -> None:
     # The whole row again: the mass above any level is at least that of what top-k has left.
     top_p = keep(w.sampling_f[w.row, TOP_P])
     some = T.Or(total.hi > u32(0), total.lo > u32(0))
-    whole = _share(total, keep(T.max(top_p, f32(0.0))))
-    nothing = T.And(T.EQ(whole.hi, u32(0)), T.EQ(whole.lo, u32(0)))
-    mass = select(nothing, wide_of(u32(1)), whole)
+    mass = share_of(total, top_p)
     state.put_wide(TARGET, select(by_mass, mass, wide_of(u32(T.max(k, 0)))))
     active = T.Select(by_mass, T.And(top_p < f32(1.0), some), by_count)
     state.put(ACTIVE, keep(T.Select(active, u32(1), u32(0))))
@@ -116,14 +114,14 @@ def _open(w: Row, state: State, by_mass: Expr, lowest: Expr) -> None:
     state.put(SEARCHING, keep(T.Select(many, state.sums[ACTIVE], u32(0))))
 
 
-def _set_level(w: Row, state: State, turn: Expr, top: Expr, factor: Expr) -> None:
+def _set_level(w: Row, state: State, heat: Heat, turn: Expr) -> None:
     """Sets this thread's threshold of a pass: they rise, inside the bracket."""
     i = w.thread.t
     low, high = keep(state.ends[LO]), keep(state.ends[HI])
     bottom = score_of(low)
     height = keep(score_of(high - 1) - bottom)
     octaves_below = bits((i32(_FIRST_OCTAVE_BITS) - i) << i32(23), "float32")
-    below = key_of(keep(top - octaves_below / factor))
+    below = key_of(keep(heat.top - octaves_below / heat.factor))
     even = key_of(keep(fma(height, f32(i + 1) * f32(1 / (LEVELS + 1)), bottom)))
     span, rank = keep(u32(high) - u32(low)), keep(u32(i + 1))
     part = (span >> u32(3)) * rank + (((span & u32(7)) * rank) >> u32(3))
@@ -132,29 +130,27 @@ def _set_level(w: Row, state: State, turn: Expr, top: Expr, factor: Expr) -> Non
     store(state.levels, T.max(low + 1, T.min(keep(level), high - 1)), i)
 
 
-def _count_levels(w: Row, state: State, top: Expr, factor: Expr) -> None:
+def _count_levels(w: Row, state: State, heat: Heat) -> None:
     """Counts and weighs the tokens at or above each threshold, while one is searched for."""
-    tally = local((3 * LEVELS,), "uint32")
-    for i in range(3 * LEVELS):
-        store(tally, 0, i)
+    sums = tally(3 * LEVELS)
     with when(T.NE(state.sums[SEARCHING], u32(0))):
         levels = [keep(state.levels[i]) for i in range(LEVELS)]
 
-        def use(at: Expr, key: Expr) -> None:
+        def use(key: Expr) -> None:
             with when(key >= levels[0]):
-                weight = weight_of(key, top, factor)
+                weight = heat.weight(key)
                 for i, level in enumerate(levels):
                     with when(key >= level):
-                        note_token(tally, i, weight)
+                        note_token(sums, i, weight)
 
-        w.each(use)
+        each(w, use)
     for i in range(LEVELS):
-        mass = halves(tally[3 * i + 1], tally[3 * i + 2])
-        store(tally, mass.hi, 3 * i + 1)
-        store(tally, mass.lo, 3 * i + 2)
+        mass = mass_of(sums, 3 * i + 1)
+        store(sums, mass.hi, 3 * i + 1)
+        store(sums, mass.lo, 3 * i + 2)
     with T.serial(0, 3) as which:
-        values = [keep(tally[3 * i + which]) for i in range(LEVELS)]
-        w.sum_columns(values, state.counted, which * LEVELS)
+        values = [keep(sums[3 * i + which]) for i in range(LEVELS)]
+        sum_columns(w.thread, state.scratch, values, state.counted, which * LEVELS)
 
 
 def _narrow(w: Row, state: State, by_mass: Expr) -> None:
@@ -181,7 +177,7 @@ def _narrow(w: Row, state: State, by_mass: Expr) -> None:
     state.put(SEARCHING, keep(T.Select(done, u32(0), u32(1))))
 
 
-def _rank_near(w: Row, state: State, by_mass: Expr, top: Expr, factor: Expr) -> Expr:
+def _rank_near(w: Row, state: State, heat: Heat, by_mass: Expr) -> Expr:
     """The largest key whose tokens and those above reach the target; every thread gets it."""
     t = w.thread.t
     low, high = keep(state.ends[LO]), keep(state.ends[HI])
@@ -192,30 +188,28 @@ def _rank_near(w: Row, state: State, by_mass: Expr, top: Expr, factor: Expr) -> 
     def inside(key: Expr) -> Expr:
         return T.And(key >= low, key < high)
 
-    def count(at: Expr, key: Expr) -> None:
+    def count(key: Expr) -> None:
         with when(inside(key)):
             store(mine, mine[0] + u32(1), 0)
 
     with when(several):
-        w.each(count)
-    store(w.scratch, mine[0], t)
+        each(w, count)
+    store(state.scratch, mine[0], t)
     barrier()
-    place = local((2,), "uint32")
-    for i in range(2):
-        store(place, 0, i)
+    place = tally(2)
     with T.serial(0, THREADS) as i:
         with when(i < t):
-            store(place, place[0] + w.scratch[i], 0)
-        store(place, place[1] + w.scratch[i], 1)
+            store(place, place[0] + state.scratch[i], 0)
+        store(place, place[1] + state.scratch[i], 1)
     size = keep(i32(T.min(place[1], u32(NEAR))))
 
-    def copy(at: Expr, key: Expr) -> None:
+    def copy(key: Expr) -> None:
         with when(T.And(inside(key), place[0] < u32(NEAR))):
             store(state.near, key, i32(place[0]))
             store(place, place[0] + u32(1), 0)
 
     with when(several):
-        w.each(copy)
+        each(w, copy)
     barrier()
     best = local((1,), "int32")
     store(best, low, 0)
@@ -223,69 +217,40 @@ def _rank_near(w: Row, state: State, by_mass: Expr, top: Expr, factor: Expr) -> 
         at = keep(i * THREADS + t)
         with when(at < size):
             key = keep(state.near[at])
-            with when(_reaches(w, state, by_mass, key, size, top, factor)):
+            with when(_reaches(state, heat, by_mass, key, size)):
                 store(best, T.max(best[0], key), 0)
-    return combine_group(w.thread, best[0], THREADS, T.max, w.scratch_i)
+    return combine_group(w.thread, best[0], THREADS, T.max, state.scratch_i)
 
 
-def _reaches(
-    w: Row, state: State, by_mass: Expr, key: Expr, size: Expr, top: Expr, factor: Expr
-) -> Expr:
+def _reaches(state: State, heat: Heat, by_mass: Expr, key: Expr, size: Expr) -> Expr:
     """Whether the near tokens from this key up, and all above the bracket, reach the target."""
-    tally = local((3,), "uint32")
-    for i in range(3):
-        store(tally, 0, i)
+    sums = tally()
     with T.serial(0, size) as j:
         other = keep(state.near[j])
         with when(other >= key):
-            note_token(tally, 0, weight_of(other, top, factor))
-    mass = add(state.wide(HI_MASS), halves(tally[1], tally[2]))
-    count = wide_of(keep(state.sums[HI_COUNT] + tally[0]))
+            note_token(sums, 0, heat.weight(other))
+    mass = add(state.wide(HI_MASS), mass_of(sums, 1))
+    count = wide_of(keep(state.sums[HI_COUNT] + sums[0]))
     return T.Not(less(select(by_mass, mass, count), state.wide(TARGET)))
 
 
 def _settle(
-    w: Row,
-    state: State,
-    by_mass: Expr,
-    cut: Expr,
-    above_count: Expr,
-    above_mass: Wide,
-    top: Expr,
-    factor: Expr,
+    state: State, heat: Heat, by_mass: Expr, cut: Expr, above_count: Expr, above_mass: Wide
 ) -> None:
     """Keeps what is above the cut, and as many of those at it as are missing."""
-    weight = weight_of(cut, top, factor)
+    weight = heat.weight(cut)
     target, ties = state.wide(TARGET), local((1,), "uint32")
     reached = select(by_mass, above_mass, wide_of(above_count))
     missing = subtract(target, reached)
-    each = keep(T.Select(by_mass, weight, u32(1)))
+    each_of = keep(T.Select(by_mass, weight, u32(1)))
     # The smallest number of ties that make up for what is missing, bit by bit.
     store(ties, 0, 0)
     with T.serial(0, 25) as i:
         more = keep(ties[0] + (u32(1 << 24) >> u32(i)))
         # Where one less than `more` ties do not suffice, at least `more` are needed.
-        with when(less(multiply(keep(more - u32(1)), each), missing)):
+        with when(less(multiply(keep(more - u32(1)), each_of), missing)):
             store(ties, more, 0)
     state.put(TIES, ties[0])
     state.put(TIE_WEIGHT, weight)
     state.put_wide(TOTAL, add(above_mass, multiply(ties[0], weight)))
     store(state.ends, cut, CUT)
-
-
-def _share(total: Wide, part: Expr) -> Wide:
-    """``ceil(total * part)``, exactly, of a float32 from 0 to below 1.
-
-    Multiplied with its mantissa, then shifted by its exponent; what is shifted out rounds up.
-    """
-    word = keep(bits(part, "uint32"))
-    mantissa = keep((word & u32(0x7FFFFF)) | u32(0x800000))
-    whole, more = scale(total, mantissa << u32(8))
-    left = local((3,), "uint32")
-    for i, value in enumerate((whole.hi, whole.lo, T.Select(more, u32(1), u32(0)))):
-        store(left, value, i)
-    with T.serial(0, keep(T.max(0, T.min(126 - i32(word >> u32(23)), 2 * SHIFT + 8)))):
-        store(left, left[2] | (left[1] & u32(1)), 2)
-        store(left, (left[1] >> u32(1)) | ((left[0] & u32(1)) << u32(SHIFT - 1)), 1)
-        store(left, left[0] >> u32(1), 0)
-    return add(Wide(keep(left[0]), keep(left[1])), wide_of(keep(left[2])))

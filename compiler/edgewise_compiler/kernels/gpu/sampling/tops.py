@@ -13,13 +13,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import STEP, Arg
-from edgewise_compiler.kernels.gpu.operations import bits, f32, i32
+from edgewise_compiler.kernels.gpu.operations import bits, f32, i32, lane
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, exp2_below, key_of, score_of
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
     Thread,
     barrier,
+    bind,
     keep,
     kernel,
     local,
@@ -57,14 +58,14 @@ def tops(spec: SamplingSpec) -> Launch:
     """
     B, V, VP = spec.batch, spec.vocab, spec.columns
     arguments = (
-        Arg("logits", "float32", (B, VP)),
+        Arg("logits", "float32x4", (B, VP // 4)),
         Arg("tops", "int32", tops_shape(B, VP)),
         STEP,
     )
 
     def body(thread: Thread, logits: Buffer, tops: Buffer, step: Buffer) -> None:
         with when(thread.y < T.min(step[SEQUENCES], B)):
-            _block_tops(thread, logits, tops, V)
+            _block_tops(thread, logits, tops, V, VP)
 
     return kernel(
         f"tops_{B}_{V}_{VP}",
@@ -76,7 +77,7 @@ def tops(spec: SamplingSpec) -> Launch:
     )
 
 
-def _block_tops(thread: Thread, logits: Buffer, tops: Buffer, V: int) -> None:
+def _block_tops(thread: Thread, logits: Buffer, tops: Buffer, V: int, VP: int) -> None:
     row, block, t = thread.y, thread.x, thread.t
     first = keep(block * BLOCK + t * _RUN)
     keys = local((_RUN,), "int32")
@@ -84,9 +85,13 @@ def _block_tops(thread: Thread, logits: Buffer, tops: Buffer, V: int) -> None:
     store(mine, BANNED, 0)
     for i in range(_RUN):
         store(keys, BANNED, i)
-        with when(first + i < V):
-            store(keys, key_of(logits[row, first + i]), i)
-        store(mine, T.max(mine[0], keys[i]), 0)
+    for v in range(_RUN // 4):
+        with when(first + v * 4 < VP):
+            four = bind(logits[row, T.floordiv(first, 4) + v])
+            for i in range(v * 4, v * 4 + 4):
+                key = key_of(lane(four, i % 4))
+                store(keys, T.Select(first + i < V, key, i32(BANNED)), i)
+                store(mine, T.max(mine[0], keys[i]), 0)
 
     best, bound = _bound(thread, mine[0])
     likely = local((1,))

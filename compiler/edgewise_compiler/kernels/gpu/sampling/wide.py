@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.gpu.operations import u32
-from edgewise_compiler.kernels.gpu.thread import keep
+from edgewise_compiler.kernels.gpu.operations import bits, f32, i32, u32
+from edgewise_compiler.kernels.gpu.thread import keep, local, store
 
 SHIFT = 24
 MASK = (1 << SHIFT) - 1
@@ -93,3 +93,24 @@ def scale(total: Wide, part: Expr) -> tuple[Wide, Expr]:
     third = keep((high1 >> u32(8)) + over)
     result = Wide(keep((second >> u32(SHIFT)) | (third << u32(8))), keep(second & u32(MASK)))
     return result, T.NE(first, u32(0))
+
+
+def share_of(total: Wide, part: Expr) -> Wide:
+    """``ceil(total * part)`` of a float32, exactly, and 1 at least.
+
+    Multiplied with its mantissa, then shifted by its exponent; what is shifted out rounds up. Not
+    for parts of 1 and more, which make it anything.
+    """
+    word = keep(bits(T.max(part, f32(0.0)), "uint32"))
+    mantissa = keep((word & u32(0x7FFFFF)) | u32(0x800000))
+    whole, more = scale(total, mantissa << u32(8))
+    left = local((3,), "uint32")
+    for i, value in enumerate((whole.hi, whole.lo, T.Select(more, u32(1), u32(0)))):
+        store(left, value, i)
+    with T.serial(0, keep(T.max(0, T.min(126 - i32(word >> u32(23)), 2 * SHIFT + 8)))):
+        store(left, left[2] | (left[1] & u32(1)), 2)
+        store(left, (left[1] >> u32(1)) | ((left[0] & u32(1)) << u32(SHIFT - 1)), 1)
+        store(left, left[0] >> u32(1), 0)
+    share = add(Wide(keep(left[0]), keep(left[1])), wide_of(keep(left[2])))
+    nothing = T.And(T.EQ(share.hi, u32(0)), T.EQ(share.lo, u32(0)))
+    return select(nothing, wide_of(u32(1)), share)

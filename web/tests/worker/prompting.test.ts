@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import type { Message } from "../../client/types.ts";
+import { ChatTemplate } from "../../engine/template.ts";
+import { promptOf } from "../../worker/prompting.ts";
+import type { Prompt } from "../../worker/protocol.ts";
+
+/** Every character is a token, its code; a text that is no template's begins with a 1. */
+const tokenizer = {
+  encode: (text: string, special = true) => [
+    ...(special ? [1] : []),
+    ...[...text].map((character) => character.codePointAt(0) ?? 0),
+  ],
+};
+const template = new ChatTemplate(
+  "{% for m in messages %}{{ m.content }}{% endfor %}" +
+    "{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is false %}!{% endif %}",
+);
+const TEXTS = { name: "model", tokenizer, template };
+const MESSAGES: readonly Message[] = [
+  { role: "system", content: "S" },
+  ...["abc", "def", "ghi"].flatMap((text) => [
+    { role: "user", content: text },
+    { role: "assistant", content: text.toUpperCase() },
+  ]),
+  { role: "user", content: "?" },
+];
+
+const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt => ({
+  kind: "chat",
+  messages: MESSAGES,
+  contextPolicy: "drop",
+  begun: [],
+  variables: {},
+  ...changes,
+});
+const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
+
+describe("a prompt", () => {
+  it("of text or tokens is taken as it is", () => {
+    const read = (prompt: Prompt) => promptOf(prompt, TEXTS, 100, 10);
+    expect(read({ kind: "text", text: "ab" })).toEqual({ prompt: [1, 97, 98] });
+    expect(read({ kind: "tokens", tokens: [5, 6] })).toEqual({ prompt: [5, 6] });
+  });
+
+  it("of a conversation is what the template writes, then what there is of the answer", () => {
+    const { prompt, begun } = promptOf(chat({ begun: [72, 105] }), TEXTS, 100, 10);
+    expect([text(prompt), begun]).toEqual(["SabcABCdefDEFghiGHI?>Hi", 2]);
+  });
+
+  it("of a conversation has what the template reads besides", () => {
+    const variables = { enable_thinking: false };
+    const { prompt } = promptOf(chat({ variables, begun: [72] }), TEXTS, 100, 10);
+    expect(text(prompt)).toBe("SabcABCdefDEFghiGHI?>!H");
+  });
+
+  it("is without the oldest turns where the context is full, if that is wanted", () => {
+    const cut = promptOf(chat({ begun: [72, 105] }), TEXTS, 24, 10);
+    expect(text(cut.prompt)).toBe("SghiGHI?>Hi");
+    expect(cut).toMatchObject({ begun: 2, droppedTurns: 2 });
+    const whole = promptOf(chat({ contextPolicy: "stop" }), TEXTS, 8, 10);
+    expect(whole.prompt).toHaveLength(21);
+    expect(whole.droppedTurns).toBeUndefined();
+  });
+
+  it("of a conversation needs a template, and options that there are", () => {
+    expect(() => promptOf(chat(), { ...TEXTS, template: null }, 100, 10)).toThrow(
+      expect.objectContaining({ code: "input.no_template" }),
+    );
+    for (const wrong of [{ contextPolicy: "shrink" }, { begun: "Hi" }, { variables: "on" }]) {
+      const prompt = { ...chat(), ...wrong } as unknown as Prompt;
+      expect(() => promptOf(prompt, TEXTS, 100, 10)).toThrow(
+        expect.objectContaining({ code: "input.option" }),
+      );
+    }
+  });
+});

@@ -1,0 +1,58 @@
+/** What a page asks for as a prompt, made token ids. */
+
+import type { Request } from "../engine/engine.ts";
+import { isObject } from "../engine/json.ts";
+import type { ChatTemplate } from "../engine/template.ts";
+import type { Tokenizer } from "../engine/tokenizer.ts";
+import { fitting } from "../engine/window.ts";
+import { EdgewiseError, shorten } from "../errors.ts";
+import type { Prompt } from "./protocol.ts";
+
+/** What a model's files say about text. */
+export interface Texts {
+  /** The model's name, for errors. */
+  readonly name: string;
+  readonly tokenizer: Pick<Tokenizer, "encode">;
+  readonly template: Pick<ChatTemplate, "render"> | null;
+}
+
+/**
+ * The prompt as token ids, in a context of so many tokens.
+ *
+ * @param maxTokens what the answer may have, for which room is made where turns have to go.
+ * @throws EdgewiseError `input.no_template`, `input.option`, `input.context`, and what template and
+ *   tokenizer throw.
+ */
+export function promptOf(
+  prompt: Prompt,
+  { name, tokenizer, template }: Texts,
+  context: number,
+  maxTokens: number,
+): Omit<Request, "params"> {
+  if (prompt.kind === "tokens") return { prompt: prompt.tokens };
+  if (prompt.kind === "text") return { prompt: tokenizer.encode(prompt.text) };
+  if (!template) {
+    throw new EdgewiseError(
+      "input.no_template",
+      `${name} has no chat template, so its chat format is not known.`,
+      "Put a chat_template.jinja into the checkpoint folder and compile again, or give the " +
+        "prompt as text with generate().",
+    );
+  }
+  const { messages, begun, contextPolicy, variables } = prompt;
+  if (!Array.isArray(begun)) throw refused("begun", begun, "a list of token ids");
+  if (!isObject(variables)) throw refused("variables", variables, "an object");
+  // The template writes the special tokens itself.
+  const encode: Parameters<typeof fitting>[1] = (kept) => [
+    ...tokenizer.encode(template.render(kept, { addGenerationPrompt: true, variables }), false),
+    ...begun,
+  ];
+  if (contextPolicy === "stop") return { prompt: encode(messages), begun: begun.length };
+  if (contextPolicy !== "drop") throw refused("contextPolicy", contextPolicy, "stop or drop");
+  const { ids, droppedTurns } = fitting(messages, encode, context, maxTokens);
+  return { prompt: ids, begun: begun.length, droppedTurns };
+}
+
+function refused(name: string, value: unknown, wanted: string): EdgewiseError {
+  return new EdgewiseError("input.option", `${name} is ${shorten(value)}; it must be ${wanted}.`);
+}
