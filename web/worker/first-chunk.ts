@@ -5,14 +5,14 @@
  * model would be with a large chunk. So the kernel in which prefill computes most is timed once.
  */
 
-import type { Gpu } from "../device/gpu.ts";
-import { type Timed, timed, timeKernel } from "../device/timing.ts";
+import { timed } from "../device/timing.ts";
 import { EdgewiseError } from "../errors.ts";
 import { evaluate } from "../format/expr.ts";
 import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
 import type { Plan, Step } from "../format/plan.ts";
 import { planFor } from "../format/programs.ts";
 import type { Store } from "../store/store.ts";
+import type { Clock } from "./tuning.ts";
 
 /** Rows that are timed. */
 const TIMED = 32;
@@ -35,19 +35,21 @@ export interface Runnable {
  *
  * What was found is remembered for this adapter, these shapes and this compiler.
  *
+ * @param adapter names it.
  * @throws EdgewiseError `device.lost`.
  */
 export async function firstChunk(
-  gpu: Gpu,
+  adapter: string,
   manifest: BundleManifest,
   runnable: Runnable,
-  store: Store,
+  store: Pick<Store, "note" | "setNote">,
+  clock: Clock,
 ): Promise<number> {
-  const key = noteKey(gpu, manifest, runnable.program);
+  const key = noteKey(adapter, manifest, runnable.program);
   const remembered = await store.note(key);
   const known = remembered ? Number(new TextDecoder().decode(remembered)) : Number.NaN;
   if (known >= LEAST && known <= MOST) return known;
-  const ms = await estimate(gpu, manifest, runnable);
+  const ms = await estimate(manifest, runnable, clock);
   if (ms === null) return LEAST;
   const rows = rowsWithin(ms);
   await store.setNote(key, new TextEncoder().encode(String(rows)));
@@ -62,9 +64,9 @@ export function rowsWithin(ms: number): number {
 
 /** Milliseconds that a chunk of `TIMED` rows should take; null where that cannot be known. */
 async function estimate(
-  gpu: Gpu,
   manifest: BundleManifest,
   { program, plans, shaders }: Runnable,
+  clock: Clock,
 ): Promise<number | null> {
   const rows = Math.min(TIMED, manifest.model.prefillChunk);
   const plan = plans.get(planFor(program, "prefill", new Map([["n", rows]])));
@@ -73,9 +75,8 @@ async function estimate(
   if (!plan || !hot || !kernel) return null;
   const code = shaders.get(program.shaders.get(hot.step.kernel) ?? "");
   if (code === undefined) return null;
-  const job: Timed = timed(plan, hot.step, kernel, code, rows);
   try {
-    return ((await timeKernel(gpu, job)) / hot.share) * (TIMED / rows);
+    return ((await clock(timed(plan, hot.step, kernel, code, rows))) / hot.share) * (TIMED / rows);
   } catch (error) {
     if (error instanceof EdgewiseError && error.code === "device.kernel") return null;
     throw error;
@@ -101,9 +102,9 @@ function hottest(plan: Plan, rows: number): { readonly step: Step; readonly shar
   return step && share > 0 ? { step, share } : null;
 }
 
-function noteKey(gpu: Gpu, { model, createdBy }: BundleManifest, program: Program): string {
+function noteKey(adapter: string, { model, createdBy }: BundleManifest, program: Program): string {
   const { hidden, intermediate, layers, vocab } = model;
   const shapes = [hidden, intermediate, layers, vocab, storedAs(model)];
   const compiler = createdBy.get("edgewise") ?? "";
-  return ["first chunk", gpu.report.key, ...shapes, compiler, program.id].join("|");
+  return ["first chunk", adapter, ...shapes, compiler, program.id].join("|");
 }

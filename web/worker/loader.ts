@@ -7,6 +7,7 @@ import type { AdapterReport } from "../client/types.ts";
 import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
+import { timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
 import { firstPages, isSmall, poolPages } from "../engine/memory.ts";
 import { EdgewiseError } from "../errors.ts";
@@ -19,7 +20,7 @@ import { BundleFiles } from "./bundle.ts";
 import { firstChunk } from "./first-chunk.ts";
 import type { LoadRequest } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
-import { fastest } from "./tuning.ts";
+import { type Clock, fastest } from "./tuning.ts";
 import { uploadWeights, weightPieces } from "./weights.ts";
 
 /** What every WebGPU program may use: the limits that WebGPU promises of any adapter. */
@@ -166,7 +167,8 @@ async function onDevice(
   let context = contextOf(request, manifest.model.context);
   let small = isSmall(request.machine, limits.maxBufferSize);
   const runnable = { program: chosen, plans, shaders };
-  const rows = await firstChunk(gpu, manifest, runnable, store);
+  const clock: Clock = (kernel) => timeKernel(gpu, kernel);
+  const rows = await firstChunk(gpu.report.key, manifest, runnable, store, clock);
   while (true) {
     try {
       const [size = 1] = chosen.pageBytes;
