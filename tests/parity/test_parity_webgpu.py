@@ -33,6 +33,10 @@ add up to a few parts in a thousand over these two- and three-layer models."""
 F16_LARGEST = 5e-2
 """Largest difference of one logit, in the same unit: ten deviations of that noise."""
 
+HALF_TOLERANCE = 2 * F32_TOLERANCE
+"""Where pages hold float16 a key or value near the middle of two may be rounded to the other one:
+2^-11 of it, as much again as sums in another order. Not to round at all is 8e-3."""
+
 # Between them: both families, every scheme, both kinds of pages; programs of each are all taken.
 FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
 AGREEING = sampled(
@@ -104,9 +108,12 @@ def test_quantized_weights_are_computed_with_exactly(
     tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
     exact = reference.logits(cfg, weights, tokens)
+    rounded = reference.logits(cfg, weights, tokens, kv="float16")
     bundle = bundles(case, quant, targets=("webgpu",))
     for program in programs("f32"):
-        assert np.abs(scores(bundle, program, tokens) - exact).max() < F32_TOLERANCE
+        difference = scores(bundle, program, tokens) - rounded
+        assert np.abs(difference).max() < HALF_TOLERANCE
+        assert rms(difference) < F32_TOLERANCE / 2
     for program in programs("f16"):
         assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
 

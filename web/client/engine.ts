@@ -4,6 +4,7 @@ import { askToKeep } from "../store/persistence.ts";
 import type { FromWorker, Prompt, Sampling } from "../worker/protocol.ts";
 import { Calls } from "./calls.ts";
 import { Pieces } from "./generation.ts";
+import { machineOf } from "./machine.ts";
 import { startWorker } from "./start.ts";
 import type {
   AdapterReport,
@@ -59,6 +60,7 @@ export class Engine {
     if (options.persist ?? true) askToKeep();
     const request = {
       url: new URL(url, document.baseURI).href,
+      machine: machineOf(navigator),
       ...(program === undefined ? {} : { program }),
       ...(context === undefined ? {} : { context }),
       ...(maxBurst === undefined ? {} : { maxBurst }),

@@ -193,7 +193,10 @@ export interface EngineInfo {
   readonly storage: "opfs" | "indexeddb" | "memory";
   /** Most tokens of prompt and answer together. */
   readonly context: number;
+  /** KV pages when it was loaded, and those that there may be once they are needed. */
   readonly pages: number;
+  readonly mostPages: number;
+  /** Bytes when it was loaded. */
   readonly memory: Readonly<Record<"param" | "state" | "input" | "output" | "scratch", number>>;
 }
 
@@ -205,6 +208,15 @@ export interface EngineStats {
   readonly bindGroups: number;
   readonly pipelines: number;
   readonly readbacks: number;
+  /** Bytes of buffers on the device now, and the most that there ever were at once. */
+  readonly bytes: number;
+  readonly peakBytes: number;
+  /** Times that pages were added, and what was copied to larger buffers for that. */
+  readonly growths: number;
+  readonly copies: number;
+  readonly copiedBytes: number;
+  /** KV pages that there are now. */
+  readonly pages: number;
   readonly pagesFree: number;
   readonly pagesCached: number;
   readonly running: number;

@@ -7,7 +7,10 @@ import type { Plan, Role } from "../format/plan.ts";
 /** Elements of a buffer; float16 comes as its bits. */
 export type Elements = Int32Array | Uint32Array | Float32Array | Uint16Array | Uint8Array;
 
-/** What was made and done so far. Once a program is loaded, a run makes nothing and submits once. */
+/**
+ * What was made and done so far. Once a program is loaded, a run makes nothing and submits once;
+ * only more pages make something.
+ */
 export interface Counters {
   submits: number;
   dispatches: number;
@@ -15,6 +18,13 @@ export interface Counters {
   bindGroups: number;
   pipelines: number;
   readbacks: number;
+  /** Bytes of the program's buffers now, and the most there ever were at once. */
+  bytes: number;
+  peakBytes: number;
+  /** Times that pages were added; buffers and bytes copied to larger ones for that. */
+  growths: number;
+  copies: number;
+  copiedBytes: number;
 }
 
 /** What one launch wrote, but for state. */
@@ -71,6 +81,18 @@ export interface LoadedProgram {
 
   /** Some rows of a buffer, once all that was submitted is done. */
   read(buffer: string, firstRow?: number, rows?: number): Promise<Elements>;
+
+  /** Pages that its state has room for. */
+  readonly pages: number;
+
+  /**
+   * Make room for so many pages, if there are fewer. What is in the others stays, and may be used
+   * all the while.
+   *
+   * @throws EdgewiseError `device.memory` where the device has no room: there are as many pages as
+   *   before; `device.lost`.
+   */
+  grow(pages: number): Promise<void>;
 
   /** Bytes per role. */
   memory(): Readonly<Record<Role, number>>;

@@ -3,11 +3,11 @@
 import { EdgewiseError, shorten } from "../errors.ts";
 import { STEP_SYMBOLS } from "../format/abi.ts";
 import { bounds, compile, type Expr, type Range } from "../format/expr.ts";
-import type { Kernel, Plan } from "../format/plan.ts";
+import type { Kernel, Plan, Step } from "../format/plan.ts";
 import type { Counters } from "./base.ts";
 import type { Gpu } from "./gpu.ts";
 import { accessOf, layoutOf } from "./kernels.ts";
-import { type Buffers, LAST_UNIFORM_BYTES } from "./memory.ts";
+import { type Buffers, LAST_UNIFORM_BYTES, wordsOf } from "./memory.ts";
 
 /** Symbol values whose grids a plan remembers. */
 const MAX_GRIDS = 256;
@@ -27,7 +27,8 @@ export interface Launch {
   readonly label: string;
   readonly kernel: string;
   readonly pipeline: GPUComputePipeline;
-  readonly group: GPUBindGroup;
+  /** Another once buffers have been replaced. */
+  group: GPUBindGroup;
   readonly grid: number;
   readonly outputs: readonly Output[];
 }
@@ -40,40 +41,76 @@ export interface BoundPlan {
   grids(step: readonly number[]): readonly Grid[];
 }
 
+/** The plans of a program, and a way to bind them to buffers that take the place of others. */
+export interface Bound {
+  readonly plans: ReadonlyMap<string, BoundPlan>;
+  /**
+   * Bind what was bound to these buffers to those that have their names now.
+   *
+   * @param load values of the load symbols, which say how much of a buffer a kernel sees.
+   */
+  rebind(names: ReadonlySet<string>, load: Load): void;
+}
+
+/** Values of the load symbols. */
+export type Load = ReadonlyMap<string, number>;
+
 /**
  * Bind every plan of a program; equal bindings share a bind group.
  *
- * @param load values of the load symbols.
+ * @param load grids are of the values that it has when they are asked for.
  */
 export function bindPlans(
   gpu: Gpu,
   buffers: Buffers,
   pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
   plans: ReadonlyMap<string, Plan>,
-  load: ReadonlyMap<string, number>,
+  load: Load,
   counters: Counters,
-): ReadonlyMap<string, BoundPlan> {
-  const groups = new Map<string, GPUBindGroup>();
+): Bound {
+  const groups = new Map<string, Shared>();
   const bind = (kernel: Kernel, pieces: readonly Piece[]): GPUBindGroup => {
     const access = accessOf(kernel);
     const key = JSON.stringify([access, pieces]);
-    let group = groups.get(key);
-    if (!group) {
-      const entries = pieces.map(({ buffer, offset, size }, binding) => ({
-        binding,
-        resource: { buffer: buffers.get(buffer), offset, size },
-      }));
-      const last = { buffer: buffers.last, offset: 0, size: LAST_UNIFORM_BYTES };
-      group = gpu.device.createBindGroup({
-        layout: layoutOf(gpu, access),
-        entries: [...entries, { binding: entries.length, resource: last }],
-      });
-      groups.set(key, group);
-      counters.bindGroups += 1;
-    }
+    const known = groups.get(key);
+    if (known) return known.group;
+    const entries = pieces.map(({ buffer, offset, size }, binding) => ({
+      binding,
+      resource: { buffer: buffers.get(buffer), offset, size },
+    }));
+    const last = { buffer: buffers.last, offset: 0, size: LAST_UNIFORM_BYTES };
+    const group = gpu.device.createBindGroup({
+      layout: layoutOf(gpu, access),
+      entries: [...entries, { binding: entries.length, resource: last }],
+    });
+    groups.set(key, { group, names: pieces.map(({ buffer }) => buffer) });
+    counters.bindGroups += 1;
     return group;
   };
-  return new Map([...plans].map(([name, plan]) => [name, bindPlan(plan, pipelines, load, bind)]));
+  const bound = new Map(
+    [...plans].map(([name, plan]) => [name, bindPlan(plan, pipelines, load, buffers.sizes, bind)]),
+  );
+  return {
+    plans: bound,
+    rebind(replaced, load) {
+      const touched = (names: readonly string[]) => names.some((name) => replaced.has(name));
+      for (const [key, { names }] of groups) if (touched(names)) groups.delete(key);
+      for (const { plan, launches } of bound.values()) {
+        const ranges = rangesOf(plan, load);
+        for (const [i, step] of plan.steps.entries()) {
+          const [launch, kernel] = [launches[i], plan.kernels.get(step.kernel)];
+          if (!launch || !kernel || !touched(step.bindings.map(({ buffer }) => buffer))) continue;
+          launch.group = bind(kernel, piecesOf(kernel, step, ranges, buffers.sizes));
+        }
+      }
+    },
+  };
+}
+
+/** A bind group and the buffers that it names. */
+interface Shared {
+  readonly group: GPUBindGroup;
+  readonly names: readonly string[];
 }
 
 interface Piece {
@@ -85,15 +122,11 @@ interface Piece {
 function bindPlan(
   plan: Plan,
   pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
-  load: ReadonlyMap<string, number>,
+  load: Load,
+  sizes: ReadonlyMap<string, number>,
   bind: (kernel: Kernel, pieces: readonly Piece[]) => GPUBindGroup,
 ): BoundPlan {
-  const ranges = new Map<string, Range>(
-    plan.symbols.map(({ name, kind, min, max }) => {
-      const value = kind === "load" ? load.get(name) : undefined;
-      return [name, value === undefined ? [min, max] : [value, value]];
-    }),
-  );
+  const ranges = rangesOf(plan, load);
   const states = new Set(plan.buffers.filter((b) => b.role === "state").map((b) => b.name));
   const places = new Map<string, number>();
   const expressions: (readonly [Expr, Expr, Expr])[] = [];
@@ -106,10 +139,7 @@ function bindPlan(
     const key = JSON.stringify(step.grid);
     const grid = places.get(key) ?? expressions.push(step.grid) - 1;
     places.set(key, grid);
-    const pieces = kernel.args.map((arg, i) => {
-      const { buffer, offset } = step.bindings[i] ?? { buffer: "", offset: 0 };
-      return { buffer, offset, size: Math.ceil(bounds(arg.bytes, ranges)[1] / 4) * 4 };
-    });
+    const pieces = piecesOf(kernel, step, ranges, sizes);
     const outputs = kernel.args.flatMap((arg, i): Output[] => {
       const { buffer, offset } = pieces[i] ?? { buffer: "", offset: 0 };
       if (arg.access === "read" || states.has(buffer)) return [];
@@ -122,22 +152,50 @@ function bindPlan(
   return { plan, launches, grids: gridsOf(plan, expressions, load) };
 }
 
+/** Values that symbols can have once those of the load symbols are known. */
+function rangesOf(plan: Plan, load: Load): Map<string, Range> {
+  return new Map<string, Range>(
+    plan.symbols.map(({ name, kind, min, max }) => {
+      const value = kind === "load" ? load.get(name) : undefined;
+      return [name, value === undefined ? [min, max] : [value, value]];
+    }),
+  );
+}
+
+/**
+ * The pieces of buffers that a launch has bound: what its kernel sees, as far as buffers reach,
+ * which are made larger some at a time.
+ */
+function piecesOf(
+  kernel: Kernel,
+  step: Step,
+  ranges: ReadonlyMap<string, Range>,
+  sizes: ReadonlyMap<string, number>,
+): Piece[] {
+  return kernel.args.map((arg, i) => {
+    const { buffer, offset } = step.bindings[i] ?? { buffer: "", offset: 0 };
+    const seen = wordsOf(bounds(arg.bytes, ranges)[1]);
+    return { buffer, offset, size: Math.min(seen, (sizes.get(buffer) ?? 0) - offset) };
+  });
+}
+
 function gridsOf(
   plan: Plan,
   expressions: readonly (readonly [Expr, Expr, Expr])[],
-  load: ReadonlyMap<string, number>,
+  load: Load,
 ): (step: readonly number[]) => readonly Grid[] {
   const names = plan.symbols.map((symbol) => symbol.name);
   const fields = plan.symbols.map(({ name, kind, min, max }) => ({
+    name,
     at: kind === "load" ? -1 : STEP_SYMBOLS.indexOf(name),
-    min: kind === "load" ? (load.get(name) ?? min) : min,
+    min,
     max,
   }));
   const compiled = expressions.map((grid) => grid.map((extent) => compile(extent, names)));
   const remembered = new Map<string, readonly Grid[]>();
   return (step) => {
-    const values = fields.map(({ at, min, max }) =>
-      at < 0 ? min : Math.min(Math.max(step[at] ?? 0, min), max),
+    const values = fields.map(({ name, at, min, max }) =>
+      at < 0 ? (load.get(name) ?? min) : Math.min(Math.max(step[at] ?? 0, min), max),
     );
     const key = values.join();
     let grids = remembered.get(key);

@@ -11,11 +11,23 @@ const MIB = 1 << 20;
 export const LAST_UNIFORM = new Uint32Array(4).fill(0xffff_ffff);
 export const LAST_UNIFORM_BYTES = LAST_UNIFORM.byteLength;
 
+/** What a program's buffers are for: kernels, copies, and larger ones that take their place. */
+export function bufferUsage(): GPUBufferUsageFlags {
+  return GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+}
+
+/** A buffer's size as it is allocated: whole words. */
+export function wordsOf(bytes: number): number {
+  return Math.ceil(bytes / 4) * 4;
+}
+
 /** The buffers of a program by name, zeroed; sizes are rounded up to 4 bytes. */
 export interface Buffers {
   readonly sizes: ReadonlyMap<string, number>;
   readonly last: GPUBuffer;
   get(name: string): GPUBuffer;
+  /** Put another in the place of the one called so, which is returned and still has its memory. */
+  replace(name: string, buffer: GPUBuffer): GPUBuffer;
   destroy(): void;
 }
 
@@ -40,20 +52,10 @@ export async function allocate(
   counters: Counters,
 ): Promise<Buffers> {
   const { device, report } = gpu;
-  const rounded = new Map([...sizes].map(([name, size]) => [name, Math.ceil(size / 4) * 4]));
-  const most = Math.min(report.limits.maxBufferSize, report.limits.maxStorageBufferBindingSize);
-  for (const [name, size] of rounded) {
-    if (size > most) {
-      const state = buffers.get(name)?.role === "state";
-      throw new EdgewiseError(
-        "device.memory",
-        `The buffer ${shorten(name)} takes ${size} bytes; ${report.name} allows ${most}.`,
-        state ? "Choose a smaller context." : "Choose another device, or a smaller model.",
-      );
-    }
-  }
+  const rounded = new Map([...sizes].map(([name, size]) => [name, wordsOf(size)]));
+  for (const [name, size] of rounded) checkSize(gpu, name, size, buffers.get(name)?.role);
   const made = new Map<string, GPUBuffer>();
-  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  const usage = bufferUsage();
   const [last, reported] = scoped(gpu, () => {
     for (const [label, size] of rounded)
       made.set(label, device.createBuffer({ label, size, usage }));
@@ -63,6 +65,8 @@ export async function allocate(
     return last;
   });
   counters.buffers += made.size + 1;
+  counters.bytes = LAST_UNIFORM_BYTES + [...rounded.values()].reduce((a, b) => a + b, 0);
+  counters.peakBytes = counters.bytes;
   const destroy = () => {
     for (const buffer of made.values()) buffer.destroy();
     last.destroy();
@@ -81,16 +85,39 @@ export async function allocate(
     destroy();
     throw error;
   }
+  const get = (name: string): GPUBuffer => {
+    const buffer = made.get(name);
+    if (buffer) return buffer;
+    throw new EdgewiseError("device.buffer", `${shorten(name)} is no buffer of this program.`);
+  };
   return {
     sizes: rounded,
     last,
-    get(name) {
-      const buffer = made.get(name);
-      if (buffer) return buffer;
-      throw new EdgewiseError("device.buffer", `${shorten(name)} is no buffer of this program.`);
+    get,
+    replace(name, buffer) {
+      const before = get(name);
+      made.set(name, buffer);
+      rounded.set(name, buffer.size);
+      return before;
     },
     destroy,
   };
+}
+
+/** @throws EdgewiseError `device.memory` for a buffer beyond what the adapter allows. */
+export function checkSize(
+  { report }: Gpu,
+  name: string,
+  size: number,
+  role: Role | undefined,
+): void {
+  const most = Math.min(report.limits.maxBufferSize, report.limits.maxStorageBufferBindingSize);
+  if (size <= most) return;
+  throw new EdgewiseError(
+    "device.memory",
+    `The buffer ${shorten(name)} takes ${size} bytes; ${report.name} allows ${most}.`,
+    role === "state" ? "Choose a smaller context." : "Choose another device, or a smaller model.",
+  );
 }
 
 /** Bytes per role; a buffer that several plans name counts once. */

@@ -5,10 +5,12 @@ import { STEP_SYMBOLS } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import type { Plan, PlanBuffer } from "../format/plan.ts";
 import { bufferSizes, checkShared } from "../format/plan-checks.ts";
+import { PAGES } from "../format/state.ts";
 import type { Counters, Elements, LoadedProgram, TimedStep, TracedStep } from "./base.ts";
-import { type BoundPlan, bindPlans, encode } from "./binding.ts";
+import { type Bound, type BoundPlan, bindPlans, encode } from "./binding.ts";
 import * as common from "./common.ts";
 import { type Gpu, scoped } from "./gpu.ts";
+import { growBuffers } from "./growth.ts";
 import { checkAborted, compileKernels, type Shaders } from "./kernels.ts";
 import { allocate, type Buffers, countBytes, declared } from "./memory.ts";
 import { type Traceable, timeLaunches, traceLaunches } from "./tracing.ts";
@@ -35,10 +37,12 @@ export interface ProgramSource {
 interface Parts {
   readonly counters: Counters;
   readonly memory: Buffers;
-  readonly buffers: ReadonlyMap<string, common.Sized>;
-  readonly bytes: Readonly<Record<PlanBuffer["role"], number>>;
-  readonly sizes: ReadonlyMap<string, number>;
-  readonly bound: ReadonlyMap<string, BoundPlan>;
+  readonly declarations: ReadonlyMap<string, PlanBuffer>;
+  /** Bytes of each buffer. */
+  readonly sizes: Map<string, number>;
+  /** Values of the load symbols, which grow with the pages. */
+  readonly load: Map<string, number>;
+  readonly bound: Bound;
   readonly landings: Landings;
 }
 
@@ -48,7 +52,8 @@ interface Parts {
  * @throws EdgewiseError `device.memory`, `device.kernel`, `device.lost`, `load.aborted`, `plan.*`.
  */
 export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<LoadedProgram> {
-  const { program, plans, shaders, loadSymbols: load, signal } = source;
+  const { program, plans, shaders, signal } = source;
+  const load = new Map(source.loadSymbols);
   checkAborted(signal);
   const counters: Counters = {
     submits: 0,
@@ -57,6 +62,11 @@ export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<Load
     bindGroups: 0,
     pipelines: 0,
     readbacks: 0,
+    bytes: 0,
+    peakBytes: 0,
+    growths: 0,
+    copies: 0,
+    copiedBytes: 0,
   };
   checkShared(plans.values());
   const declarations = declared(plans.values());
@@ -76,19 +86,8 @@ export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<Load
       landings.destroy();
       throw error;
     }
-    const buffers = new Map(
-      [...declarations].map(([name, buffer]) => [name, common.sized(buffer, load)]),
-    );
-    const bytes = countBytes(sizes, declarations);
-    return new WebGpuProgram(gpu, source, {
-      counters,
-      memory,
-      buffers,
-      bytes,
-      sizes,
-      bound,
-      landings,
-    });
+    const parts = { counters, memory, declarations, sizes, load, bound, landings };
+    return new WebGpuProgram(gpu, source, parts);
   } catch (error) {
     memory.destroy();
     throw error;
@@ -133,6 +132,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   /** What the host last wrote to `step`: the values of the step symbols. */
   readonly step: number[] = STEP_SYMBOLS.map(() => 0);
   private readonly parts: Parts;
+  private buffers: ReadonlyMap<string, common.Sized>;
   private closed = false;
 
   constructor(gpu: Gpu, { manifest, program, plans }: ProgramSource, parts: Parts) {
@@ -143,6 +143,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     this.gpu = gpu;
     this.landings = parts.landings;
     this.parts = parts;
+    this.buffers = this.sized();
     this.lost = new Promise((resolve) => {
       void gpu.lost.then((error) => {
         if (!this.closed) resolve(error);
@@ -152,7 +153,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
 
   write(name: string, data: Elements, offsetElems = 0): void {
     this.open();
-    const buffer = common.findBuffer(this.parts.buffers, name);
+    const buffer = common.findBuffer(this.buffers, name);
     const start = common.checkWrite(buffer, data, offsetElems);
     if (name === "step") {
       for (let i = 0; i < data.length && offsetElems + i < this.step.length; i++) {
@@ -172,7 +173,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     const last = plans.length - 1;
     const bound = plans.map((name, i) => this.find(name, i === last ? k : 1));
     const wanted = read.map((name) => {
-      const { dtype, bytes } = common.findBuffer(this.parts.buffers, name);
+      const { dtype, bytes } = common.findBuffer(this.buffers, name);
       return { name, dtype, buffer: this.memoryOf(name), offset: 0, size: bytes };
     });
     const encoder = this.gpu.device.createCommandEncoder();
@@ -192,7 +193,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
 
   async read(name: string, firstRow = 0, rows = Number.MAX_SAFE_INTEGER): Promise<Elements> {
     this.open();
-    const found = common.findBuffer(this.parts.buffers, name);
+    const found = common.findBuffer(this.buffers, name);
     const { offset, size } = common.checkRows(found, firstRow, rows);
     if (size === 0) return elements(found.dtype, new ArrayBuffer(0));
     const piece = { buffer: this.memoryOf(name), offset, size };
@@ -203,14 +204,41 @@ class WebGpuProgram implements LoadedProgram, Traceable {
 
   memory() {
     this.open();
-    return this.parts.bytes;
+    return countBytes(this.parts.sizes, this.parts.declarations);
+  }
+
+  get pages(): number {
+    return this.parts.load.get(PAGES) ?? 0;
+  }
+
+  async grow(pages: number): Promise<void> {
+    this.open();
+    if (pages <= this.pages) return;
+    const { gpu } = this;
+    const { memory, counters, sizes, load, bound } = this.parts;
+    const larger = new Map([...load, [PAGES, pages] as const]);
+    const target = bufferSizes(this.plans.values(), larger);
+    const rebind = (names: ReadonlySet<string>) => bound.rebind(names, larger);
+    const submit = (encoder: GPUCommandEncoder) => this.submit(encoder);
+    const open = () => this.open();
+    const growing = { gpu, memory, counters, rebind, submit, open };
+    try {
+      await this.unlessClosed(growBuffers(growing, target));
+      this.open();
+      load.set(PAGES, pages);
+      this.buffers = this.sized();
+      counters.growths += 1;
+    } finally {
+      for (const [name, size] of target) {
+        sizes.set(name, Math.min(size, memory.sizes.get(name) ?? 0));
+      }
+    }
   }
 
   upload(tensor: string, offsetBytes: number, data: Uint8Array): void {
     this.open();
-    const { buffers, sizes } = this.parts;
-    const role = buffers.get(tensor)?.role;
-    common.checkUpload(tensor, role, sizes.get(tensor) ?? 0, offsetBytes, data);
+    const role = this.buffers.get(tensor)?.role;
+    common.checkUpload(tensor, role, this.parts.sizes.get(tensor) ?? 0, offsetBytes, data);
     const whole = data.length - (data.length % 4);
     const target = this.memoryOf(tensor);
     const { queue } = this.gpu.device;
@@ -265,9 +293,14 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     this.counters.submits += 1;
   }
 
+  private sized(): ReadonlyMap<string, common.Sized> {
+    const { declarations, load } = this.parts;
+    return new Map([...declarations].map(([name, buffer]) => [name, common.sized(buffer, load)]));
+  }
+
   private find(name: string, k: number): BoundPlan {
     this.open();
-    return common.findPlan(this.program, this.parts.bound, name, k);
+    return common.findPlan(this.program, this.parts.bound.plans, name, k);
   }
 
   private open(): void {

@@ -44,6 +44,8 @@ export class Batch {
   private readonly context: number;
   private readonly columns: number;
   private sampled: readonly Sequence[] = [];
+  /** How many pages of each row the table on the device names. */
+  private tabled: number[] = [];
 
   /** @throws EdgewiseError `bundle.eos` for more end tokens than a program looks for. */
   constructor(program: LoadedProgram) {
@@ -124,8 +126,18 @@ export class Batch {
     return { sequences: [...sequences], seen: new Array<number>(count).fill(0) };
   }
 
-  /** Let the last burst's rows go on to so many tokens in KV; all else is on the device. */
-  goOn(reach: number): void {
+  /**
+   * Let the last burst's rows go on to so many tokens in KV; all else is on the device, but for
+   * pages that they have got since.
+   */
+  goOn({ sequences }: Rows, reach: number): void {
+    for (const [row, { pages }] of sequences.entries()) {
+      const known = this.tabled[row] ?? 0;
+      if (pages.length === known) continue;
+      const more = Int32Array.from(pages.slice(known));
+      this.program.write("table", more, row * this.columns + abi.TABLE_HEADER + known);
+      this.tabled[row] = pages.length;
+    }
     this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
   }
 
@@ -217,6 +229,7 @@ export class Batch {
       table.set(sequence.pages, at + abi.TABLE_HEADER);
     }
     this.program.write("table", table);
+    this.tabled = sequences.map(({ pages }) => pages.length);
   }
 
   private write(buffer: string, values: readonly number[]): void {

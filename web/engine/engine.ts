@@ -1,13 +1,14 @@
 /**
  * The generation loop: prompts in chunks, then bursts of tokens for all running sequences.
  *
- * A prompt enters when there is a free row and enough free pages for it and all it may generate, so
- * nothing ever runs out of memory on the way. Prompts are prefilled one after the other, their
- * chunks between the bursts of those that run. Work is handed to the device before the work ahead of
- * it has been read: while nothing changes, a burst goes on from the device's own state. The device
- * does things in the order they were given, so pages of a sequence that has ended may be given away
- * while work on them is under way: the new owner writes later. Stop strings are looked for in what a
- * burst has brought: tokens drawn after one are dropped, and nobody else sees the pages they lie in.
+ * A prompt enters when there is a free row and enough pages for it and all it may generate are free
+ * or can still be made, so nothing runs out of memory on the way (`room.ts`). Prompts are prefilled
+ * one after the other, their chunks between the bursts of those that run. Work is handed to the
+ * device before the work ahead of it has been read: while nothing changes, a burst goes on from the
+ * device's own state. The device does things in the order they were given, so pages of a sequence
+ * that has ended may be given away while work on them is under way: the new owner writes later. Stop
+ * strings are looked for in what a burst has brought: tokens drawn after one are dropped, and nobody
+ * else sees the pages they lie in.
  */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
@@ -18,6 +19,7 @@ import { checkBurst, checkRequest } from "./check.ts";
 import { effortOf, Flights, type Work } from "./flights.ts";
 import { nudging, systemTimer, type Timer } from "./nudge.ts";
 import { Pace } from "./pace.ts";
+import { Room } from "./room.ts";
 import { Schedule } from "./schedule.ts";
 import { type Request, Sequence, type Streaming } from "./sequence.ts";
 
@@ -27,7 +29,7 @@ const GENTLE_CHUNK = 16;
 export type { Request } from "./sequence.ts";
 
 export interface EngineOptions {
-  /** Pages of the program. */
+  /** Pages that the program may come to have; it begins with those that it was loaded with. */
   readonly pages: number;
   /** Most tokens of a sequence. */
   readonly context: number;
@@ -36,19 +38,23 @@ export interface EngineOptions {
   readonly timer?: Timer;
   /** Most tokens of a burst, 1 to 64, however long it takes; by default as many as time allows. */
   readonly maxBurst?: number;
+  /** Rows of the first chunk of a prompt. */
+  readonly firstChunk?: number;
+  /** Hears that there is memory for conversations of so many tokens only. */
+  readonly onContext?: (tokens: number) => void;
 }
 
 /** A generation under way: its text in pieces, what it came to, and a way to end it. */
 export type Running = Pick<Sequence, "pieces" | "completion" | "cancel">;
 
 export class GenerationEngine {
-  /** Most tokens of a sequence. */
-  readonly context: number;
+  private readonly longest: number;
   private readonly tokenizer: Streaming;
   private readonly clock: () => number;
   private readonly timer: Timer;
   private pace: Pace;
   private readonly schedule: Schedule;
+  private readonly room: Room;
   private program: LoadedProgram;
   private batch: Batch;
 
@@ -68,19 +74,31 @@ export class GenerationEngine {
   /** @throws EdgewiseError `bundle.eos`, `unsupported.state`, and what writing to the program throws. */
   constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
     const { pages, context, clock = () => performance.now(), timer = systemTimer } = options;
-    const { maxBurst } = options;
+    const { maxBurst, firstChunk } = options;
     const { model } = program.manifest;
     const { pageTokens } = pagedState(program.manifest);
-    this.context = Math.min(context, model.context, pages * pageTokens);
+    this.longest = Math.min(context, model.context);
     this.tokenizer = tokenizer;
     this.clock = clock;
     this.timer = timer;
     if (maxBurst !== undefined) checkBurst(maxBurst);
-    this.pace = new Pace(model.prefillChunk, maxBurst ?? null);
-    this.schedule = new Schedule(pages, model.maxBatch, pageTokens);
+    this.pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
+    this.schedule = new Schedule(program.pages, model.maxBatch, pageTokens, pages);
+    this.room = new Room(program, this.schedule, {
+      onFull: () => {
+        this.rows = null; // the device's table says how long sequences may become
+        options.onContext?.(this.context);
+      },
+      onError: (cause) => this.failed(cause),
+    });
     this.program = program;
     this.batch = new Batch(program);
     this.watch(program);
+  }
+
+  /** Most tokens of a sequence. */
+  get context(): number {
+    return Math.min(this.longest, this.schedule.mostTokens);
   }
 
   /**
@@ -121,10 +139,11 @@ export class GenerationEngine {
    * Go on with a program whose memory is new, after the one before was lost: unfinished sequences
    * prefill their prompt and the tokens they have, and continue.
    */
-  replaceProgram(program: LoadedProgram, pages = this.schedule.pages): void {
+  replaceProgram(program: LoadedProgram, pages = this.schedule.most): void {
     if (this.closed) return;
     this.suspend(new EdgewiseError("device.lost", "The program was replaced."));
-    this.schedule.renew(pages);
+    this.schedule.renew(program.pages, pages);
+    this.room.forget(program);
     this.program = program;
     try {
       this.batch = new Batch(program);
@@ -181,13 +200,14 @@ export class GenerationEngine {
       this.failed(cause);
       return true;
     }
-    return this.flights.count > 0;
+    return this.flights.count > 0 || this.room.growing !== null;
   }
 
-  /** Take in the oldest that is under way. */
+  /** Take in the oldest that is under way, or wait for pages where nothing else is. */
   private async takeIn(): Promise<void> {
     const stopNudging = this.nudge();
     try {
+      if (this.flights.count === 0) await this.room.growing;
       const landed = await this.flights.next();
       if (landed) this.land(landed.work, landed.read);
     } catch (cause) {
@@ -214,20 +234,27 @@ export class GenerationEngine {
     const chunks = (prefilling || waiting.length > 0) && (this.chunkNext || running.length === 0);
     if (this.flights.count >= this.pace.depth(chunks ? "chunk" : "burst")) return false;
     schedule.admit();
-    if (schedule.prefilling && chunks) {
-      this.submitChunk(schedule.prefilling);
+    this.room.begin();
+    if (schedule.prefilling && chunks && this.submitChunk(schedule.prefilling)) {
       this.chunkNext = false;
       return true;
     }
-    if (!this.submitBurst()) return false;
-    this.chunkNext = true;
+    if (this.submitBurst()) {
+      this.chunkNext = true;
+      return true;
+    }
+    if (!this.room.short || this.flights.count > 0) return false;
+    this.room.makeDo();
+    this.rows = null;
     return true;
   }
 
-  private submitChunk(sequence: Sequence): void {
+  /** Read the next rows of a prompt; false where pages are missing for them. */
+  private submitChunk(sequence: Sequence): boolean {
     const { batch, program } = this;
     const start = sequence.sent;
     const end = Math.min(start + this.pace.chunk, sequence.kvLen);
+    if (!this.room.has([[sequence, end]])) return false;
     const rows = end - start;
     const last = end === sequence.kvLen;
     const first = last && sequence.tokens.length === 0;
@@ -249,6 +276,7 @@ export class GenerationEngine {
     if (last) this.schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: this.clock() });
+    return true;
   }
 
   /** Decode a few tokens for every running sequence, unless what is under way must be seen first. */
@@ -267,8 +295,9 @@ export class GenerationEngine {
     const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
     const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
     const steps = Math.min(wanted, batch.repeats(plan));
+    if (!this.room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
     const reach = longest + steps;
-    if (going) batch.goOn(reach);
+    if (going && this.rows) batch.goOn(this.rows, reach);
     else this.rows = batch.decode(running, reach);
     const done = this.program.run([plan], steps, RESULTS);
     for (const sequence of running) {
@@ -321,6 +350,7 @@ export class GenerationEngine {
   private suspend(error: EdgewiseError): void {
     this.lost = error;
     this.flights.forget();
+    this.room.forget();
     this.rows = null;
     this.schedule.interrupt();
   }

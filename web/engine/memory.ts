@@ -1,5 +1,6 @@
-/** How many KV pages to keep: enough for every sequence at full length, if there is memory. */
+/** How many KV pages to keep, enough for all sequences if there is memory, and to begin with. */
 
+import type { Machine } from "../client/machine.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import { pagedState, pageRows, pagesFor, rowBytes } from "../format/state.ts";
@@ -9,6 +10,11 @@ const MAX_PAGES = 1 << 16;
 /** The part of the memory beside the weights that pages may take. */
 const SHARE = 0.5;
 const MEBIBYTE = 1 << 20;
+
+/** A machine with so many gigabytes, or with an adapter of smaller buffers than these bytes, is small. */
+const SMALL = { gigabytes: 4, buffer: 1 << 30 } as const;
+/** What a small one begins with: pages of so many bytes, for so many tokens at least and at most. */
+const FIRST = { bytes: 64 << 20, least: 1024, most: 2048 } as const;
 
 /** Bytes of the layout whose weights the program uses. */
 export function weightBytes(manifest: BundleManifest, program: Program): number {
@@ -61,6 +67,25 @@ export function poolPages(
     );
   }
   return Math.max(one, Math.min(wanted, Math.floor((left * SHARE) / size)));
+}
+
+/**
+ * Whether to begin with little memory: on phones and tablets, where the browser says that there is
+ * little, and where the adapter allows no large buffers. How much storage there is says nothing.
+ *
+ * @param largestBuffer bytes that the adapter allows.
+ */
+export function isSmall({ handheld, gigabytes }: Machine, largestBuffer: number): boolean {
+  const few = gigabytes !== null && gigabytes <= SMALL.gigabytes;
+  return handheld || few || largestBuffer < SMALL.buffer;
+}
+
+/** Pages that a program begins with where memory is short, of `most` that it may come to have. */
+export function firstPages(program: Program, pageTokens: number, most: number): number {
+  const [size = 1] = program.pageBytes;
+  const affordable = Math.floor(FIRST.bytes / size) * pageTokens;
+  const tokens = Math.min(Math.max(affordable, FIRST.least), FIRST.most);
+  return Math.min(pagesFor(tokens, pageTokens), most);
 }
 
 function mib(bytes: number): number {

@@ -64,11 +64,12 @@ export class Pace {
   /**
    * @param prefillChunk most rows of a step.
    * @param maxBurst most tokens of a burst, whatever time it takes; null for as many as time allows.
+   * @param firstChunk rows of the first chunk.
    */
-  constructor(prefillChunk: number, maxBurst: number | null) {
+  constructor(prefillChunk: number, maxBurst: number | null, firstChunk = FIRST_CHUNK) {
     this.mostRows = prefillChunk;
     this.mostSteps = maxBurst;
-    this.rows = Math.min(FIRST_CHUNK, prefillChunk);
+    this.rows = Math.min(firstChunk, prefillChunk);
   }
 
   /** Rows of the next chunk of a prompt. */

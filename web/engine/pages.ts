@@ -1,5 +1,5 @@
 /**
- * The page pool: which page of KV memory is free, and how many own each other one.
+ * The page pool: which page of KV memory is free, and how many own each other one. It may grow.
  *
  * Pages are numbers; their memory is the KV buffers of a loaded program, where page p is row p of
  * every layer. A page with several owners is never written to again: a full page of a shared
@@ -15,16 +15,27 @@ import { EdgewiseError } from "../errors.ts";
  * method that throws `input.pages` has changed nothing.
  */
 export class PagePool {
-  readonly size: number;
   private readonly owned: number[];
   /** Sorted from high to low: the end is the lowest. */
   private readonly unowned: number[];
 
   constructor(n: number) {
     if (!Number.isInteger(n) || n < 1) throw wrong(`A pool needs at least one page, not ${n}.`);
-    this.size = n;
     this.owned = new Array<number>(n).fill(0);
     this.unowned = Array.from({ length: n }, (_, i) => n - 1 - i);
+  }
+
+  /** Pages in all. */
+  get size(): number {
+    return this.owned.length;
+  }
+
+  /** Have so many pages in all, if there are fewer: the new ones are free. */
+  grow(n: number): void {
+    const { size } = this;
+    if (n <= size) return;
+    this.owned.push(...new Array<number>(n - size).fill(0));
+    this.unowned.unshift(...Array.from({ length: n - size }, (_, i) => n - 1 - i));
   }
 
   /** How many pages are free. */

@@ -32,15 +32,22 @@ export class PrefixPages {
   /** Tokens of all prompts that were looked up, and those of them that were found. */
   queriedTokens = 0;
   hitTokens = 0;
+  /** Pages that there may be in the end. */
+  most: number;
   private readonly pool: PagePool;
   private readonly pageTokens: number;
   /** The parent's id and the page's tokens to the page, in order of use, the oldest first. */
   private readonly entries = new Map<string, Entry>();
   private ids = ROOT;
 
-  /** @param pageTokens tokens that a page holds. */
-  constructor(pages: number, pageTokens: number) {
+  /**
+   * @param pages that there are.
+   * @param pageTokens tokens that a page holds.
+   * @param most pages that there may be, once it has grown.
+   */
+  constructor(pages: number, pageTokens: number, most = pages) {
     this.pool = new PagePool(pages);
+    this.most = most;
     this.pageTokens = pageTokens;
   }
 
@@ -54,30 +61,51 @@ export class PrefixPages {
     return this.pool.free;
   }
 
+  /** Pages that are free, or that nobody but the index holds. */
+  get obtainable(): number {
+    const cached = [...this.entries.values()];
+    return this.free + cached.filter(({ page }) => this.pool.owners(page) === 1).length;
+  }
+
   /** Pages of the index. */
   get cached(): number {
     return this.entries.size;
   }
 
   /**
-   * Pages for `total` tokens that begin with `tokens`, or null where too few are free.
+   * Pages for `total` tokens that begin with `tokens`, or null where there are too few even in the
+   * end. Where too few are free now, those that are adopted only: the others come with `extend`.
    *
-   * At most `adoptable` tokens come from pages that are there.
+   * @param adoptable most tokens that come from pages that are there.
+   * @param promised pages that others have yet to get.
    */
-  acquire(tokens: readonly number[], adoptable: number, total: number): Lease | null {
+  acquire(tokens: readonly number[], adoptable: number, total: number, promised = 0): Lease | null {
     const keys = this.find(tokens, adoptable);
     const adopted = keys.map((key) => this.entries.get(key)?.page ?? 0);
     this.pool.share(adopted);
     const needed = pagesFor(total, this.pageTokens) - adopted.length;
-    if (!this.makeRoom(needed)) {
+    const toCome = this.most - this.pool.size;
+    if (this.obtainable + toCome < needed + promised) {
       this.pool.release(adopted);
       return null;
     }
+    const now = this.makeRoom(needed) ? needed : 0;
     this.touch(keys);
     const cached = adopted.length * this.pageTokens;
     this.queriedTokens += tokens.length;
     this.hitTokens += cached;
-    return { pages: [...adopted, ...this.pool.allocate(needed)], cached };
+    return { pages: [...adopted, ...this.pool.allocate(now)], cached };
+  }
+
+  /** More pages for a lease, of those that are `obtainable`. */
+  extend(pages: readonly number[], more: number): readonly number[] {
+    this.makeRoom(more);
+    return [...pages, ...this.pool.allocate(more)];
+  }
+
+  /** Have so many pages in all. */
+  grow(pages: number): void {
+    this.pool.grow(pages);
   }
 
   /**

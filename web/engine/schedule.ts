@@ -1,11 +1,15 @@
 /** Who waits, who is prefilled, who decodes, and what memory each of them holds. */
 
 import { EdgewiseError } from "../errors.ts";
+import { pagesFor } from "../format/state.ts";
 import { PrefixPages } from "./prefix.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** Requests that may wait for their turn. */
 export const MAX_WAITING = 256;
+
+/** A sequence, and for how many tokens it needs pages. */
+export type Need = readonly [Sequence, number];
 
 /** Sequences move from `waiting` to `prefilling` to `running`, and out when they have ended. */
 export class Schedule {
@@ -14,17 +18,19 @@ export class Schedule {
   running: Sequence[] = [];
   private memory: PrefixPages;
   private slots: number[];
-  private readonly most: number;
+  private readonly slotCount: number;
   private readonly pageTokens: number;
 
   /**
+   * @param pages that there are.
    * @param slots most sequences that hold pages at once.
    * @param pageTokens tokens that a page holds.
+   * @param most pages that there may be, once there are more.
    */
-  constructor(pages: number, slots: number, pageTokens: number) {
+  constructor(pages: number, slots: number, pageTokens: number, most = pages) {
     this.pageTokens = pageTokens;
-    this.memory = new PrefixPages(pages, pageTokens);
-    this.most = slots;
+    this.memory = new PrefixPages(pages, pageTokens, most);
+    this.slotCount = slots;
     this.slots = [...new Array(slots).keys()];
   }
 
@@ -55,10 +61,9 @@ export class Schedule {
     const [sequence] = this.waiting;
     const [slot] = this.slots;
     if (!sequence || slot === undefined || this.prefilling) return;
-    const { prompt, maxTokens, kvLen } = sequence;
-    const total = prompt.length + maxTokens;
+    const { total, kvLen } = sequence;
     // The last token is always computed: the first answer needs its logits.
-    const lease = this.memory.acquire(sequence.history(kvLen), kvLen - 1, total);
+    const lease = this.memory.acquire(sequence.history(kvLen), kvLen - 1, total, this.promised);
     if (!lease) {
       if (this.running.length > 0) return;
       this.refuse(sequence, total);
@@ -74,6 +79,41 @@ export class Schedule {
     sequence.written = lease.cached;
     sequence.prefilled = kvLen;
     this.prefilling = sequence;
+  }
+
+  /** Give each pages for so many tokens; where too few are free nobody gets any: how many are missing. */
+  extend(needs: readonly Need[]): number {
+    const wanting = needs.map(([sequence, tokens]) => {
+      const pages = pagesFor(Math.min(tokens, sequence.total), this.pageTokens);
+      return { sequence, more: Math.max(pages - sequence.pages.length, 0) };
+    });
+    if (wanting.every(({ more }) => more === 0)) return 0;
+    const missing = wanting.reduce((sum, { more }) => sum + more, -this.memory.obtainable);
+    if (missing > 0) return missing;
+    for (const { sequence, more } of wanting) {
+      if (more > 0) sequence.pages = this.memory.extend(sequence.pages, more);
+    }
+    return 0;
+  }
+
+  /** There are so many pages now. */
+  grow(pages: number): void {
+    this.memory.grow(pages);
+  }
+
+  /** There will never be more pages than now: everybody has to do with them. */
+  cap(): void {
+    this.memory.most = this.memory.size;
+    for (const one of [...this.holders, ...this.waiting]) one.shorten(this.mostTokens);
+  }
+
+  /** Let the youngest wait again, before all others; false where there is nobody else. */
+  setBack(): boolean {
+    const youngest = this.holders.length > 1 ? (this.prefilling ?? this.running.at(-1)) : null;
+    if (!youngest) return false;
+    this.retire(youngest);
+    this.waiting.unshift(youngest);
+    return true;
   }
 
   /** The one that is prefilled has its prompt in KV. */
@@ -106,20 +146,40 @@ export class Schedule {
   }
 
   /** Begin with memory that holds nothing. Nobody may hold pages. */
-  renew(pages: number): void {
+  renew(pages: number, most: number): void {
     const { queriedTokens, hitTokens } = this.memory;
-    this.memory = new PrefixPages(pages, this.pageTokens);
+    this.memory = new PrefixPages(pages, this.pageTokens, most);
     this.memory.queriedTokens = queriedTokens;
     this.memory.hitTokens = hitTokens;
   }
 
+  /** Pages that there are. */
   get pages(): number {
     return this.memory.size;
   }
 
+  /** Pages that there may be. */
+  get most(): number {
+    return this.memory.most;
+  }
+
+  /** Tokens that all pages there may be can hold. */
+  get mostTokens(): number {
+    return this.memory.most * this.pageTokens;
+  }
+
+  /** Pages that were promised to those that hold some, and that they have yet to get. */
+  private get promised(): number {
+    const missing = this.holders.map(
+      ({ total, pages }) => pagesFor(total, this.pageTokens) - pages.length,
+    );
+    return missing.reduce((sum, count) => sum + Math.max(count, 0), 0);
+  }
+
   stats() {
-    const { free, cached, queriedTokens, hitTokens } = this.memory;
+    const { size, free, cached, queriedTokens, hitTokens } = this.memory;
     return {
+      pages: size,
       pagesFree: free,
       pagesCached: cached,
       running: this.holders.filter((sequence) => !sequence.ended).length,
@@ -133,7 +193,7 @@ export class Schedule {
   check(): string[] {
     const problems = this.memory.check(this.holders.map((sequence) => sequence.pages));
     const slots = [...this.slots, ...this.holders.map((sequence) => sequence.slot)];
-    const sound = new Set(slots).size === this.most && slots.length === this.most;
+    const sound = new Set(slots).size === this.slotCount && slots.length === this.slotCount;
     return sound ? problems : [...problems, `The slots are ${slots.join(", ")}.`];
   }
 
@@ -156,7 +216,7 @@ export class Schedule {
     sequence.fail(
       new EdgewiseError(
         "device.memory",
-        `The ${this.memory.size} pages of memory cannot hold ${total} tokens.`,
+        `The ${this.memory.most} pages of memory cannot hold ${total} tokens.`,
         "Choose a smaller maxTokens or a shorter prompt.",
       ),
     );

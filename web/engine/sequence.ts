@@ -39,7 +39,7 @@ export class Sequence {
   readonly begun: readonly number[];
   readonly params: SamplingParams;
   /** Tokens to generate at most, the context taken into account. */
-  readonly maxTokens: number;
+  maxTokens: number;
   readonly seed: bigint;
   readonly pieces: TextStream;
   readonly completion: Promise<Completion>;
@@ -51,7 +51,7 @@ export class Sequence {
 
   /** Row of per-sequence state on the device while running, otherwise -1. */
   slot = -1;
-  /** KV pages held while running, enough for the prompt and `maxTokens`. */
+  /** KV pages held while running, in the end for the prompt and `maxTokens`. */
   pages: readonly number[] = [];
   /** Tokens whose KV the device was told to write, and those for which it has said it has. */
   sent = 0;
@@ -109,6 +109,11 @@ export class Sequence {
     return this.prompt.length + Math.max(this.tokens.length - 1, 0);
   }
 
+  /** Tokens of prompt and answer at most. */
+  get total(): number {
+    return this.prompt.length + this.maxTokens;
+  }
+
   /** The `kvLen` at which the last token allowed has been generated. */
   get kvLimit(): number {
     return this.prompt.length + this.maxTokens - 1;
@@ -150,6 +155,16 @@ export class Sequence {
     }
     this.say(text);
     if (reason !== null) this.finish(reason);
+  }
+
+  /** Prompt and answer have so many tokens at most from now on; it ends where it has them. */
+  shorten(total: number): void {
+    this.maxTokens = Math.max(Math.min(this.maxTokens, total - this.prompt.length), 1);
+    if (this.ended || this.remaining > 0) return;
+    const text = this.stops.push(this.detokenizer.finish()) + this.stops.finish();
+    this.texts.push(text);
+    this.pieces.push(text);
+    this.finish(this.stops.found === null ? "length" : "stop");
   }
 
   /** End an unfinished sequence where it is. */

@@ -259,6 +259,7 @@ export function numberAfter(kernel: string, pattern: RegExp): number | null {
 /** Attention's factor, the last word of its kernel's name; otherwise one over √head_dim. */
 function scaleOf(kernel: string, headDim: number): number {
   return (
-    numberAfter(kernel, /_(?:float16|float32|int8)_(\d+p\d+(?:em?\d+)?)/) ?? 1 / Math.sqrt(headDim)
+    numberAfter(kernel, /_(?:float16(?:x2)?|float32|int8)_(\d+p\d+(?:em?\d+)?)/) ??
+    1 / Math.sqrt(headDim)
   );
 }

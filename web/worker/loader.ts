@@ -7,8 +7,9 @@ import type { AdapterReport } from "../client/types.ts";
 import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
+import { timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
-import { poolPages } from "../engine/memory.ts";
+import { firstPages, isSmall, poolPages } from "../engine/memory.ts";
 import { prove } from "../engine/prove.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
@@ -18,9 +19,10 @@ import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
 import { fittingPrograms, trusted, without } from "./choice.ts";
+import { firstChunk } from "./first-chunk.ts";
 import type { LoadRequest } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
-import { fastest } from "./tuning.ts";
+import { type Clock, fastest } from "./tuning.ts";
 import { Verdicts } from "./verdicts.ts";
 import { uploadWeights, weightPieces } from "./weights.ts";
 
@@ -43,8 +45,12 @@ export interface Loaded {
   readonly files: BundleFiles;
   readonly gpu: Gpu;
   readonly program: LoadedProgram;
+  /** Pages that there are, and that there may come to be. */
   readonly pages: number;
+  readonly mostPages: number;
   readonly context: number;
+  /** Rows of the first chunk of a prompt. */
+  readonly firstChunk: number;
 }
 
 /** How a program is chosen where some have failed before. */
@@ -161,17 +167,20 @@ async function onDevice(
   const { limits } = gpu.report;
   const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
   let context = contextOf(request, manifest.model.context);
+  let small = isSmall(request.machine, limits.maxBufferSize);
+  const runnable = { program: chosen, plans, shaders };
+  const clock: Clock = (kernel) => timeKernel(gpu, kernel);
+  const rows = await firstChunk(gpu.report.key, manifest, runnable, store, clock);
   while (true) {
     try {
       const [size = 1] = chosen.pageBytes;
       const enough = Math.floor(KV_BYTES / size);
       const wanted = poolPages(manifest, chosen, context, null, largest);
-      const pages = Math.min(wanted, Math.max(pagesFor(context, pageTokens), enough));
+      const mostPages = Math.min(wanted, Math.max(pagesFor(context, pageTokens), enough));
+      const pages = small ? firstPages(chosen, pageTokens, mostPages) : mostPages;
       const program = await loadProgram(gpu, {
         manifest,
-        program: chosen,
-        plans,
-        shaders,
+        ...runnable,
         loadSymbols: new Map([["pages", pages]]),
         signal,
         onProgress: (done, total) => reporter.progress("kernels", done, total),
@@ -182,9 +191,14 @@ async function onDevice(
         program.close();
         throw error;
       }
-      return { files, gpu, program, pages, context: Math.min(context, pages * pageTokens) };
+      const held = Math.min(context, mostPages * pageTokens);
+      return { files, gpu, program, pages, mostPages, context: held, firstChunk: rows };
     } catch (error) {
       const tight = error instanceof EdgewiseError && error.code === "device.memory";
+      if (tight && !small) {
+        small = true; // there may be room for more once it is needed
+        continue;
+      }
       if (!tight || request.context !== undefined || context <= LEAST_CONTEXT) throw error;
       context = Math.max(LEAST_CONTEXT, context >> 1);
       reporter.warning({

@@ -1,5 +1,6 @@
 /** What a page and its worker say to each other; everything is plain data. */
 
+import type { Machine } from "../client/machine.ts";
 import type {
   Completion,
   ContextPolicy,
@@ -19,6 +20,7 @@ export interface LoadRequest {
   readonly program?: string;
   readonly context?: number;
   readonly maxBurst?: number;
+  readonly machine: Machine;
 }
 
 export type Prompt =

@@ -56,8 +56,10 @@ export class Session {
     this.texts = texts;
     this.thinking = texts.template && thinkingOf(texts.template);
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
-      pages: loaded.pages,
+      pages: loaded.mostPages,
       context: loaded.context,
+      firstChunk: loaded.firstChunk,
+      onContext: (tokens) => this.warnOfContext(tokens),
       ...(request.maxBurst === undefined ? {} : { maxBurst: request.maxBurst }),
     });
     this.watch();
@@ -86,7 +88,7 @@ export class Session {
   }
 
   get info(): EngineInfo {
-    const { files, program, gpu, context, pages } = this.loaded;
+    const { files, program, gpu, context, pages, mostPages } = this.loaded;
     const { model, name } = files.manifest;
     return {
       name,
@@ -99,6 +101,7 @@ export class Session {
       storage: this.store.kind,
       context,
       pages,
+      mostPages,
       memory: program.memory(),
     };
   }
@@ -129,6 +132,14 @@ export class Session {
     this.engine.close();
     this.loaded.program.close();
     this.loaded.gpu.close();
+  }
+
+  private warnOfContext(tokens: number): void {
+    this.events.reporter.warning({
+      code: "engine.context",
+      message: `${this.loaded.gpu.report.name} has no room for longer conversations than ${tokens} tokens.`,
+      remedy: "Close other tabs, or choose a smaller model.",
+    });
   }
 
   private watch(): void {
@@ -169,7 +180,7 @@ export class Session {
     }
     this.losses.restored(performance.now());
     if (answer !== "again") this.tellGently();
-    this.engine.replaceProgram(this.loaded.program, this.loaded.pages);
+    this.engine.replaceProgram(this.loaded.program, this.loaded.mostPages);
     this.watch();
     this.events.onStatus("ready");
   }

@@ -21,7 +21,7 @@ class PagedHeads:
         rows, batch: the most token rows and sequences of a step.
         context: the most tokens of a sequence.
         heads, kv_heads, head_dim: query heads, KV heads, elements of a head.
-        kv_dtype: what pages hold: int8, float16 or float32.
+        kv_dtype: what pages hold, one of `KV_DTYPES`.
     """
 
     rows: int

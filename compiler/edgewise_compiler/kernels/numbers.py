@@ -12,8 +12,9 @@ SEGMENT_PAGES = SEGMENT // PAGE_TOKENS
 HEAD_STEP, MAX_HEAD_DIM = 16, 256
 """Widths of heads: multiples of the one up to the other."""
 
-KV_DTYPES = ("int8", "float16", "float32")
-"""What pages can hold."""
+KV_DTYPES = ("int8", "float16", "float16x2", "float32")
+"""What pages can hold, as kernels see it: float16x2 is float16 in words of two, for GPUs without
+numbers of 16 bits."""
 
 LOG2E = 1.4426950408889634
 LN2 = 0.6931471805599453

@@ -78,6 +78,11 @@ class Lowering:
         return state_group(layers, heads.kv, heads.width, scales=self.kv_dtype == "int8")
 
     @property
+    def kv_seen(self) -> str:
+        """How kernels see what pages hold, one of `KV_DTYPES`."""
+        return self.kv_dtype
+
+    @property
     def page_bytes(self) -> int:
         """Bytes of a page of all layers."""
         group = self._group(range(self.shared.layers), self.shared.heads)
@@ -100,7 +105,7 @@ class Lowering:
     def _heads(self, heads: Heads) -> tuple[int, int, int, int, int, int, str]:
         bounds = self.bounds
         steps = bounds.rows, bounds.batch, bounds.context
-        return (*steps, heads.query, heads.kv, heads.width, self.kv_dtype)
+        return (*steps, heads.query, heads.kv, heads.width, self.kv_seen)
 
     @property
     def sampling_spec(self) -> SamplingSpec:

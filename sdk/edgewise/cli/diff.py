@@ -44,12 +44,21 @@ class Side:
     quant: str
 
     @property
-    def computes_in(self) -> set[str]:
-        """The arithmetic, and int8 where keys and values are rounded to it."""
+    def pages(self) -> str:
+        """What keys and values are kept in."""
+        return "float32" if self.program is None else self.program.state_dtype
+
+    def computes_in(self, other: Side) -> set[str]:
+        """The arithmetic, int8 where keys and values are rounded to it, and f16 where they are
+        rounded to float16 on this side alone: both round nearly the same numbers alike."""
         if self.program is None:
             return {"transformers"}
-        pages = {"int8"} if self.program.state_dtype == "int8" else set()
-        return {self.program.arithmetic, *pages}
+        found = {self.program.arithmetic}
+        if self.pages == "int8":
+            found.add("int8")
+        elif self.pages == "float16" != other.pages:
+            found.add("f16")
+        return found
 
     def same_bits(self, other: Side) -> bool:
         """Whether both promise the same bits: one program, or two of a target that says so."""
@@ -103,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
     tolerance = args.tolerance
     if tolerance is None:
         stored = {side.quant for side in sides}
-        computes_in = sides[0].computes_in | sides[1].computes_in
+        a, b = sides
+        computes_in = a.computes_in(b) | b.computes_in(a)
         tolerance = default_tolerance(
             computes_in if len(stored) == 1 else computes_in | stored,
             same_bits=sides[0].same_bits(sides[1]),

@@ -56,7 +56,7 @@ def story(heads: Heads, tokens: int, kv_dtype: str = "float16", *, seed: int = 0
         codes, scales = quantized(numbers.astype("float32"))
         keys, values = codes * scales[..., None].astype("float32")
     else:
-        keys, values = numbers.astype(kv_dtype)
+        keys, values = numbers.astype(kv_dtype.removesuffix("x2"))
     return Story(heads, queries, keys, values, kv_dtype)
 
 

@@ -85,8 +85,13 @@ def poisoned_pool(pool: int, heads: Heads, dtype: str) -> list[Array]:
     Only the first 1000: the rest of a huge pool stays zero, and so takes no memory.
 
     Returns:
-        A layer's buffers: the pages, and for int8 the scales of its codes (uint32).
+        A layer's buffers: the pages, of float16x2 in words (uint32), and for int8 the scales of
+        its codes (uint32).
     """
+    if dtype == "float16x2":
+        words = aligned((pool, 2, heads.kv, PAGE_TOKENS * heads.dim // 2), "uint32")
+        words[:1000] = 0x7E007E00
+        return [words]
     pages = aligned((pool, 2, heads.kv, PAGE_TOKENS * heads.dim), dtype)
     if dtype != "int8":
         pages[:1000] = np.nan
@@ -111,15 +116,16 @@ def write_tokens(
     pool: Sequence[Array], ids: Sequence[int], keys: Array, values: Array, *, first: int = 0
 ) -> None:
     """Puts keys and values [tokens, kv heads, dim] into pages, from position ``first`` on."""
-    pages, dim = pool[0], keys.shape[2]
+    pages, dim = _numbers(pool[0]), keys.shape[2]
     places = [(ids[p // PAGE_TOKENS], p % PAGE_TOKENS) for p in range(first, first + len(keys))]
     if len(pool) == 2:
         (keys, key_scales), (values, value_scales) = quantized(keys), quantized(values)
         words = key_scales.view("uint16") | value_scales.view("uint16").astype("uint32") << 16
         for (page, slot), word in zip(places, words, strict=True):
             pool[1][page, :, slot] = word
+    packed = _packed(pool[0])
     for (page, slot), key, value in zip(places, keys, values, strict=True):
-        _keys(pages[page], dim)[:, slot] = key.reshape(len(key), -1, _packed(pages))
+        _keys(pages[page], dim, packed)[:, slot] = key.reshape(len(key), -1, packed)
         pages[page, 1].reshape(-1, PAGE_TOKENS, dim)[:, slot] = value
 
 
@@ -127,8 +133,9 @@ def read_tokens(
     pool: Sequence[Array], ids: Sequence[int], tokens: int, dim: int
 ) -> tuple[Array, Array]:
     """Keys and values [tokens, kv heads, dim] out of pages, multiplied with their scales if any."""
-    chosen = pool[0][list(ids)]
-    keys = np.stack([_keys(page, dim).reshape(-1, PAGE_TOKENS, dim) for page in chosen])
+    chosen = _numbers(pool[0][list(ids)])
+    packed = _packed(pool[0])
+    keys = np.stack([_keys(page, dim, packed).reshape(-1, PAGE_TOKENS, dim) for page in chosen])
     values = chosen[:, 1].reshape(len(ids), -1, PAGE_TOKENS, dim)
     found = []
     for half, numbers in enumerate((keys, values)):
@@ -140,12 +147,16 @@ def read_tokens(
     return found[0], found[1]
 
 
+def _numbers(pages: Array) -> Array:
+    """A view of pages as numbers: words hold two float16."""
+    return pages.view("float16") if pages.dtype == "uint32" else pages
+
+
 def _packed(pages: Array) -> int:
     """How many numbers of a key lie beside each other."""
-    return 4 if pages.dtype == "int8" else 1
+    return {"uint32": 2, "int8": 4}.get(str(pages.dtype), 1)
 
 
-def _keys(page: Array, dim: int) -> Array:
+def _keys(page: Array, dim: int, packed: int) -> Array:
     """A view of a page's keys [kv heads, token, dim/packed, packed]."""
-    packed = _packed(page)
     return page[0].reshape(-1, dim // packed, PAGE_TOKENS, packed).transpose(0, 2, 1, 3)

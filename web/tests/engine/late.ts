@@ -96,6 +96,13 @@ export class LateProgram implements LoadedProgram {
   get lost() {
     return this.inner.lost;
   }
+  get pages() {
+    return this.inner.pages;
+  }
+
+  grow(pages: number): Promise<void> {
+    return this.inner.grow(pages);
+  }
 
   /** Bursts so far. */
   get bursts(): readonly RunRecord[] {

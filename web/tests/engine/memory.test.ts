@@ -1,7 +1,7 @@
 /** How many pages there are: enough for every sequence where memory allows it, always for one. */
 
 import { expect, test } from "vitest";
-import { poolPages, weightBytes } from "../../engine/memory.ts";
+import { firstPages, isSmall, poolPages, weightBytes } from "../../engine/memory.ts";
 import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
 import { model, program } from "./reference-bundle.ts";
 
@@ -51,4 +51,29 @@ test.each([
     message: expect.stringMatching(/1024 tokens take? .*MiB|1024 tokens \d+ MiB/),
   });
   expect(() => poolPages(manifest, f16, 1024, available, largest)).toThrow(refused);
+});
+
+const LARGE = 2 ** 32;
+const PLENTY = { handheld: false, gigabytes: 16 };
+
+test.each([
+  [PLENTY, LARGE, false],
+  [{ ...PLENTY, gigabytes: null }, LARGE, false],
+  [{ ...PLENTY, handheld: true }, LARGE, true],
+  [{ ...PLENTY, gigabytes: 4 }, LARGE, true],
+  [PLENTY, 512 << 20, true],
+  [PLENTY, 1 << 30, false],
+])("a machine of %o with buffers of %i bytes is small: %s", (machine, buffer, small) => {
+  expect(isSmall(machine, buffer)).toBe(small);
+});
+
+test.each([
+  // Bytes of a token, most pages, and the tokens of pages that a small machine begins with.
+  [112 << 10, 256, 1024],
+  [45 << 10, 256, 1456],
+  [22 << 10, 512, 2048],
+  [22 << 10, 40, 640],
+])("of %i bytes a token, %i pages at most: %i tokens at first", (bytes, most, tokens) => {
+  const sized = { ...f16, pageBytes: [16 * bytes] };
+  expect(16 * firstPages(sized, 16, most)).toBe(tokens);
 });

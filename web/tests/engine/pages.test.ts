@@ -79,3 +79,14 @@ test.each([
   expect(pagesFor(tokens, 16)).toBe(pages);
   expect(pagesFor(tokens, 1)).toBe(tokens);
 });
+
+test("a pool grows by pages that are free, and hands out the lowest first as before", () => {
+  const pool = new PagePool(3);
+  const held = pool.allocate(2);
+  pool.grow(5);
+  expect([pool.size, pool.free, pool.check()]).toEqual([5, 3, []]);
+  expect(held.map((page) => pool.owners(page))).toEqual([1, 1]);
+  expect(pool.allocate(3)).toEqual([2, 3, 4]);
+  pool.grow(4);
+  expect([pool.size, pool.free]).toEqual([5, 0]);
+});

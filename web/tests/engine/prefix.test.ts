@@ -100,3 +100,18 @@ test("pages hold as many tokens as is said", () => {
   expect(cachedOf(memory, tokens)).toBe(2);
   expect(memory.acquire(tokens, 9, 10)).toEqual({ pages: [0, 1, 2], cached: 8 });
 });
+
+test("pages that are still to come are promised once, and come when they are needed", () => {
+  const memory = new PrefixPages(3, 16, 8);
+  keep(memory, history(1, 32));
+  const first = memory.acquire(history(1, 40), 39, 100);
+  expect(first).toEqual({ pages: [0, 1], cached: 32 });
+  expect(memory.acquire(history(2, 10), 9, 30, 5)).toBeNull();
+  const second = memory.acquire(history(2, 10), 9, 16, 5);
+  expect(second).toEqual({ pages: [2], cached: 0 });
+  expect(memory.obtainable).toBe(0);
+  memory.grow(8);
+  const all = memory.extend(first?.pages ?? [], 5);
+  expect(all).toEqual([0, 1, 3, 4, 5, 6, 7]);
+  expect(memory.check([all ?? [], second?.pages ?? []])).toEqual([]);
+});

@@ -17,6 +17,8 @@ const GROUP: StateGroup = {
 
 export interface ReferenceOptions {
   readonly pages: number;
+  /** Pages that the device has room for. */
+  readonly room?: number;
   readonly context?: number;
   readonly maxBatch?: number;
   readonly prefillChunk?: number;

@@ -38,12 +38,18 @@ export class ReferenceProgram implements LoadedProgram {
     bindGroups: 0,
     pipelines: 0,
     readbacks: 0,
+    bytes: 0,
+    peakBytes: 0,
+    growths: 0,
+    copies: 0,
+    copiedBytes: 0,
   };
   readonly lost: Promise<EdgewiseError>;
   readonly runs: RunRecord[] = [];
   private readonly buffers = new Map<string, Int32Array>();
   private readonly floats = new Map<string, Float32Array>();
-  private readonly kv: Int32Array;
+  private kv: Int32Array;
+  private readonly room: number;
   private readonly x: Int32Array;
   private readonly histories: number[][] = [];
   private readonly logits: number[][] = [];
@@ -64,6 +70,7 @@ export class ReferenceProgram implements LoadedProgram {
     this.columns = TABLE_HEADER + Math.ceil(context / PAGE_TOKENS);
     this.arrive = options.arrive ?? (() => Promise.resolve());
     this.kv = new Int32Array(options.pages * PAGE_TOKENS);
+    this.room = options.room ?? Number.POSITIVE_INFINITY;
     this.x = new Int32Array(prefillChunk);
     const sizes = {
       step: STEP_WIDTH,
@@ -140,6 +147,26 @@ export class ReferenceProgram implements LoadedProgram {
     await this.arrival(record);
     if (fault) throw fault;
     return results;
+  }
+
+  get pages(): number {
+    return this.kv.length / PAGE_TOKENS;
+  }
+
+  async grow(pages: number): Promise<void> {
+    if (this.failure) throw this.failure;
+    await Promise.race([
+      this.arrive({ plans: ["grow"], k: 1, rows: 0, ahead: 0, written: [] }),
+      this.lost,
+    ]);
+    if (this.failure) throw this.failure;
+    if (pages > this.room) throw new EdgewiseError("device.memory", "There is no room.");
+    const larger = new Int32Array(pages * PAGE_TOKENS);
+    larger.set(this.kv);
+    this.counters.growths += 1;
+    this.counters.copies += 1;
+    this.counters.copiedBytes += this.kv.byteLength;
+    this.kv = larger;
   }
 
   settled(): Promise<void> {

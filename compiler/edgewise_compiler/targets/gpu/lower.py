@@ -77,6 +77,11 @@ class GpuLowering(Lowering):
     near: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
 
+    @property
+    def kv_seen(self) -> str:
+        """How kernels see what pages hold."""
+        return self.variant.kv_seen
+
     def value(self, value: Value) -> Tensor:
         """The tensor that holds a graph value."""
         value = self.aliases.get(value.id, value)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 class Variant:
     """One program of a GPU target: what it computes in.
 
-    ``half`` means pages and the tiles of prefill in float16; ``subgroups`` that kernels may use
-    them; ``int8`` that prefill multiplies integers instead, for integer weights; ``serial`` that no
-    thread of a linear or of attention waits for another, for adapters to which barriers are dear;
-    ``codes`` that pages hold int8 codes instead.
+    ``half`` means float16 arithmetic: the tiles of prefill, and pages as kernels see them;
+    ``subgroups`` that kernels may use them; ``int8`` that prefill multiplies integers instead, for
+    integer weights; ``serial`` that no thread of a linear or of attention waits for another, for
+    adapters to which barriers are dear. Pages hold float16; with ``codes``
+    int8; with ``exact``, for weights that are floats themselves, float32 unless `half` is set.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Variant:
     int8: bool = False
     serial: bool = False
     codes: bool = False
+    exact: bool = False
 
     def arithmetic(self, weights: str) -> str:
         """As the bundle names it, over weights of a scheme whose arithmetic is ``weights``."""
@@ -33,4 +35,9 @@ class Variant:
         """What pages hold."""
         if self.codes:
             return "int8"
-        return "float16" if self.half else "float32"
+        return "float32" if self.exact and not self.half else "float16"
+
+    @property
+    def kv_seen(self) -> str:
+        """How kernels see what pages hold: without float16 of their own, words of two."""
+        return "float16x2" if self.kv_dtype == "float16" and not self.half else self.kv_dtype

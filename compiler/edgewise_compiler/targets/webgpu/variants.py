@@ -27,9 +27,10 @@ device finds them much faster."""
 
 def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
     """The programs made for a weight scheme, and for pages as the option ``kv`` has them."""
-    variants = VARIANTS + (INT8_VARIANTS if SCHEMES[scheme].integer else ())
+    integer = SCHEMES[scheme].integer
+    variants = VARIANTS + (INT8_VARIANTS if integer else ())
     if kv == "auto":
-        return variants
+        return tuple(replace(v, exact=not integer) for v in variants)
     return tuple(replace(v, name=f"{v.name}{KV8_SUFFIX}", codes=True) for v in variants)
 
 

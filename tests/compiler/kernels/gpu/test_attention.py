@@ -55,8 +55,10 @@ ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
     (GROUPED, "float16"),
     (GROUPED, "float32"),
+    (GROUPED, "float16x2"),
     (GROUPED, "int8"),
     (ODD, "float16"),
+    (ODD, "float16x2"),
     (ODD, "float32"),
     (ODD, "int8"),
     (Heads(2, 2, 32), "float16"),
@@ -67,6 +69,8 @@ SHAPES = [
     pytest.param(Heads(7, 1, 128), "float16", marks=pytest.mark.full),
     pytest.param(Heads(16, 1, 16), "int8", marks=pytest.mark.full),
     pytest.param(Heads(9, 1, 256), "int8", marks=pytest.mark.full),
+    pytest.param(Heads(9, 1, 256), "float16x2", marks=pytest.mark.full),
+    pytest.param(Heads(16, 1, 16), "float16x2", marks=pytest.mark.full),
 ]
 HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages before a row
 
@@ -269,7 +273,7 @@ def test_the_first_token_attends_to_itself_alone(kernel: Kernel) -> None:
     np.testing.assert_allclose(output, values, rtol=4e-7)
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+@pytest.mark.parametrize("kv_dtype", ["float16", "float16x2", "int8"])
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
     poison: float, kv_dtype: str

@@ -34,9 +34,11 @@ pytestmark = pytest.mark.sampled(one_in=3)
 SHAPES = [
     (GROUPED, "float32"),
     (GROUPED, "float16"),
+    (GROUPED, "float16x2"),
     (GROUPED, "int8"),
     (Heads(3, 1, 80), "int8"),
     (Heads(3, 1, 80), "float32"),
+    (Heads(3, 1, 80), "float16x2"),
     (Heads(7, 1, 128), "float32"),
     (Heads(9, 1, 256), "float32"),
 ]
@@ -64,7 +66,7 @@ def test_single_rows_and_chunks_match_the_reference(heads: Heads, kv_dtype: str)
             np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+@pytest.mark.parametrize("kv_dtype", ["float32", "float16x2", "int8"])
 def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company(kv_dtype: str) -> None:
     sequence = story(GROUPED, 70, kv_dtype)
     (expected,) = attend([whole(sequence)])

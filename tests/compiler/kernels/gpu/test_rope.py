@@ -34,6 +34,7 @@ from tests.compiler.kernels.paged import (
     poisoned_pool,
     read_tokens,
     shuffled_pages,
+    write_tokens,
 )
 
 pytestmark = pytest.mark.sampled(one_in=4)
@@ -129,6 +130,40 @@ def test_half_precision_pages_hold_the_nearest_float16() -> None:
     same_bits(rounded.q, exact.q)
 
 
+def test_words_hold_the_nearest_float16_whatever_the_device_rounds_by() -> None:
+    heads = SHAPES[3]
+    exact = GpuAppended(RAGGED, heads, "float32", norm=True)
+    words = GpuAppended(RAGGED, heads, "float16x2", norm=True)
+    same_bits(words.after, exact.after)
+    expected = poisoned_pool(len(words.kv[0]), heads, "float16x2")
+    for sequence, ids in zip(RAGGED, words.page_ids, strict=True):
+        end, first = sequence.history + sequence.rows, sequence.history
+        keys, values = (x[first:] for x in read_tokens(exact.kv, ids, end, heads.dim))
+        write_tokens(expected, ids, keys.astype("float16"), values.astype("float16"), first=first)
+    same_bits(words.kv[0], expected[0])
+
+
+def test_words_take_the_even_one_of_two_and_hold_what_is_too_large() -> None:
+    heads = Heads(1, 1, 16)
+    ties = [1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 2049, 2051, -2049]
+    large = [65504, 65519, 65520, 1e6, -1e30, -65504]
+    numbers = np.array([*ties, *large, 1 / 3, -0.0, 2**-14, 0.1], "float32")
+    qkv = random_rows(heads)
+    qkv[0, -heads.dim :] = numbers
+    done = GpuAppended([Rows(0, 1)], heads, "float16x2", norm=False, qkv=qkv)
+    _, values = read_tokens(done.kv, done.page_ids[0], 1, heads.dim)
+    same_bits(values[0, 0], np.clip(numbers, -65504, 65504).astype("float16"))
+
+
+def test_words_of_numbers_below_those_of_11_bits_are_near_them() -> None:
+    heads = Heads(1, 1, 16)
+    qkv = random_rows(heads)
+    qkv[0, -heads.dim :] = np.geomspace(1e-9, 2**-14, 16)
+    done = GpuAppended([Rows(0, 1)], heads, "float16x2", norm=False, qkv=qkv)
+    _, values = read_tokens(done.kv, done.page_ids[0], 1, heads.dim)
+    assert np.abs(values[0, 0] - qkv[0, -heads.dim :]).max() <= 2**-14
+
+
 @pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "qk_norm"])
 @pytest.mark.parametrize("heads", GPU_SHAPES, ids=str)
@@ -173,7 +208,7 @@ def test_codes_under_a_scale_of_zero_are_zero() -> None:
     assert not values.any()
 
 
-@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+@pytest.mark.parametrize("kv_dtype", ["float16", "float16x2", "int8"])
 @pytest.mark.parametrize("subgroups", [False, True], ids=["shared", "subgroups"])
 def test_a_row_alone_gives_the_bits_it_has_in_a_batch(subgroups: bool, kv_dtype: str) -> None:
     heads = SHAPES[0]

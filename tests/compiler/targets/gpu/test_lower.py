@@ -120,6 +120,28 @@ def test_codes_halve_what_attention_reads_of_float16(made: Callable[[str, str], 
     assert codes == half // 2 + 1000 * LAYERS * 2 * 4
 
 
+@pytest.mark.parametrize(
+    ("quant", "name", "kept", "seen"),
+    [
+        ("q4", "webgpu-f16", "float16", "float16"),
+        ("q4", "webgpu-f32", "float16", "float16x2"),
+        ("q4", "webgpu-f32-serial", "float16", "float16x2"),
+        ("q4", "webgpu-f32-kv8", "int8", "int8"),
+        ("f32", "webgpu-f16", "float16", "float16"),
+        ("f32", "webgpu-f32", "float32", "float32"),
+        ("f16", "webgpu-f32-serial", "float32", "float32"),
+    ],
+)
+def test_pages_are_float16_but_where_weights_and_arithmetic_are_wider(
+    quant: str, name: str, kept: str, seen: str, made: Callable[[str, str], Plans]
+) -> None:
+    for plan in (made(quant, name)["prefill"], made(quant, name)["decode"]):
+        (found,) = {buffer.dtype for buffer in plan.buffers if buffer.name.startswith("kv.")}
+        assert found == kept
+        attention = [kernel for kernel in plan.kernels if kernel.startswith("attention_")]
+        assert any(f"_{seen}_" in kernel for kernel in attention), attention
+
+
 def test_grids_follow_rows_sequences_and_history(made: Callable[[str, str], Plans]) -> None:
     symbols = {
         name for step in made("q4", "webgpu-f32")["decode"].steps for name in _symbols(step.grid)

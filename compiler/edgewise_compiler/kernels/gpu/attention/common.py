@@ -4,14 +4,17 @@ A layer's pages are one buffer (pages, 2, HK, 16*D): keys as [d][token], values 
 Kernels see it as vectors of four: of one page and KV head, key vector d*4 + u holds tokens 4u..4u+3
 at d, value vector token*D/4 + c holds 4c..4c+3 of a token. Positions and page ids are int32.
 
-int8 pages hold codes, four a word, and keys as [d/4][token][d%4]. A vector of four words has 16
-codes, of keys those of tokens 4u..4u+3 at four d, of values those of a token at 16 d. Their scales
-(pages, HK, 16) are a word for every token: two float16, the key's scale, then the value's.
+Pages of words have several numbers in one, so that no two tokens share a word: float16 two (for
+GPUs without numbers of 16 bits) and keys as [d/2][token][d%2], int8 four codes and keys as
+[d/4][token][d%4]. A vector of four words has the keys of tokens 4u..4u+3 at two or four d, the
+values of a token at eight or 16. The scales of codes (pages, HK, 16) are a word for every token:
+two float16, the key's scale, then the value's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -24,6 +27,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     cast,
     dtype_of,
     i32,
+    join,
     lane,
     nearest,
     number,
@@ -43,12 +47,33 @@ _LARGEST_HALF = 65504.0  # of float16; what `pack_halves` makes of more is undef
 LOWEST = -3.0e38  # the score of a key that takes no part; not every language has infinity
 
 
+@dataclass(frozen=True)
+class Seen:
+    """How kernels see the keys and values of pages, in vectors of four elements.
+
+    Attributes:
+        element: dtype of an element.
+        packed: numbers in one. A vector of keys has those of four tokens at so many d, a vector of
+            values so many runs of four d.
+        keys: what a vector of keys holds: at each d, the four tokens' as a float32x4.
+        values: what a vector of values holds: each run as a float32x4.
+        run: one of these runs, by its number modulo ``packed``.
+    """
+
+    element: str
+    packed: int
+    keys: Callable[[Expr], list[Expr]]
+    values: Callable[[Expr], list[Expr]]
+    run: Callable[[Expr, Expr], Expr]
+
+
 def kv_vectors(spec: PagedHeads) -> tuple[Arg, ...]:
-    """A layer's KV pages as vectors of four; of int8 as vectors of 16 codes, and the scales."""
-    HK, D = spec.kv_heads, spec.head_dim
+    """A layer's KV pages in vectors as `SEEN` has them, and the scales of int8 pages."""
+    HK, D, seen = spec.kv_heads, spec.head_dim, SEEN[spec.kv_dtype]
+    vectors = PAGE_TOKENS * D // (4 * seen.packed)
+    pages = Arg("kv", f"{seen.element}x4", (PAGES, 2, HK, vectors))
     if spec.kv_dtype != "int8":
-        return (Arg("kv", f"{spec.kv_dtype}x4", (PAGES, 2, HK, PAGE_TOKENS * D // 4)),)
-    pages = Arg("kv", "uint32x4", (PAGES, 2, HK, PAGE_TOKENS * D // 16))
+        return (pages,)
     return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
 
 
@@ -109,11 +134,29 @@ def nth_lane(vector: Expr, n: Expr) -> Expr:
     return T.Select(n < 2, low, high)
 
 
-def scales_of(words: Expr) -> tuple[Expr, Expr]:
-    """The scales of four tokens' keys and of their values, a float32x4 each."""
+def low_and_high(words: Expr) -> list[Expr]:
+    """The low float16 of four words, and the high ones, a float32x4 each.
+
+    Keys at two neighbouring d; or the scales of four tokens' keys, then of their values.
+    """
     pairs = [bind(unpack_halves(lane(words, i))) for i in range(4)]
-    of_keys, of_values = ([lane(pair, half) for pair in pairs] for half in range(2))
-    return bind(vector_of(*of_keys)), bind(vector_of(*of_values))
+    return [bind(vector_of(*(lane(pair, half) for pair in pairs))) for half in range(2)]
+
+
+def half_words(numbers: Expr) -> list[Expr]:
+    """Four numbers as float16 in two words: each the nearest float16, of two the even one.
+
+    What a device rounds by when it packs is its own matter, so numbers are rounded before, by their
+    bits: what is packed has 11 of them and fits as it is. Below 2**-14, where float16 has fewer,
+    the device rounds after all, and may give zero.
+    """
+    most = number(_LARGEST_HALF, "float32x4")
+    held = bind(T.max(T.min(numbers, most), number(-_LARGEST_HALF, "float32x4")))
+    exact = bind(bits(held, "uint32"))
+    odd = bind((exact >> _all(13)) & _all(1))
+    rounded = bind(bits(bind((exact + odd + _all(0xFFF)) & _all(0xFFFFE000)), "float32"))
+    lanes = [lane(rounded, i) for i in range(4)]
+    return [bind(pack_halves(*lanes[i : i + 2])) for i in (0, 2)]
 
 
 def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
@@ -164,3 +207,33 @@ def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
     vector = bind(value)
     parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
     return vector_of(*parts)
+
+
+def _joined(low: Expr, high: Expr) -> Expr:
+    """The four float16 in two words as a float32x4."""
+    return bind(join(unpack_halves(low), unpack_halves(high)))
+
+
+def _half_values(words: Expr) -> list[Expr]:
+    return [_joined(lane(words, i), lane(words, i + 1)) for i in (0, 2)]
+
+
+def _half_run(words: Expr, c: Expr) -> Expr:
+    first = bind(T.floormod(c, 2) == 0)
+    return _joined(*(T.Select(first, lane(words, i), lane(words, i + 2)) for i in (0, 1)))
+
+
+def _floats_seen(element: str) -> Seen:
+    def alone(vector: Expr) -> list[Expr]:
+        return [bind(widened(vector))]
+
+    return Seen(element, 1, alone, alone, lambda vector, _: widened(vector))
+
+
+SEEN: Mapping[str, Seen] = {
+    "float32": _floats_seen("float32"),
+    "float16": _floats_seen("float16"),
+    "float16x2": Seen("uint32", 2, low_and_high, _half_values, _half_run),
+    "int8": Seen("uint32", 4, key_codes, value_codes, lambda v, c: word_codes(nth_lane(v, c))),
+}
+"""By what pages hold."""

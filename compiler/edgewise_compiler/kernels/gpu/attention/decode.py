@@ -34,19 +34,16 @@ from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
+    SEEN,
     SEGMENT_QUADS,
     deal,
-    key_codes,
     kv_vectors,
     largest_divisor,
+    low_and_high,
     masked,
-    nth_lane,
     page_of,
     pages_of,
     power_of_two_up_to,
-    scales_of,
-    widened,
-    word_codes,
 )
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -137,7 +134,8 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
-    packed = 4 if spec.kv_dtype == "int8" else 1  # d of a vector
+    seen = SEEN[spec.kv_dtype]
+    packed = seen.packed  # d of a vector of keys
     per_slice, runs_left = divmod(D // packed, slices)
     # Values: a thread has four d and every `strides`-th token of a page.
     strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
@@ -184,8 +182,7 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                 """Runs of ``packed`` d, one vector of the page each."""
                 loaded = [bind(kv[page, 0, h, run * QUADS + quad]) for run in runs]
                 for run, vector in zip(runs, loaded, strict=True):
-                    columns = key_codes(vector) if kv_scale else [bind(widened(vector))]
-                    for j, key in enumerate(columns):
+                    for j, key in enumerate(seen.keys(vector)):
                         for g in range(heads):
                             q = queries[g * D + run * packed + j]
                             store(acc, fma(splat(q), key, acc[g]), g)
@@ -213,7 +210,7 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                 first = T.floormod(item, SEGMENT_QUADS) * 4
                 if scales is not None:
                     store(scales, kv_scale[0][page_at(item), h, T.floormod(item, QUADS)], i)
-                    store(scores, scores[i] * scales_of(scales[i])[0], i)
+                    store(scores, scores[i] * low_and_high(scales[i])[0], i)
                 store(scores, masked(scores[i], first, keys, LOWEST), i)
                 quads = [lane(scores[i], j) for j in range(4)]
                 store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
@@ -235,7 +232,7 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                 p = bind(masked(exp2(scores[i] - splat(m)), first, keys, 0.0))
                 weight = p
                 if scales is not None:
-                    weight = bind(masked(p * scales_of(scales[i])[1], first, keys, 0.0))
+                    weight = bind(masked(p * low_and_high(scales[i])[1], first, keys, 0.0))
                 for j in range(4):
                     store(weights, lane(weight, j), item * 4 + j)
                 store(quad_sum, lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3), item)
@@ -259,9 +256,8 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                     ]
                     for token, vector in zip(tokens, loaded, strict=True):
                         j = bind(nth_page * PAGE_TOKENS + token)
-                        value = word_codes(nth_lane(vector, c)) if kv_scale else widened(vector)
                         # A token without a weight may hold anything, and 0*NaN is NaN.
-                        value = bind(select(j < keys, value, splat(number(0.0))))
+                        value = bind(select(j < keys, seen.run(vector, c), splat(number(0.0))))
                         for g in range(heads):
                             store(acc, fma(splat(weights[g * SEGMENT + j]), value, acc[g]), g)
                 for g in range(heads):

@@ -24,18 +24,16 @@ from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
+    SEEN,
     SEGMENT_QUADS,
     deal,
-    key_codes,
     kv_vectors,
     largest_divisor,
+    low_and_high,
     masked,
     page_of,
     pages_of,
     power_of_two_up_to,
-    scales_of,
-    value_codes,
-    widened,
 )
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -101,7 +99,8 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
     # What is staged at once: so many d of a segment's keys, so many tokens of its values.
     ds = largest_divisor(D, size // SEGMENT_QUADS, multiple=8)
     tokens = power_of_two_up_to(min(SEGMENT, staged // vectors))
-    packed = 4 if spec.kv_dtype == "int8" else 1  # vectors of codes in one that is loaded
+    seen = SEEN[spec.kv_dtype]
+    packed = seen.packed
     columns = -(-vectors // SEGMENT_QUADS)  # vectors of a row's output that a thread sums
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
@@ -164,8 +163,8 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         vector = bind(kv[page, 0, h, chunk * (runs * QUADS) + at])
                         first = bind(T.floordiv(at, QUADS) * (packed * SEGMENT_QUADS))
                         place = first + nth_page * QUADS + T.floormod(at, QUADS)
-                        for j, column in enumerate(key_codes(vector) if kv_scale else [vector]):
-                            store(space, widened(column), place + j * SEGMENT_QUADS)
+                        for j, column in enumerate(seen.keys(vector)):
+                            store(space, column, place + j * SEGMENT_QUADS)
 
                     deal(thread, runs * SEGMENT_QUADS, copy)
 
@@ -185,7 +184,7 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         nth_page = T.floordiv(column, QUADS)
                         page = page_of(table, s, segment, nth_page, pages)
                         words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
-                        of_keys, of_values = scales_of(words)
+                        of_keys, of_values = low_and_high(words)
                     for r in range(_ROWS):
                         scaled = scores[r] * number(log2_scale(spec.scale), "float32x4")
                         if of_keys is not None:
@@ -228,8 +227,8 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         at = T.floormod(token, PAGE_TOKENS) * runs + T.floormod(item, runs)
                         page = page_of(table, s, segment, T.floordiv(token, PAGE_TOKENS), pages)
                         vector = bind(kv[page, 1, h, at])
-                        for j, part in enumerate(value_codes(vector) if kv_scale else [vector]):
-                            store(space, widened(part), item * packed + j)
+                        for j, part in enumerate(seen.values(vector)):
+                            store(space, part, item * packed + j)
 
                     deal(thread, tokens * runs, copy)
 

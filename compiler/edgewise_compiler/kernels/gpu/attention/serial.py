@@ -21,13 +21,11 @@ from edgewise_compiler.kernels.function import STEP, Arg, symbol
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
-    key_codes,
+    SEEN,
     kv_vectors,
+    low_and_high,
     masked,
     pages_of,
-    scales_of,
-    value_codes,
-    widened,
 )
 from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
@@ -56,7 +54,7 @@ def attention_serial(spec: AttentionSpec) -> Launch:
     group = check_attention(spec)
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
-    vectors = D // 4
+    vectors, seen = D // 4, SEEN[spec.kv_dtype]
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(spec),
@@ -79,18 +77,16 @@ def attention_serial(spec: AttentionSpec) -> Launch:
         def one_page(page: Expr, keys: Expr) -> None:
             for u in range(QUADS):
                 store(scores, 0.0, u)
-            at_once = 4 if kv_scale else 1
-            with T.serial(0, D // at_once) as i:
+            with T.serial(0, D // seen.packed) as i:
                 qs = [
-                    bind(qkv[row, head, i * at_once + j] * number(log2_scale(spec.scale)))
-                    for j in range(at_once)
+                    bind(qkv[row, head, i * seen.packed + j] * number(log2_scale(spec.scale)))
+                    for j in range(seen.packed)
                 ]
                 for u in range(QUADS):
                     loaded = bind(kv[page, 0, h, i * QUADS + u])
-                    columns = key_codes(loaded) if kv_scale else [bind(widened(loaded))]
-                    for q, key in zip(qs, columns, strict=True):
+                    for q, key in zip(qs, seen.keys(loaded), strict=True):
                         store(scores, fma(splat(q), key, scores[u]), u)
-            scales = [scales_of(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
+            scales = [low_and_high(bind(kv_scale[0][page, h, u])) for u in range(QUADS) if kv_scale]
             for u, (of_keys, _) in enumerate(scales):
                 store(scores, scores[u] * of_keys, u)
             largest = bind(best[0])
@@ -112,11 +108,10 @@ def attention_serial(spec: AttentionSpec) -> Launch:
             # Tokens after the row's own may hold anything: they are not read.
             with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
                 p = bind(splat(weights[token]))
-                at_once = 4 if kv_scale else 1
-                for c in range(vectors // at_once):
-                    loaded = bind(kv[page, 1, h, token * (vectors // at_once) + c])
-                    values = value_codes(loaded) if kv_scale else [bind(widened(loaded))]
-                    for j, value in enumerate(values, c * at_once):
+                runs = vectors // seen.packed
+                for c in range(runs):
+                    loaded = bind(kv[page, 1, h, token * runs + c])
+                    for j, value in enumerate(seen.values(loaded), c * seen.packed):
                         store(outputs, fma(p, value, outputs[j]), j)
 
         with when(row < T.min(step[ROWS], N)):

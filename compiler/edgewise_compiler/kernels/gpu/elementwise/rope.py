@@ -10,7 +10,13 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import RopeSpec, check_heads
 from edgewise_compiler.kernels.function import STEP, Arg, symbol
-from edgewise_compiler.kernels.gpu.attention.common import PAGES, code_word, scales_for
+from edgewise_compiler.kernels.gpu.attention.common import (
+    PAGES,
+    SEEN,
+    code_word,
+    half_words,
+    scales_for,
+)
 from edgewise_compiler.kernels.gpu.operations import (
     cast,
     dtype_of,
@@ -55,7 +61,8 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
 
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
-            of D. The device decides how numbers are rounded to float16 pages.
+            of D. The device decides how numbers are rounded to pages of float16, the kernel how to
+            those of float16x2: to the nearest, see `half_words`.
         subgroups: for sums and maxima over a head; a kernel without any is the same for both.
 
     Raises:
@@ -71,7 +78,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     lanes = 1 << (half - 1).bit_length()
     # The threads of an int8 key have its value as well.
     heads, side_by_side = HQ + HK * (1 if coded else 2), _THREADS // lanes
-    codes = PAGE_TOKENS * D // 4
+    seen = SEEN[kv_dtype]
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
         Arg("rope", "float32x4", (C, 2, half)),
@@ -79,11 +86,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
         Arg("row_seq", "int32", (N,)),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
         *([Arg("qk_norm", "float32x4", (2, 2, half))] if eps is not None else []),
-        Arg(
-            "kv",
-            "uint32" if coded else kv_dtype,
-            (PAGES, 2, HK, codes if coded else PAGE_TOKENS * D),
-        ),
+        Arg("kv", seen.element, (PAGES, 2, HK, PAGE_TOKENS * D // seen.packed)),
         *([Arg("kv_scale", "uint32", (PAGES, HK, PAGE_TOKENS))] if coded else []),
         STEP,
     ]
@@ -127,18 +130,23 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
         def page_of(position: Expr) -> Expr:
             return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])
 
+        def elements(vector: Expr) -> list[Expr]:
+            """Four numbers as elements of a page."""
+            if seen.packed == 2:
+                return half_words(vector)
+            values = [lane(vector, k) for k in range(4)]
+            return [v if kv_dtype == dtype_of(v) else cast(v, kv_dtype) for v in values]
+
         def append(
             which: int, head: Expr, pair: list[Expr], position: Expr, stride: int, first: Expr
         ) -> None:
-            """Writes numbers d of a head to ``first + d*stride`` of a row's page."""
+            """Writes element e of a head to ``first + e*stride`` of a row's page."""
             with when(table[row_seq[row], STOP] == 0):
                 page = page_of(position)
                 for j, vector in enumerate(pair):
-                    for k in range(4):
-                        d = bind((j * half + i) * 4 + k)
-                        value = lane(vector, k)
-                        stored = value if kv_dtype == dtype_of(value) else cast(value, kv_dtype)
-                        store(kv, stored, page, which, head, first + d * stride)
+                    for k, element in enumerate(elements(vector)):
+                        e = bind((j * half + i) * (4 // seen.packed) + k)
+                        store(kv, element, page, which, head, first + e * stride)
 
         def append_codes(keys: list[Expr], position: Expr) -> None:
             h = bind(T.max(source - HQ, 0))
@@ -190,7 +198,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             with when(busy & (head >= HQ) & (head < HQ + HK)):
                 append(0, head - HQ, rotated, position, PAGE_TOKENS, slot)
             with when(busy & (head >= HQ + HK)):
-                append(1, head - (HQ + HK), loaded, position, 1, slot * D)
+                append(1, head - (HQ + HK), loaded, position, 1, slot * (D // seen.packed))
 
         with when(row < step[ROWS]):
             one_row()

@@ -1,0 +1,98 @@
+/**
+ * Making a program's state larger while it runs: buffers are replaced by larger ones, which begin
+ * with what was in them.
+ *
+ * The copies are made on the device, in the order of what is submitted: work handed over before
+ * writes to the old buffer, whose copy has that then; work handed over afterwards is bound to the
+ * new one. So nothing has to wait, and no bit changes.
+ */
+
+import { EdgewiseError } from "../errors.ts";
+import type { Counters } from "./base.ts";
+import { type Gpu, scoped } from "./gpu.ts";
+import { type Buffers, bufferUsage, checkSize, wordsOf } from "./memory.ts";
+
+/**
+ * Buffers are replaced in so many rounds, each of which ends when its copies are made: beside the
+ * new memory that of a round's old buffers is held at most, about a quarter of the old.
+ */
+const ROUNDS = 4;
+
+/** What is made larger, and what the rest has to do with it. */
+export interface Growing {
+  readonly gpu: Gpu;
+  readonly memory: Buffers;
+  readonly counters: Counters;
+  /** Bind what was bound to these buffers to those that have their names now. */
+  readonly rebind: (names: ReadonlySet<string>) => void;
+  readonly submit: (encoder: GPUCommandEncoder) => void;
+  /** @throws EdgewiseError where the program is closed, or its device is lost. */
+  readonly open: () => void;
+}
+
+/**
+ * Replace the buffers that are smaller than asked for.
+ *
+ * @param sizes bytes of each that there should be.
+ * @throws EdgewiseError `device.memory` where there is no room, or for one beyond the adapter's
+ *   limits: a few may be larger then, and all can be used as before; `device.lost`,
+ *   `device.closed`.
+ */
+export async function growBuffers(
+  growing: Growing,
+  sizes: ReadonlyMap<string, number>,
+): Promise<void> {
+  const { gpu, memory } = growing;
+  const wanted = [...sizes]
+    .map(([name, size]) => [name, wordsOf(size)] as const)
+    .filter(([name, size]) => size > (memory.sizes.get(name) ?? 0));
+  for (const [name, size] of wanted) checkSize(gpu, name, size, "state");
+  const share = Math.ceil(wanted.length / ROUNDS);
+  for (let at = 0; at < wanted.length; at += share) {
+    await replace(growing, wanted.slice(at, at + share));
+    await gpu.race(gpu.device.queue.onSubmittedWorkDone());
+  }
+}
+
+async function replace(
+  { gpu, memory, counters, rebind, submit, open }: Growing,
+  wanted: readonly (readonly [string, number])[],
+): Promise<void> {
+  const { device, report } = gpu;
+  const usage = bufferUsage();
+  const [made, reported] = scoped(gpu, () =>
+    wanted.map(([label, size]) => device.createBuffer({ label, size, usage })),
+  );
+  const bytes = wanted.reduce((sum, [, size]) => sum + size, 0);
+  try {
+    const full = await reported;
+    open();
+    if (full) {
+      throw new EdgewiseError(
+        "device.memory",
+        `${report.name} has no room for another ${bytes} bytes of pages: ${full.message}`,
+        "Close other tabs, or choose a smaller model.",
+      );
+    }
+  } catch (error) {
+    for (const buffer of made) buffer.destroy();
+    throw error;
+  }
+  counters.buffers += made.length;
+  counters.bytes += bytes;
+  counters.peakBytes = Math.max(counters.peakBytes, counters.bytes);
+  const encoder = device.createCommandEncoder();
+  const before = made.map((buffer) => {
+    const old = memory.replace(buffer.label, buffer);
+    encoder.copyBufferToBuffer(old, 0, buffer, 0, old.size);
+    return old;
+  });
+  submit(encoder);
+  rebind(new Set(made.map((buffer) => buffer.label)));
+  for (const old of before) {
+    counters.copies += 1;
+    counters.copiedBytes += old.size;
+    counters.bytes -= old.size;
+    old.destroy();
+  }
+}
