@@ -161,10 +161,8 @@ export class Pace {
    * times of before say nothing about it.
    */
   private judge(): void {
-    const { told, count, cost, latency, sure } = this.bursts;
-    // Once bursts are long and overlap, only some of them are late.
-    const ms = this.late ? latency : count >= ENOUGH ? sure : 0;
-    this.late = told && ms >= LATE_MS && ms > MAX_BURST * cost;
+    const { count, cost, sure } = this.bursts;
+    this.late = count >= ENOUGH && sure >= LATE_MS && sure > MAX_BURST * cost;
     if (!this.late) return;
     if (this.nudging === "untried") {
       this.nudging = "tried";

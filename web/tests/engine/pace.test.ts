@@ -37,6 +37,13 @@ describe("a pace", () => {
     expect([pace.burst(9), pace.depth("burst"), pace.nudges]).toEqual([longest, depth, nudges]);
   });
 
+  test("on a busy machine, which delays most bursts and not all, is as anywhere", () => {
+    const pace = paced(
+      [...RAMP, ...RAMP, ...RAMP].map((size, i) => ["burst", size, size + (i % 3 === 2 ? 0 : 60)]),
+    );
+    expect([pace.depth("burst"), pace.nudges]).toEqual([2, false]);
+  });
+
   test("with a latency that dominates nudges, and once that was in vain has longer bursts", () => {
     const times = (latency: number, cost: number) =>
       [...RAMP, ...RAMP, ...RAMP, ...RAMP, ...RAMP, 16, 16].map((size): [Kind, number, number] => [
