@@ -183,6 +183,7 @@ describe("where the app cannot do what it is asked, it says so", () => {
     await next.goto(session.proxy.url);
     await by(next, "interrupted").waitFor(WAIT);
     expect(await by(next, "load-progress").count()).toBe(0);
+    expect(await barriers(next)).toEqual([]);
     await by(next, "load-less").click();
     await ready(next);
     expect(await by(next, "interrupted").count()).toBe(0);
