@@ -145,7 +145,7 @@ describe("an engine whose worker comes from another origin", () => {
       ({ url, workerUrl, persist }) =>
         library.load("it", url, {
           workerUrl,
-          program: "webgpu-f16-subgroups",
+          program: "webgpu-f16", // compiled above: no other driver work
           ...(persist === undefined ? {} : { persist }),
         }),
       { url, workerUrl: `${other.proxy.url}/test/assets/${script}`, persist },
@@ -174,14 +174,14 @@ describe("an engine whose worker comes from another origin", () => {
   });
 
   it("is refused with what to do where that origin does not allow it", async () => {
-    expect(await load("/bundles/tiny-q8/")).toMatchObject({
+    expect(await load("/bundles/demo-q4/")).toMatchObject({
       error: { code: "worker.failed", remedy: expect.stringContaining(other.proxy.url) },
     });
   });
 
   it("answers where it does, and asks that its weights are kept", async () => {
     other.proxy.shared = true;
-    expect(await load("/bundles/tiny-q8/")).toMatchObject({ value: { storage: "opfs" } });
+    expect(await load("/bundles/demo-q4/")).toMatchObject({ value: { storage: "opfs" } });
     const answer = await page.evaluate(() =>
       library.generate("it", [1, 2, 3], { maxTokens: 2, temperature: 0, ignoreEos: true }),
     );
@@ -191,7 +191,7 @@ describe("an engine whose worker comes from another origin", () => {
 
   it("asks for nothing where it is told not to", async () => {
     other.proxy.shared = false;
-    await load("/bundles/tiny-q8/", false);
+    await load("/bundles/demo-q4/", false);
     expect(await page.evaluate(() => Reflect.get(globalThis, "asked").times)).toBe(2);
   });
 });
