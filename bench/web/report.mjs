@@ -24,7 +24,10 @@ const MEASURES = [
 /** The same answer without drawing, and so what drawing takes of a token; ours alone. */
 const GREEDY = [
   ["decode, greedy, tokens/s", (of) => of.greedy.toFixed(2)],
-  ["a token's time that greedy saves", (of) => `${(100 * (1 - of.decode / of.greedy)).toFixed(1)}%`],
+  [
+    "a token's time that greedy saves",
+    (of) => `${(100 * (1 - of.decode / of.greedy)).toFixed(1)}%`,
+  ],
 ];
 
 /** Medians of a subject's visits. */

@@ -15,18 +15,20 @@ from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.job import Job, Progress
 from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.merge import copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
+from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.targets.lowering import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError
-from edgewise_runtime.files import new_folder, sha256_file, write_bytes
+from edgewise_runtime.files import new_folder, sha256_file, write_bytes, write_json
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     ModelInfo,
@@ -35,6 +37,7 @@ from edgewise_runtime.format.bundle import (
     describe_files,
     write_manifest,
 )
+from edgewise_runtime.format.proof import PROOF
 
 
 def compile_model(
@@ -153,7 +156,14 @@ def compile_model(
                 copy_programs(bundle, staying, folder)
                 layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
                 programs += staying
-            # 5. Everything the runtime needs besides, and the manifest over all of it.
+            # 5. What GPU programs must answer, from the weights as they lie there.
+            if GPU in tensors:
+                tell("Computing the proof", 0, 1)
+                proof = make_proof(job, layouts[GPU.name])
+                if proof is not None:
+                    write_json(folder / PROOF, proof.to_json())
+                tell("Computing the proof", 1, 1)
+            # 6. Everything the runtime needs besides, and the manifest over all of it.
             tell("Writing the bundle", 0, 1)
             for file, content in checkpoint.files.items():
                 write_bytes(folder / file, content)

@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgewise_compiler.layouts.rows import GPU
 from edgewise_runtime.errors import EdgewiseError, StorageError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo, Program
+from edgewise_runtime.format.proof import PROOF
 
 
 def kept_programs(
@@ -60,14 +62,17 @@ def _differences(bundle: Bundle, model: ModelInfo, weights: str) -> str:
 
 
 def copy_programs(bundle: Bundle, programs: Sequence[Program], folder: Path) -> None:
-    """Bring the files of programs and their layouts into ``folder``, linked where possible.
+    """Bring the files of programs, of their layouts and what they must answer into ``folder``,
+    linked where possible.
 
     Raises:
         BundleError: a file is damaged.
         StorageError: it cannot be written.
     """
     layouts = {program.layout for program in programs}
+    proof = {PROOF} if GPU.name in layouts else set()
     names = {t.file for name in layouts for t in bundle.manifest.layouts[name].values()}
+    names |= proof & bundle.manifest.files.keys()
     for program in programs:
         names |= set(program.files)
     for name in sorted(names):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import DEVICES, device_for_target, named_device
+from edgewise_runtime.engine.prove import prove
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
+from edgewise_runtime.format.proof import read_proof
 from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.format.targets import is_native
 from edgewise_runtime.kv.budget import pool_pages
 
 
@@ -77,5 +80,17 @@ def load_program(
             if error.code != "device.memory" or pages == least:
                 raise
             pages = max(least, pages // 2)
-        else:
-            return loaded, pages
+            continue
+        try:
+            _prove(loaded, pages)
+        except BaseException:
+            loaded.close()
+            raise
+        return loaded, pages
+
+
+def _prove(program: LoadedProgram, pages: int) -> None:
+    """Where a driver compiles the kernels, see that it got them right."""
+    proof = None if is_native(program.program.target) else read_proof(program.bundle)
+    if proof is not None:
+        prove(program, proof, pages)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from edgewise import Engine
 from edgewise.cli.main import main
 from edgewise.diff import default_tolerance, report, run_program
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
-from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.bundle import Bundle, describe_files
 from tests.conftest import BundleFactory
 
 CASE = "qwen3-gqa2-tied"
@@ -73,6 +76,36 @@ def test_logits_agree_between_devices(both: Path, device: WgpuDevice) -> None:
             found = engine.score(TOKENS)
         # The CPU quantizes activations; both have the same weights.
         assert np.sqrt(np.mean((found - expected) ** 2)) < 0.05 * spread
+
+
+def spoiled(bundle: Path, out: Path, program: str, plan: str) -> Path:
+    """A copy of a bundle in which the kernel of a plan's down projections computes something else,
+    for all programs that use it."""
+    shutil.copytree(bundle, out)
+    opened = Bundle.open(out)
+    steps = opened.plans(program)[plan].steps
+    kernel = next(step.kernel for step in steps if step.label.endswith(".down"))
+    path = out / opened.manifest.program(program).shaders[kernel]
+    text = path.read_text()
+    assert "fma(" in text
+    path.write_text(text.replace("fma(", "fma(0.5f * ", 1))
+    manifest = out / "bundle.json"
+    value = json.loads(manifest.read_text())
+    entry = describe_files(path.parent)[path.name]
+    value["files"][path.relative_to(out).as_posix()] = entry.to_json()
+    manifest.write_text(json.dumps(value))
+    return out
+
+
+@pytest.mark.parametrize("plan", ["prefill", "prefill_few", "decode_few", "decode"])
+def test_a_shader_that_computes_something_else_is_refused(
+    both: Path, device: WgpuDevice, tmp_path: Path, plan: str
+) -> None:
+    wrong = spoiled(both, tmp_path / "wrong", "webgpu-f32", plan)
+    with pytest.raises(DeviceError, match=r"logits are off by .* of their deviation") as refused:
+        Engine(wrong, device=device, program="webgpu-f32")
+    assert refused.value.code == "device.output"
+    assert "webgpu-f32-serial" in refused.value.remedy
 
 
 def test_generating_makes_nothing_and_submits_once_a_call(both: Path, device: WgpuDevice) -> None:

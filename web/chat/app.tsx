@@ -5,6 +5,7 @@ import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
 import { ContextMeter } from "./components/context-meter.tsx";
 import { Header } from "./components/header.tsx";
+import { Interrupted } from "./components/interrupted.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
@@ -105,6 +106,9 @@ export function App() {
                 <p>{engine.info.name} runs on this device. What you write stays here.</p>
                 <p class="note">{summary(engine.info)}</p>
               </div>
+            )}
+            {!engine && models.interrupted && (
+              <Interrupted offer={models.interrupted} onLoad={load} onLoadLess={models.loadLess} />
             )}
             {!engine && (
               <LoadPanel

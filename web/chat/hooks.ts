@@ -2,8 +2,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Engine } from "../client/index.ts";
 import type { AdapterReport, Warning } from "../client/types.ts";
 import { type Chat, type ChatState, createChat } from "./chat-state.ts";
-import { choiceOf } from "./choices.ts";
+import { choiceOf, type LoadChoice } from "./choices.ts";
 import { openDatabase } from "./database.ts";
+import { interruptedLoad, lessContext, stamped } from "./load-stamp.ts";
 import { createModelHost, type ModelHost, type ModelState } from "./model.ts";
 import { askForOffers, type Offer, type Offers } from "./offers.ts";
 import { prefer, preference } from "./preferences.ts";
@@ -47,7 +48,11 @@ export interface Models {
   readonly kept: Kept | null;
   readonly model: ModelState;
   readonly warnings: readonly Warning[];
+  /** At whose loading the page ended the last time. */
+  readonly interrupted: Offer | null;
   readonly load: (offer: Offer) => void;
+  /** Load with room for shorter conversations. */
+  readonly loadLess: (offer: Offer) => void;
   readonly cancel: () => void;
   readonly dismiss: (warning: Warning) => void;
   readonly askAgain: () => void;
@@ -72,10 +77,16 @@ export function useModels(): Models {
       setWarnings((all) => [...all.filter(({ code }) => code !== warning.code), warning]),
   });
   const look = useStable(() => void keptModels().then(setKept, () => null));
-  const load = useStable((offer: Offer) => {
+  const [interrupted, setInterrupted] = useState<Offer | null>(null);
+  const loadWith = useStable((offer: Offer, choice: LoadChoice) => {
     prefer("edgewise.model", offer.url);
     setWarnings([]);
-    void host.current?.load(offer, choiceOf(offer));
+    setInterrupted(null);
+    void stamped(offer.url, async () => host.current?.load(offer, choice));
+  });
+  const load = useStable((offer: Offer) => loadWith(offer, choiceOf(offer)));
+  const loadLess = useStable((offer: Offer) => {
+    loadWith(offer, { ...choiceOf(offer), context: lessContext(offer) });
   });
   const askAgain = useStable(() => {
     setOffers(null);
@@ -86,12 +97,17 @@ export function useModels(): Models {
       Engine.probe(),
       askForOffers(),
       keptModels().catch(() => null),
+      interruptedLoad(),
     ] as const);
-    void asked.then(([report, offered, found]) => {
+    void asked.then(([report, offered, found, killed]) => {
       setAdapter(report);
       setOffers(offered);
       setKept(found);
-      const last = offered.offers.find(({ url }) => url === preference("edgewise.model"));
+      const of = (wanted: string | null) => offered.offers.find(({ url }) => url === wanted);
+      const last = of(preference("edgewise.model"));
+      // What ended the page once may do so again.
+      const interrupted = of(killed);
+      if (interrupted) return setInterrupted(interrupted);
       // What is not here would be downloaded, which a person decides.
       if (report.available && last && keptOf(found, last)?.complete) load(last);
     });
@@ -101,8 +117,10 @@ export function useModels(): Models {
     offers,
     kept,
     model,
+    interrupted,
     warnings,
     load,
+    loadLess,
     cancel: useStable(() => host.current?.cancel()),
     dismiss: useStable((warning) => setWarnings((all) => all.filter((one) => one !== warning))),
     askAgain,

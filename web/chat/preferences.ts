@@ -2,6 +2,7 @@
 
 export type Preference =
   | "edgewise.choices"
+  | "edgewise.loading"
   | "edgewise.model"
   | "edgewise.offers"
   | "edgewise.theme";

@@ -16,6 +16,7 @@ const { launch } = (await runnerImport(LAUNCH, { configFile: false, logLevel: "e
 mkdirSync(folder, { recursive: true });
 
 const QUESTIONS = ["Hello! Who are you?", "What is the capital of France?"];
+const STORY = "Tell me a story about a small robot.";
 const PHONE = { width: 390, height: 780 };
 const DESK = { width: 1100, height: 720 };
 
@@ -55,6 +56,24 @@ try {
   await page.getByTestId("settings").click();
   await take(page, "settings");
   await page.close();
+
+  const small = await open(browser, DESK);
+  await small.locator(".hello").waitFor({ timeout: 180_000 });
+  await small.getByTestId("settings").click();
+  await small.getByTestId("load-options").locator("summary").click();
+  await small.getByTestId("context-picker").selectOption("512");
+  await small.locator("[data-testid=program-picker] option").nth(1).waitFor({ state: "attached" });
+  await small.getByTestId("load-again").scrollIntoViewIfNeeded();
+  await take(small, "model");
+  await small.getByTestId("load-again").click();
+  await small.getByTestId("load-progress").waitFor();
+  await small.locator(".hello").waitFor({ timeout: 180_000 });
+  while (!(await small.getByTestId("begins").isVisible())) await ask(small, STORY);
+  await small.getByTestId("regenerate").click();
+  await small.getByTestId("versions").waitFor({ timeout: 120_000 });
+  await small.getByTestId("begins").scrollIntoViewIfNeeded();
+  await take(small, "full");
+  await small.close();
 
   const broken = await open(browser, DESK);
   await broken.route("**/bundle.json", (route) => route.fulfill({ status: 404, body: "" }));

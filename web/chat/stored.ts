@@ -41,13 +41,21 @@ function readMessages(value: unknown): readonly ChatMessage[] | null {
 
 function readMessage(value: unknown, before: string | null): ChatMessage | null {
   if (!isRecord(value)) return null;
-  const { id, parent = before, role, content } = value;
+  const { id, parent = before, role, content, thoughtMs } = value;
   if (typeof id !== "string" || typeof content !== "string") return null;
   if (role !== "user" && role !== "assistant") return null;
   if (parent !== null && typeof parent !== "string") return null;
   const stats = readStats(value.stats);
   const cut = readCut(value.cut);
-  return { id, parent, role, content, ...(stats ? { stats } : {}), ...(cut ? { cut } : {}) };
+  return {
+    id,
+    parent,
+    role,
+    content,
+    ...(stats ? { stats } : {}),
+    ...(cut ? { cut } : {}),
+    ...(typeof thoughtMs === "number" ? { thoughtMs } : {}),
+  };
 }
 
 function readStats(value: unknown): AnswerStats | null {

@@ -3,6 +3,7 @@
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
 import type { Started } from "./start.ts";
+import { followVisibility } from "./visibility.ts";
 
 interface Call {
   readonly resolve: (value: Answer) => void;
@@ -19,6 +20,7 @@ export class Calls {
   private readonly waiting = new Map<number, Call>();
   private next = 1;
   private failure: EdgewiseError | null = null;
+  private readonly unfollow: () => void;
 
   constructor({ worker, remedy }: Started, onOther: (message: FromWorker) => void) {
     this.worker = worker;
@@ -37,6 +39,9 @@ export class Calls {
     };
     worker.addEventListener("error", died);
     worker.addEventListener("messageerror", died);
+    this.unfollow = followVisibility((visible) => {
+      worker.postMessage({ type: "visible", visible } satisfies ToWorker);
+    });
   }
 
   /** Send a request; `answer` settles when the worker has done it, `id` names it for `stop`. */
@@ -63,6 +68,7 @@ export class Calls {
     this.failure ??= error;
     for (const call of this.waiting.values()) call.reject(error);
     this.waiting.clear();
+    this.unfollow();
     this.worker.terminate();
   }
 }

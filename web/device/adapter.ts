@@ -1,6 +1,7 @@
 /** What WebGPU offers here, told to people and compared with what programs need. */
 
 import type { AdapterLimits, AdapterReport } from "../client/types.ts";
+import { answered } from "./watchdog.ts";
 
 /** Adapter features that programs or their timing use. */
 export const FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
@@ -26,7 +27,11 @@ export async function probe(
     );
   }
   try {
-    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    const asked = gpu.requestAdapter({ powerPreference: "high-performance" });
+    const adapter = await answered(
+      asked,
+      (seconds) => new Error(`no answer in ${seconds} seconds`),
+    );
     if (adapter) return { report: describe(gpu, adapter), adapter };
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);

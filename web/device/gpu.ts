@@ -4,6 +4,7 @@ import type { AdapterReport } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { FEATURES } from "./adapter.ts";
 import { neighboursAreTogether } from "./subgroups.ts";
+import { answered, type Waiting, Watchdog } from "./watchdog.ts";
 
 const LIMITS = [
   "maxBufferSize",
@@ -27,8 +28,11 @@ export interface Gpu {
   readonly lost: Promise<EdgewiseError>;
   /** Why nothing can be done with it any more: `device.lost` or `device.closed`. */
   ended(): EdgewiseError | null;
-  /** `promise`, or a rejection as `ended` says: drivers need not settle what they dropped. */
-  race<T>(promise: Promise<T>): Promise<T>;
+  /**
+   * `promise`, or a rejection as `ended` says: drivers need not settle what they dropped. A device
+   * that settles nothing for too long is given up: it is lost.
+   */
+  race<T>(promise: Promise<T>, waiting?: Waiting): Promise<T>;
   /** Pipelines by WGSL and entry point, each compiled once. */
   readonly pipelines: Map<string, Promise<GPUComputePipeline>>;
   /** Bind group layouts by the access of their buffers. */
@@ -44,11 +48,12 @@ export interface Gpu {
 export async function openGpu(adapter: GPUAdapter, report: AdapterReport): Promise<Gpu> {
   let device: GPUDevice;
   try {
-    device = await adapter.requestDevice({
+    const asked = adapter.requestDevice({
       label: "edgewise",
       requiredFeatures: FEATURES.filter((feature) => adapter.features.has(feature)),
       requiredLimits: Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]])),
     });
+    device = await answered(asked, (seconds) => new Error(`no answer in ${seconds} seconds`));
   } catch (cause) {
     throw EdgewiseError.from(
       cause,
@@ -101,8 +106,13 @@ function watch(device: GPUDevice, report: AdapterReport, features: ReadonlySet<s
   });
   // Not `lost.then` for each: that would keep every promise ever raced as long as the device.
   const waiting = new Set<(error: EdgewiseError) => void>();
+  const watchdog = new Watchdog((seconds) => {
+    lose(`it has not answered for ${seconds} seconds`);
+    device.destroy();
+  });
   const end = (error: EdgewiseError) => {
     ended = error;
+    watchdog.end();
     for (const reject of waiting) reject(error);
     waiting.clear();
   };
@@ -126,9 +136,13 @@ function watch(device: GPUDevice, report: AdapterReport, features: ReadonlySet<s
     features,
     lost,
     ended: () => ended,
-    race: <T>(promise: Promise<T>): Promise<T> =>
+    race: <T>(promise: Promise<T>, kind: Waiting = "making"): Promise<T> =>
       new Promise((resolve, reject) => {
-        const settle = () => waiting.delete(reject);
+        let arrived = () => {};
+        const settle = () => {
+          waiting.delete(reject);
+          arrived();
+        };
         promise.then(
           (value) => {
             settle();
@@ -143,8 +157,9 @@ function watch(device: GPUDevice, report: AdapterReport, features: ReadonlySet<s
             else setTimeout(fail, NEWS_MS);
           },
         );
-        if (ended) reject(ended);
-        else waiting.add(reject);
+        if (ended) return reject(ended);
+        waiting.add(reject);
+        arrived = watchdog.begin(kind);
       }),
     pipelines: new Map(),
     layouts: new Map(),

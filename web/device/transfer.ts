@@ -64,7 +64,7 @@ export function makeLandings(gpu: Gpu, counters: Counters, sizes: readonly numbe
   const fetch = async (landing: GPUBuffer, size: number, places: readonly Place[]) => {
     counters.readbacks += 1;
     try {
-      await gpu.race(landing.mapAsync(GPUMapMode.READ, 0, size));
+      await gpu.race(landing.mapAsync(GPUMapMode.READ, 0, size), "work");
     } catch (error) {
       drop(landing);
       throw EdgewiseError.from(error, "device.read", "Reading back from the GPU failed");

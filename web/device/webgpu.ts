@@ -252,7 +252,8 @@ class WebGpuProgram implements LoadedProgram, Traceable {
 
   async settled(): Promise<void> {
     this.open();
-    await this.unlessClosed(this.gpu.race(this.gpu.device.queue.onSubmittedWorkDone()));
+    const done = this.gpu.device.queue.onSubmittedWorkDone();
+    await this.unlessClosed(this.gpu.race(done, "work"));
     this.open();
   }
 

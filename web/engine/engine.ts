@@ -23,6 +23,9 @@ import { Room } from "./room.ts";
 import { Schedule } from "./schedule.ts";
 import { type Request, Sequence, type Streaming } from "./sequence.ts";
 
+/** Rows of a chunk where a device has been lost again and again. */
+const GENTLE_CHUNK = 16;
+
 export type { Request } from "./sequence.ts";
 
 export interface EngineOptions {
@@ -49,7 +52,7 @@ export class GenerationEngine {
   private readonly tokenizer: Streaming;
   private readonly clock: () => number;
   private readonly timer: Timer;
-  private readonly pace: Pace;
+  private pace: Pace;
   private readonly schedule: Schedule;
   private readonly room: Room;
   private program: LoadedProgram;
@@ -60,6 +63,8 @@ export class GenerationEngine {
   private rows: Rows | null = null;
   private chunkNext = true;
   private landed = Number.NEGATIVE_INFINITY;
+  /** Tokens that sequences have been given. */
+  private given = 0;
   private driving = false;
   /** Why nothing can run for now: a lost device. */
   private lost: EdgewiseError | null = null;
@@ -117,6 +122,17 @@ export class GenerationEngine {
   /** Pages, sequences and tokens found in pages, as `EngineStats` has them. */
   stats() {
     return this.schedule.stats();
+  }
+
+  /** Tokens that sequences have been given so far. */
+  get delivered(): number {
+    return this.given;
+  }
+
+  /** Ask as little of the device at once as makes sense, from now on. */
+  goGently(): void {
+    const { prefillChunk } = this.program.manifest.model;
+    this.pace = new Pace(Math.min(GENTLE_CHUNK, prefillChunk), 1);
   }
 
   /**
@@ -311,6 +327,7 @@ export class GenerationEngine {
       if (!chunk) sequence.decodeMs += ms;
       sequence.ahead -= steps;
       sequence.accept(result.tokens);
+      this.given += result.tokens.length;
       sequence.written = sequence.kvLen;
       if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
       throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);

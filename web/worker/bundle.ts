@@ -6,6 +6,7 @@ import { parseManifest } from "../format/manifest-reader.ts";
 import type { Plan } from "../format/plan.ts";
 import { parsePlan } from "../format/plan-reader.ts";
 import { checkProgram, checkProgramPlan } from "../format/program-checks.ts";
+import { PROOF, type Proof, parseProof } from "../format/proof.ts";
 import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
@@ -74,6 +75,12 @@ export class BundleFiles {
   /** One file, null where the bundle does not have it. */
   async file(path: string): Promise<Uint8Array<ArrayBuffer> | null> {
     return (await this.read([path])).get(path) ?? null;
+  }
+
+  /** What every program must answer; null where the bundle does not say. */
+  async proof(): Promise<Proof | null> {
+    const data = await this.file(PROOF);
+    return data && parseProof(data, this.manifest.model.vocab);
   }
 
   /** A plan of a program. */

@@ -10,17 +10,20 @@ import { type Gpu, openGpu } from "../device/gpu.ts";
 import { timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
 import { firstPages, isSmall, poolPages } from "../engine/memory.ts";
+import { prove } from "../engine/prove.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
-import { candidates, missing, rounding } from "../format/programs.ts";
+import type { Proof } from "../format/proof.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
+import { fittingPrograms, trusted, without } from "./choice.ts";
 import { firstChunk } from "./first-chunk.ts";
 import type { LoadRequest } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
 import { type Clock, fastest } from "./tuning.ts";
+import { Verdicts } from "./verdicts.ts";
 import { uploadWeights, weightPieces } from "./weights.ts";
 
 /** What every WebGPU program may use: the limits that WebGPU promises of any adapter. */
@@ -50,30 +53,77 @@ export interface Loaded {
   readonly firstChunk: number;
 }
 
+/** How a program is chosen where some have failed before. */
+export interface Hints {
+  /** Ids of programs that are not to be chosen. */
+  readonly avoid: ReadonlySet<string>;
+  /** Hears which one is going to be loaded. */
+  readonly onProgram?: (id: string) => void;
+}
+
 /**
- * A program with its weights on a device.
+ * A program with its weights on a device, that computes what the bundle says it must: where one does
+ * not, the next is taken.
  *
  * @throws EdgewiseError `device.adapter`, `device.limits`, `device.no_program`, `device.memory`,
- *   `device.kernel`, `device.lost`, `unsupported.state`, `bundle.*`, `store.*`, `load.aborted`.
+ *   `device.kernel`, `device.lost`, `device.output` where none computes what it should,
+ *   `unsupported.state`, `bundle.*`, `store.*`, `load.aborted`.
  */
 export async function load(
   request: LoadRequest,
   store: Store,
   reporter: Reporter,
   signal: AbortSignal,
+  { avoid, onProgram }: Hints,
 ): Promise<Loaded> {
   reporter.progress("manifest", 0, 1);
   const files = await BundleFiles.open(request.url, store, signal);
-  pagedState(files.manifest); // No device can run what this refuses.
+  const { manifest } = files;
+  pagedState(manifest); // No device can run what this refuses.
   reporter.progress("manifest", 1, 1);
   reporter.progress("device", 0, 1);
   const gpu = await adapterGpu();
   try {
     reporter.progress("device", 1, 1);
-    const chosen = await choose(request, files, gpu, store, reporter);
-    return await onDevice(request, files, gpu, chosen, store, reporter, signal);
+    const proof = await files.proof();
+    const verdicts = new Verdicts(gpu.report.key, manifest, store);
+    let left = await trusted(fittingPrograms(request, manifest, gpu, avoid), verdicts);
+    while (true) {
+      const chosen = await fastest(gpu, manifest, left, files, store, (done, total) =>
+        reporter.progress("tuning", done, total),
+      );
+      onProgram?.(chosen.id);
+      const loaded = await onDevice(request, files, gpu, chosen, store, reporter, signal);
+      const wrong = await whatIsWrong(loaded, proof);
+      if (!wrong) {
+        await verdicts.right(chosen);
+        return loaded;
+      }
+      await verdicts.wrong(chosen);
+      left = without(left, chosen, gpu.report.name, wrong);
+      reporter.warning({
+        code: "device.output",
+        message: `${gpu.report.name} runs the program ${chosen.id} wrong: another one is used.`,
+        remedy: "Update the browser and the GPU's driver.",
+      });
+    }
   } catch (error) {
     gpu.close();
+    throw error;
+  }
+}
+
+/** What is wrong with a program's answers, null where nothing is or nothing is known of them. */
+async function whatIsWrong(
+  { program, pages }: Loaded,
+  proof: Proof | null,
+): Promise<EdgewiseError | null> {
+  try {
+    if (proof) await prove(program, proof, pages);
+    return null;
+  } catch (error) {
+    program.close();
+    if (error instanceof EdgewiseError && error.code === "device.output") return error;
     throw error;
   }
 }
@@ -99,54 +149,6 @@ async function adapterGpu(): Promise<Gpu> {
     }
   }
   return openGpu(adapter, report);
-}
-
-async function choose(
-  request: LoadRequest,
-  files: BundleFiles,
-  gpu: Gpu,
-  store: Store,
-  reporter: Reporter,
-): Promise<Program> {
-  const { manifest } = files;
-  if (request.program !== undefined) {
-    const asked = manifest.programs.find((program) => program.id === request.program);
-    if (asked === undefined) {
-      throw new EdgewiseError(
-        "bundle.unknown_name",
-        `The bundle has no program ${JSON.stringify(request.program)}.`,
-        `It has ${manifest.programs.map((program) => program.id).join(", ")}.`,
-      );
-    }
-    const lacking = asked.target === "webgpu" ? missing(asked.needs, gpu.features) : [asked.target];
-    if (lacking.length > 0) throw unfit(asked.id, lacking, gpu);
-    return asked;
-  }
-  const [first, ...others] = [
-    ...candidates(manifest, gpu.features),
-    ...rounding(manifest, gpu.features),
-  ];
-  if (first === undefined) {
-    const webgpu = manifest.programs.filter((program) => program.target === "webgpu");
-    const last = webgpu.at(-1);
-    if (last) throw unfit(last.id, missing(last.needs, gpu.features), gpu);
-    throw new EdgewiseError(
-      "device.no_program",
-      `The bundle ${manifest.name} has no webgpu program.`,
-      "Add one: edgewise compile MODEL --target webgpu -o BUNDLE.",
-    );
-  }
-  return fastest(gpu, manifest, [first, ...others], files, store, (done, total) =>
-    reporter.progress("tuning", done, total),
-  );
-}
-
-function unfit(id: string, lacking: readonly string[], gpu: Gpu): EdgewiseError {
-  return new EdgewiseError(
-    "device.no_program",
-    `The program ${id} needs ${lacking.join(", ")}, which ${gpu.report.name} does not have.`,
-    "Leave the choice of the program to the engine, or use another device.",
-  );
 }
 
 async function onDevice(

@@ -47,6 +47,8 @@ export type ToWorker =
     }
   | { readonly type: "stats"; readonly id: number }
   | { readonly type: "close"; readonly id: number }
+  /** Whether the page is seen. */
+  | { readonly type: "visible"; readonly visible: boolean }
   /** Ends the load or generation with this id. */
   | { readonly type: "stop"; readonly id: number };
 

@@ -9,7 +9,11 @@ import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
 import { openStore, type Store } from "../store/store.ts";
-import { type Loaded, load, loaderPeak } from "./loader.ts";
+import { loadAtLast } from "./attempts.ts";
+import type { Attention } from "./attention.ts";
+import { others } from "./choice.ts";
+import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
+import { Losses } from "./losses.ts";
 import { promptOf, type Texts } from "./prompting.ts";
 import type { LoadRequest, Prompt, Sampling } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
@@ -21,6 +25,7 @@ const QUIET: Reporter = { progress: () => {}, warning: () => {} };
 export interface SessionEvents {
   readonly reporter: Reporter;
   readonly onStatus: (status: EngineStatus) => void;
+  readonly attention: Attention;
 }
 
 export class Session {
@@ -31,7 +36,9 @@ export class Session {
   private readonly thinking: Thinking | null;
   private readonly engine: GenerationEngine;
   private loaded: Loaded;
-  private losses = 0;
+  private readonly losses = new Losses(performance.now());
+  /** Programs with which the device was lost again and again. */
+  private readonly avoided = new Set<string>();
   private failure: EdgewiseError | null = null;
   private readonly ending = new AbortController();
 
@@ -58,7 +65,7 @@ export class Session {
     this.watch();
   }
 
-  /** Load a model. A device that is lost meanwhile is asked for once more. */
+  /** Load a model, as `loadAtLast` does. */
   static async open(
     request: LoadRequest,
     events: SessionEvents,
@@ -66,11 +73,9 @@ export class Session {
   ): Promise<Session> {
     const store = await openStore();
     if (store.kind !== "opfs") events.reporter.warning(storageWarning(store.kind));
-    const attempt = () => load(request, store, events.reporter, signal);
-    const loaded = await attempt().catch((error: unknown) => {
-      if (!(error instanceof EdgewiseError) || error.code !== "device.lost") throw error;
-      return attempt();
-    });
+    const { reporter, attention } = events;
+    const attempt = (hints: Hints) => load(request, store, reporter, signal, hints);
+    const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
       const session = new Session(request, store, events, loaded, await readTexts(loaded));
       events.reporter.progress("ready", 1, 1);
@@ -118,7 +123,7 @@ export class Session {
       ...this.loaded.program.counters,
       ...this.engine.stats(),
       loaderPeakBytes: loaderPeak(),
-      deviceLosses: this.losses,
+      deviceLosses: this.losses.count,
     };
   }
 
@@ -143,35 +148,87 @@ export class Session {
     });
   }
 
-  /** Load the program again, and let the engine go on with it. */
+  /** Load the program again, or another, and let the engine go on with it. */
   private async recover(lost: EdgewiseError): Promise<void> {
-    this.losses += 1;
+    const { files, gpu, program } = this.loaded;
+    const tried = new Set([...this.avoided, program.program.id]);
+    const { running, waiting } = this.engine.stats();
+    const answer = this.losses.next({
+      delivered: this.engine.delivered,
+      busy: running + waiting > 0,
+      seen: this.events.attention.seen,
+      now: performance.now(),
+      others: others(this.request, files.manifest, gpu, tried).length > 0,
+    });
     this.events.onStatus("recovering");
-    this.loaded.program.close();
-    this.loaded.gpu.close();
-    let failure = lost;
+    program.close();
+    gpu.close();
+    if (answer === "stop") {
+      return this.giveUp(
+        lost,
+        `The GPU was lost ${this.losses.fruitless} times and nothing came of it`,
+        "Close other tabs that use the GPU, or load a smaller model.",
+      );
+    }
+    if (answer !== "again") this.engine.goGently();
+    if (answer === "other") this.avoided.add(program.program.id);
+    const failure = await this.reload(answer === "other" ? null : program.program.id);
+    if (this.ending.signal.aborted) return;
+    if (failure) {
+      const what = "The GPU was lost and could not be used again";
+      return this.giveUp(failure, what, "Reload the page.");
+    }
+    this.losses.restored(performance.now());
+    if (answer !== "again") this.tellGently();
+    this.engine.replaceProgram(this.loaded.program, this.loaded.mostPages);
+    this.watch();
+    this.events.onStatus("ready");
+  }
+
+  /**
+   * Load the program again, or another: a driver may need a while.
+   *
+   * @param program its id; null for any that has not been tried.
+   * @returns why it could not be done, null where it was.
+   */
+  private async reload(program: string | null): Promise<EdgewiseError | null> {
+    const { store, avoided } = this;
+    const { attention } = this.events;
+    const { signal } = this.ending;
+    const request = {
+      ...this.request,
+      context: this.loaded.context,
+      ...(program === null ? {} : { program }),
+    };
+    const attempt = (hints: Hints) => load(request, store, QUIET, signal, hints);
+    let failure: EdgewiseError | null = null;
     for (const wait of RETRY_MS) {
       await new Promise((resolve) => setTimeout(resolve, wait));
-      if (this.ending.signal.aborted) return;
+      await attention.returned();
+      if (signal.aborted) break;
       try {
-        const { context, program } = this.loaded;
-        const request = { ...this.request, context, program: program.program.id };
-        this.loaded = await load(request, this.store, QUIET, this.ending.signal);
+        this.loaded = await loadAtLast(attempt, attention, avoidable(request, avoided));
+        return null;
       } catch (error) {
-        failure = EdgewiseError.from(error, "device.lost", "The device cannot be used again");
-        continue;
+        failure ??= EdgewiseError.from(error, "device.lost", "The device cannot be used again");
       }
-      this.engine.replaceProgram(this.loaded.program, this.loaded.mostPages);
-      this.watch();
-      this.events.onStatus("ready");
-      return;
     }
-    this.failure = new EdgewiseError(
-      "device.lost",
-      `The GPU was lost and could not be used again: ${failure.message}`,
-      "Reload the page.",
-      { cause: failure },
-    );
+    return failure;
+  }
+
+  private tellGently(): void {
+    this.events.reporter.warning({
+      code: "device.gentle",
+      message:
+        "The GPU was lost again and again: it is given less to do at a time, by the program " +
+        `${this.loaded.program.program.id}.`,
+      remedy: "Answers take longer. Close other tabs that use the GPU.",
+    });
+  }
+
+  private giveUp(cause: EdgewiseError, what: string, remedy: string): void {
+    const message = `${what}: ${cause.message}`;
+    this.failure = new EdgewiseError("device.lost", message, remedy, { cause });
     this.engine.fail(this.failure);
     this.events.onStatus("failed");
   }
@@ -205,6 +262,11 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     template: ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens),
     defaults: defaultsFrom(generation ?? null),
   };
+}
+
+/** Programs that are not to be loaded: where one is asked for there is no other. */
+function avoidable({ program }: LoadRequest, avoided = new Set<string>()): Set<string> {
+  return program === undefined ? avoided : new Set([program]);
 }
 
 function storageWarning(kind: "indexeddb" | "memory"): Warning {

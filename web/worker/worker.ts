@@ -1,14 +1,16 @@
 /** The worker's entry: requests of the page in, answers out. */
 
 import { EdgewiseError } from "../errors.ts";
+import { Attention } from "./attention.ts";
 import type { Answer, FromWorker, ToWorker } from "./protocol.ts";
 import { throttled } from "./reporter.ts";
 import { Session } from "./session.ts";
 
 /** What has an answer. */
-type Request_ = Exclude<ToWorker, { readonly type: "stop" }>;
+type Request_ = Exclude<ToWorker, { readonly type: "stop" | "visible" }>;
 
 const stops = new Map<number, () => void>();
+const attention = new Attention();
 let session: Session | null = null;
 
 function send(message: FromWorker): void {
@@ -39,7 +41,8 @@ async function act(message: Request_): Promise<Answer> {
       stops.set(message.id, () => aborting.abort());
       const onStatus = (status: "ready" | "recovering" | "failed") =>
         send({ type: "status", status });
-      session = await Session.open(message.request, { reporter, onStatus }, aborting.signal);
+      const events = { reporter, onStatus, attention };
+      session = await Session.open(message.request, events, aborting.signal);
       return session.info;
     }
     case "generate": {
@@ -65,5 +68,6 @@ function opened(): Session {
 self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
   // Nobody waits for the answer to a stop: what it stops answers.
   if (data.type === "stop") stops.get(data.id)?.();
+  else if (data.type === "visible") attention.set(data.visible);
   else void answer(data);
 });

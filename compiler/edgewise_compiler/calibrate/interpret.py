@@ -27,7 +27,14 @@ from edgewise_compiler.graph.operations import (
     RopeAppend,
     Swiglu,
 )
-from edgewise_compiler.layouts.order import coded_blocks, linear_widths, ordered_bias
+from edgewise_compiler.layouts.order import (
+    BLOCK_ELEMENTS,
+    coded_blocks,
+    linear_widths,
+    ordered_bias,
+    padded_k,
+    padded_rows,
+)
 from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.models.base import (
     Family,
@@ -49,6 +56,10 @@ Observe = Callable[[LinearSpec, Floats], None]
 """Told every linear that is computed, and its input, float32 ``[rows, k]`` without padding."""
 
 
+Stored = Callable[[LinearSpec, int, int], Floats]
+"""Packed rows from and to of a linear as a bundle has them, float32 ``[rows, K padded]``."""
+
+
 def ignore(spec: LinearSpec, x: Floats) -> None:
     """An :data:`Observe` that looks at nothing."""
 
@@ -61,6 +72,7 @@ class Step:
         tokens: ids ``[texts, length]``; every text starts at position 0 and sees only itself.
         kept: rotated keys and values of each layer, ``[texts, length, heads, width]``.
         codes: tensors that are computed with other weights, as rows of ``f32``.
+        stored: where linears come from, if not from ``reader``; vectors and biases always do.
     """
 
     params: dict[str, ParamSpec]
@@ -69,6 +81,7 @@ class Step:
     observe: Observe
     kept: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
     codes: Mapping[str, RowSource] = field(default_factory=dict)
+    stored: Stored | None = None
 
     def linear(self, name: str) -> LinearSpec:
         """The linear called ``name``."""
@@ -104,6 +117,7 @@ def forward(
     *,
     observe: Observe = ignore,
     logits: bool = True,
+    stored: Stored | None = None,
 ) -> Floats:
     """Compute a model for texts of one length.
 
@@ -112,6 +126,7 @@ def forward(
         observe: told what every linear is given.
         logits: compute the last linear too, which takes more memory than all others: a float32 for
             each token of the text and of the vocabulary.
+        stored: has the weights of linears; None for those of ``reader``.
 
     Returns:
         The logits, float32 ``[texts * length, vocab]``; without ``logits`` the last linear's input.
@@ -122,7 +137,7 @@ def forward(
     """
     params = family.params(cfg)
     graphs = build_graphs(family, cfg, linear_widths(params), ())
-    step = Step({spec.name: spec for spec in params}, reader, tokens, observe)
+    step = Step({spec.name: spec for spec in params}, reader, tokens, observe, stored=stored)
     x = np.zeros((0, 0), np.float32)
     for name in ("embed", "layers"):
         x = execute(graphs[name], step, x)
@@ -171,12 +186,19 @@ def _checked(y: Floats, node: Node[Any]) -> Floats:
 
 def _blocks(step: Step, spec: LinearSpec) -> Iterator[tuple[int, Floats]]:
     """Rows of the packed linear in order, in float32: the first of each block, and the block."""
+    if step.stored is not None:
+        total, count = padded_rows(spec), max(1, BLOCK_ELEMENTS // padded_k(spec))
+        for first in range(0, total, count):
+            yield first, step.stored(spec, first, min(first + count, total))
+        return
     for first, rows in coded_blocks(F32, spec, quantized(F32, spec, step.reader, step.codes)):
         yield first, rows.codes
 
 
 def _embed(step: Step, node: Node[Embed], inputs: list[Floats]) -> Floats:
     spec, tokens = step.linear(node.params[0]), step.tokens.reshape(-1)
+    if step.stored is not None:
+        return np.concatenate([step.stored(spec, t, t + 1)[:, : spec.k] for t in tokens.tolist()])
     y = np.zeros((len(tokens), spec.k), np.float32)
     for first, rows in _blocks(step, spec):
         here = (tokens >= first) & (tokens < first + len(rows))

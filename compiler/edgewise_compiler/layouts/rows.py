@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgewise_compiler.kernels.gpu.limits import LEAST
 from edgewise_compiler.layouts.base import Arrays, Layout, TensorSpec, VectorPlace
 from edgewise_compiler.layouts.order import padded_k, padded_rows, round_up
-from edgewise_compiler.layouts.words import packed_rows, row_elements
+from edgewise_compiler.layouts.words import packed_rows, row_elements, unpacked_rows
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Scheme
 from edgewise_runtime.format.dtypes import DTYPES
@@ -69,6 +71,23 @@ def _put_rows(scheme: Scheme, spec: LinearSpec, first: int, rows: CodedRows, out
         for suffix, elements in packed.items():
             words = out[f"{part.name}.{suffix}"]
             words.view(elements.dtype).reshape(part.rows, -1)[inside] = elements[taken]
+
+
+def take_rows(
+    scheme: Scheme, spec: LinearSpec, first: int, stop: int, tensors: Arrays
+) -> CodedRows:
+    """Packed rows ``first`` to ``stop`` of a linear as they were put into ``tensors``."""
+    found = []
+    for part, inside, _ in _overlaps(linear_parts(scheme, spec), first, stop - first):
+        elements = {}
+        for suffix, (dtype, _) in row_elements(scheme, padded_k(spec)).items():
+            words = tensors[f"{part.name}.{suffix}"]
+            elements[suffix] = words.view(dtype).reshape(part.rows, -1)[inside]
+        found.append(unpacked_rows(scheme, elements))
+    return CodedRows(
+        np.concatenate([rows.codes for rows in found]),
+        {name: np.concatenate([rows.groups[name] for rows in found]) for name in found[0].groups},
+    )
 
 
 def _put_bias(scheme: Scheme, spec: LinearSpec, bias: Floats, out: Arrays) -> None:

@@ -14,7 +14,7 @@ float16 of scales below that of minima.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,12 +28,13 @@ from edgewise_runtime.format.abi import GROUP
 
 @dataclass(frozen=True)
 class Element:
-    """A stored element of a row: its dtype (NumPy's name), how many of them hold 32 columns, and
-    what makes elements ``[rows, k / 32 * count]`` of codes ``[rows, k]``."""
+    """A stored element of a row: its dtype (NumPy's name), how many of them hold 32 columns, what
+    makes elements ``[rows, k / 32 * count]`` of codes ``[rows, k]``, and codes of elements."""
 
     dtype: str
     count: int
     pack: Callable[[NDArray[Any]], NDArray[Any]]
+    unpack: Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def _as_they_are(codes: NDArray[Any]) -> NDArray[Any]:
@@ -44,11 +45,21 @@ def _bytes(codes: NDArray[Any]) -> NDArray[Any]:
     return codes.view(np.uint32)
 
 
+def _from_bytes(words: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(words).view(np.uint8)
+
+
 def _halves(codes: NDArray[Any]) -> NDArray[Any]:
     pairs = codes.view(np.uint32).reshape(len(codes), -1, 2)
     high = pairs[:, :, 1] << np.uint32(4)
     high |= pairs[:, :, 0]
     return high
+
+
+def _from_halves(words: NDArray[Any]) -> NDArray[Any]:
+    low = np.uint32(0x0F0F0F0F)
+    pairs = np.stack([words & low, (words >> np.uint32(4)) & low], axis=2)
+    return pairs.reshape(len(words), -1).view(np.uint8)
 
 
 def _split(codes: NDArray[Any], high_bits: int) -> NDArray[Any]:
@@ -60,13 +71,23 @@ def _split(codes: NDArray[Any], high_bits: int) -> NDArray[Any]:
     return np.concatenate([low, rest], axis=2).reshape(rows, -1)
 
 
+def _from_split(words: NDArray[Any], high_bits: int) -> NDArray[Any]:
+    rows = len(words)
+    parts = words.reshape(rows, -1, 4 // high_bits + 1)
+    low = _from_halves(parts[:, :, :-1].reshape(rows, -1))
+    shifts = np.arange(0, 8, high_bits, dtype=np.uint32)
+    high = (parts[:, :, -1:] >> shifts) & np.uint32(0x01010101 * ((1 << high_bits) - 1))
+    codes: NDArray[Any] = low | (high.reshape(rows, -1).view(np.uint8) << np.uint8(4))
+    return codes
+
+
 ELEMENTS = {
-    "float32": Element("float32", GROUP, _as_they_are),
-    "float16": Element("float16", GROUP, _as_they_are),
-    "uint8": Element("uint32", 8, _bytes),
-    "uint6": Element("uint32", 6, partial(_split, high_bits=2)),
-    "uint5": Element("uint32", 5, partial(_split, high_bits=1)),
-    "uint4": Element("uint32", 4, _halves),
+    "float32": Element("float32", GROUP, _as_they_are, _as_they_are),
+    "float16": Element("float16", GROUP, _as_they_are, _as_they_are),
+    "uint8": Element("uint32", 8, _bytes, _from_bytes),
+    "uint6": Element("uint32", 6, partial(_split, high_bits=2), partial(_from_split, high_bits=2)),
+    "uint5": Element("uint32", 5, partial(_split, high_bits=1), partial(_from_split, high_bits=1)),
+    "uint4": Element("uint32", 4, _halves, _from_halves),
 }
 """By a scheme's type of code."""
 
@@ -108,3 +129,37 @@ def _two_levels(rows: CodedRows, each: int) -> NDArray[np.uint32]:
     low = word(scale & np.uint8(15)), word(minimum & np.uint8(15))
     found = np.stack([*low, word(high), d | (dmin << np.uint32(16))], axis=2)
     return found.reshape(count, -1)
+
+
+def unpacked_rows(scheme: Scheme, elements: Mapping[str, NDArray[Any]]) -> CodedRows:
+    """The rows that :func:`packed_rows` made these elements of."""
+    codes = ELEMENTS[scheme.code].unpack(elements["weight"])
+    if not scheme.groups:
+        return CodedRows(codes, {})
+    numbers = elements[scheme.numbers]
+    if scheme.columns > GROUP:
+        return CodedRows(codes, _from_two_levels(numbers, scheme.columns // GROUP))
+    each = numbers.reshape(len(numbers), -1, len(scheme.groups))
+    return CodedRows(codes, {name: each[:, :, i] for i, name in enumerate(scheme.groups)})
+
+
+def _from_two_levels(words: NDArray[np.uint32], each: int) -> dict[str, NDArray[Any]]:
+    count = len(words)
+    shifts = np.arange(each, dtype=np.uint32) * np.uint32(4)
+    low, minimum, high, floats = np.split(words.reshape(count, -1, 4), 4, axis=2)
+
+    def fours(word: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        codes = ((word >> shifts) & np.uint32(15)).astype(np.uint8)
+        return codes.reshape(count, -1)
+
+    def half(shift: int) -> NDArray[np.float16]:
+        bits: NDArray[np.uint16] = (floats[:, :, 0] >> np.uint32(shift)).astype(np.uint16)
+        return bits.view(np.float16)
+
+    rest = fours(high)
+    return {
+        "scale": fours(low) | ((rest & np.uint8(3)) << np.uint8(4)),
+        "min": fours(minimum) | ((rest >> np.uint8(2)) << np.uint8(4)),
+        "d": half(0),
+        "dmin": half(16),
+    }

@@ -12,6 +12,7 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors
 from edgewise_runtime.format.bundle import MANIFEST, Bundle
 from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.proof import PROOF
 
 TARGET = "webgpu"
 TEXTS = (
@@ -20,6 +21,7 @@ TEXTS = (
     "special_tokens_map.json",
     "chat_template.jinja",
     "generation_config.json",
+    PROOF,
 )
 MAX_MANIFEST = 16 << 20  # bytes: what browsers read at most
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_compiler.layouts import rows as gpu_layout
-from edgewise_compiler.layouts.order import padded_k, padded_rows
+from edgewise_compiler.layouts.order import coded_blocks, padded_k, padded_rows
+from edgewise_compiler.layouts.packing import quantized
 from edgewise_compiler.layouts.panels import CPU
-from edgewise_compiler.layouts.rows import GPU, MAX_BINDING, linear_parts
+from edgewise_compiler.layouts.rows import GPU, MAX_BINDING, linear_parts, take_rows
 from edgewise_compiler.models.base import LinearSpec, VectorSpec
 from edgewise_compiler.quantize import SCHEMES, find_scheme
 from tests.compiler.layouts.linears import (
@@ -46,6 +47,28 @@ def test_rows_hold_what_panels_hold(
         np.testing.assert_array_equal(found, expected)
     if spec.biases is not None:
         np.testing.assert_array_equal(joined(ours, ".bias"), theirs["l.bias"])
+
+
+@pytest.mark.parametrize("binding", [MAX_BINDING, 64 * 64], ids=["whole", "in parts"])
+@each
+def test_rows_are_taken_out_as_they_were_put_in(
+    scheme: str, spec: LinearSpec, binding: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_layout, "MAX_BINDING", binding)
+    found = SCHEMES[scheme]
+    with write_tensors(tmp_path, make_sources(spec)) as reader:
+        tensors = packed(GPU, found, spec, reader)
+        blocks = [rows for _, rows in coded_blocks(found, spec, quantized(found, spec, reader))]
+    total = padded_rows(spec)
+    for first, stop in ((0, total), (5, 6), (total // 2 - 3, total)):
+        taken = take_rows(found, spec, first, stop, tensors)
+        codes = np.concatenate([block.codes for block in blocks])
+        np.testing.assert_array_equal(taken.codes, codes[first:stop])
+        assert taken.groups.keys() == blocks[0].groups.keys()
+        for name, values in taken.groups.items():
+            numbers = np.concatenate([block.groups[name] for block in blocks])
+            assert values.dtype == numbers.dtype
+            np.testing.assert_array_equal(values, numbers[first:stop])
 
 
 def test_parts_are_named_by_number_only_where_there_are_several(

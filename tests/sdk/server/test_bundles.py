@@ -56,7 +56,7 @@ def test_every_file_of_its_webgpu_programs_comes_as_the_manifest_says(
     wanted = {name for p in programs for name in (*p["plans"].values(), *p["shaders"].values())}
     for layout in {p["layout"] for p in programs}:
         wanted |= {t["file"] for t in manifest["layouts"][layout]["tensors"].values()}
-    wanted |= {"tokenizer.json", "generation_config.json"}
+    wanted |= {"tokenizer.json", "generation_config.json", "proof.json"}
     assert wanted <= set(offered.files)
     for name in wanted:
         answer = server.get(base + name)

@@ -7,21 +7,16 @@ interface Props {
   readonly context: number;
 }
 
-/** The part of the context beyond which it is said what comes next. */
+/** From here on it is said what happens when the context is full. */
 const NEARLY_FULL = 0.75;
 
 /** How full the context is. */
 export function ContextMeter({ used, context }: Props) {
-  const full = used >= NEARLY_FULL * context;
+  const part = Math.min(used / context, 1);
+  const full = part >= NEARLY_FULL;
   return (
-    <p class="context" data-testid="context">
-      <meter
-        aria-label="Context in use"
-        min={0}
-        max={context}
-        high={NEARLY_FULL * context}
-        value={used}
-      />
+    <p class={full ? "context full" : "context"} data-testid="context">
+      <meter aria-label="Context in use" max={context} value={used} style={{ "--part": part }} />
       <span>
         {count(used)} of {count(context)} tokens
         {full && ". The oldest messages are left out when it is full."}

@@ -96,23 +96,23 @@ export function SettingsDialog(props: Props) {
           </>
         )}
         <StorageSettings onChange={props.onStorage} />
+        <p class="pair">
+          <button
+            type="button"
+            title="Save what is shown of all conversations as JSON"
+            onClick={() => props.onExport("shown")}
+          >
+            <Icon name="download" /> Export shown
+          </button>
+          <button
+            type="button"
+            title="Save all conversations as JSON, with every version of a message"
+            onClick={() => props.onExport("all")}
+          >
+            <Icon name="download" /> Export all
+          </button>
+        </p>
         <div class="buttons">
-          <span class="pair">
-            <button
-              type="button"
-              title="Save what is shown of all conversations as JSON"
-              onClick={() => props.onExport("shown")}
-            >
-              <Icon name="download" /> Export shown
-            </button>
-            <button
-              type="button"
-              title="Save all conversations as JSON, with every version of a message"
-              onClick={() => props.onExport("all")}
-            >
-              <Icon name="download" /> Export all
-            </button>
-          </span>
           <button type="submit" class="primary">
             Done
           </button>

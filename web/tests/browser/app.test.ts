@@ -37,6 +37,14 @@ async function finished(page: Page, index: number): Promise<string> {
   return (await answer.locator(".markdown").textContent()) ?? "";
 }
 
+/** Ends a page's process, as a system without memory does. */
+async function kill(page: Page): Promise<void> {
+  const devtools = await page.context().newCDPSession(page);
+  const killed = page.waitForEvent("crash");
+  devtools.send("Page.crash").catch(() => {}); // nobody is left to answer
+  await killed;
+}
+
 describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
   let session: Session;
   let page: Page;
@@ -160,6 +168,26 @@ describe("where the app cannot do what it is asked, it says so", () => {
     session.proxy.fault = () => null;
     await page.getByRole("button", { name: "Try again" }).click();
     await ready(page);
+  });
+
+  it("the browser killed the page at loading a model; that does not load by itself again", async () => {
+    const page = await session.page();
+    await loadModel(session, page);
+    await ready(page);
+    session.proxy.fault = () => ({ kind: "wait", until: new Promise(() => {}) });
+    await page.reload(); // which loads the model of the visit before
+    await by(page, "load-progress").waitFor(WAIT);
+    await kill(page);
+    session.proxy.fault = () => null;
+    const next = await session.page();
+    await next.goto(session.proxy.url);
+    await by(next, "interrupted").waitFor(WAIT);
+    expect(await by(next, "load-progress").count()).toBe(0);
+    await by(next, "load-less").click();
+    await ready(next);
+    expect(await by(next, "interrupted").count()).toBe(0);
+    await next.reload();
+    await ready(next);
   });
 });
 

@@ -46,6 +46,8 @@ function run(): Promise<AxeResults> {
   return axe.run();
 }
 
+/** Of the page, or of what scrolls up and down in it. */
 function scrollsSideways(): boolean {
-  return document.documentElement.scrollWidth > innerWidth;
+  const scrolling = [document.documentElement, ...document.querySelectorAll("dialog, .log, nav")];
+  return scrolling.some(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
 }

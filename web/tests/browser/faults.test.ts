@@ -1,14 +1,15 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
-import type { Answer } from "./pages/library.ts";
+import type { Answer, Outcome } from "./pages/library.ts";
 import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { loseDevice } from "./worker-patch.ts";
+import { loseDevice, takeCounts } from "./worker-patch.ts";
 
 const DEMO = "/bundles/demo-q4/";
 const TINY = "/bundles/tiny-q8/";
 const SHARD = `${DEMO}params/gpu/00000.safetensors`;
+const SERIAL = "webgpu-f32-serial";
 const GREEDY = { maxTokens: 24, temperature: 0, ignoreEos: true };
 
 /**
@@ -20,6 +21,26 @@ const EVERY = [
   { adapter: "swiftshader", program: "webgpu-f32-serial" },
 ] as const;
 const CASES = FULL ? EVERY : EVERY.slice(0, 1);
+
+/** Of bundle.json what is read here. */
+interface Bundle {
+  readonly programs: readonly {
+    readonly id: string;
+    readonly shaders: Readonly<Record<string, string>>;
+  }[];
+}
+
+/** What a page is told when it comes to the front or goes to the back. */
+async function show(page: Page, state: DocumentVisibilityState): Promise<void> {
+  await page.evaluate((state) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value: state });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, state);
+}
+
+function textOf(answer: Outcome<Answer>): string {
+  return "value" in answer ? answer.value.text : answer.error.message;
+}
 
 describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
   let browser: RunningBrowser;
@@ -40,6 +61,23 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
     page.evaluate(({ url, program }) => library.load("it", url, { program }), { url, program });
   const generate = () =>
     page.evaluate((options) => library.generate("it", "Once upon a time", options), GREEDY);
+  /** Load the program that the engine chooses; what it is, and which shaders only some others have. */
+  const loadAny = async () => {
+    const loaded = await page.evaluate((url) => library.load("it", url, {}), TINY);
+    if ("error" in loaded) throw new Error(loaded.error.message);
+    const id = loaded.value.program;
+    return { id, shaders: await shadersOf(id) };
+  };
+  /** Texts by which to tell shaders of a program, but for those that one other program has. */
+  const shadersOf = async (id: string): Promise<readonly string[]> => {
+    const response = await fetch(`${session.proxy.url}${TINY}bundle.json`);
+    const { programs }: Bundle = await response.json();
+    const kernels = (wanted: string) =>
+      Object.keys(programs.find((one) => one.id === wanted)?.shaders ?? {});
+    const spared = new Set(kernels(id === SERIAL ? "webgpu-f32" : SERIAL));
+    const own = kernels(id).filter((kernel) => !spared.has(kernel));
+    return own.map((kernel) => `fn ${kernel}_kernel(`);
+  };
   const shardFetches = () => session.proxy.fetched.filter(({ path }) => path === SHARD);
 
   describe("a download", () => {
@@ -114,6 +152,78 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
         expect.arrayContaining(["recovering", "ready"]),
       );
       expect(await page.evaluate(() => library.stats("it"))).toMatchObject({ deviceLosses: 1 });
+    });
+
+    it("in every run is given less to do, then another program, and at last up", async () => {
+      const { id, shaders } = await loadAny();
+      await page.evaluate(() => library.close("it"));
+      await loadAny(); // the choice is known by now
+      const { submits } = await takeCounts(page);
+      await page.close();
+      page = await session.library({ lost: { shaders, after: submits } });
+      expect(await loadAny()).toMatchObject({ id });
+      expect(await generate()).toHaveProperty("value");
+      const { deviceLosses } = await page.evaluate(() => library.stats("it"));
+      expect(deviceLosses).toBeGreaterThanOrEqual(3);
+      expect(await page.evaluate(() => library.heard)).toContain("device.gentle");
+      await page.evaluate(() => library.close("it"));
+
+      const asked = { program: id };
+      await page.evaluate(([url, asked]) => library.load("it", url, asked), [TINY, asked] as const);
+      const message = expect.stringContaining("lost 3 times and nothing came of it");
+      expect(await generate()).toMatchObject({ error: { code: "device.lost", message } });
+      expect(await page.evaluate(() => library.heard)).toContain("failed");
+      expect(await generate()).toMatchObject({ error: { code: "device.lost" } });
+    });
+
+    it("while nobody sees the page is asked for again when somebody does", async () => {
+      await load(TINY);
+      const undisturbed = await generate();
+      await show(page, "hidden");
+      session.proxy.fetched.length = 0;
+      await loseDevice(page, 1);
+      const generating = generate();
+      const heard = () => page.evaluate(() => library.heard.at(-1));
+      await expect.poll(heard, WAIT).toBe("recovering");
+      await page.evaluate(() => library.stats("it")); // the worker has had time for more
+      expect(session.proxy.fetched).toEqual([]);
+      expect(await heard()).toBe("recovering");
+      await show(page, "visible");
+      expect(textOf(await generating)).toBe(textOf(undisturbed));
+      expect(await heard()).toBe("ready");
+    });
+
+    it("because it never answers comes back as well", async () => {
+      await load(TINY);
+      const { submits } = await takeCounts(page); // what loading takes
+      const undisturbed = await generate();
+      await page.close();
+      page = await session.library({ hang: submits + 2 });
+      await load(TINY);
+      expect(textOf(await generate())).toBe(textOf(undisturbed));
+      expect(await page.evaluate(() => library.stats("it"))).toMatchObject({ deviceLosses: 1 });
+    });
+  });
+
+  describe("a shader that computes something else", () => {
+    it("is found out, and another program taken, also the next time", async () => {
+      const { id, shaders } = await loadAny();
+      await page.close();
+      page = await session.library({ wrong: shaders });
+      const other = await loadAny();
+      expect(other.id).not.toBe(id);
+      const found = await page.evaluate(() => library.heard);
+      expect(found).toContain("device.output");
+      expect(await generate()).toHaveProperty("value");
+      await page.evaluate(() => library.close("it"));
+      expect(await loadAny()).toMatchObject({ id: other.id });
+      expect(await page.evaluate(() => library.heard)).toEqual(found);
+    });
+
+    it("in the only program that may be used is an error", async () => {
+      page = await session.library({ wrong: await shadersOf(program) });
+      const message = expect.stringMatching(/runs no program .* its logits are off by/);
+      expect(await load(TINY)).toMatchObject({ error: { code: "device.output", message } });
     });
   });
 });

@@ -1,6 +1,7 @@
 /** What a test file shares: one browser on one adapter, and one origin. */
 import type { Page } from "playwright-core";
 import { inject } from "vitest";
+import type { DeviceFaults } from "./faulty-device.ts";
 import { type AdapterName, launch, type RunningBrowser } from "./launch.ts";
 import { type HostProxy, startProxy } from "./proxy.ts";
 import { type Patch, patchWorkers } from "./worker-patch.ts";
@@ -12,8 +13,8 @@ export interface Session {
   readonly complaints: string[];
   /** A new page, not loaded; given a patch, its workers start with it. */
   page(patch?: Patch): Promise<Page>;
-  /** A page with `window.library`, its workers patched. */
-  library(): Promise<Page>;
+  /** A page with `window.library`, its workers patched, their devices faulty where a test asks for it. */
+  library(faults?: DeviceFaults): Promise<Page>;
   close(): Promise<void>;
 }
 
@@ -38,8 +39,8 @@ export async function openSession(where: AdapterName | RunningBrowser): Promise<
     proxy,
     complaints,
     page,
-    async library() {
-      const made = await page({});
+    async library(faults = {}) {
+      const made = await page({ faults });
       await made.goto(`${proxy.url}/test/library.html`);
       await made.waitForFunction(() => "library" in globalThis);
       return made;

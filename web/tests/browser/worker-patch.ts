@@ -6,6 +6,7 @@
  * the device or ask what was asked of WebGPU.
  */
 import type { Page } from "playwright-core";
+import { type DeviceFaults, faultyDevice } from "./faulty-device.ts";
 import { type Lacks, takeAway } from "./lacks.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
@@ -20,6 +21,7 @@ export interface Counts {
 /** How the browser differs from the real one. */
 export interface Patch {
   readonly limits?: Readonly<Record<string, number>>;
+  readonly faults?: DeviceFaults;
   /** What the browser lacks, too. */
   readonly lacks?: Lacks;
 }
@@ -30,9 +32,11 @@ const CHANNEL = "edgewise-test";
 export function patchScript(url: URL): string {
   const patch = url.searchParams.get("patch") ?? "{}";
   if (url.pathname.endsWith("/patch.js")) {
-    const { lacks }: Patch = JSON.parse(patch);
+    const { lacks, faults = {} }: Patch = JSON.parse(patch);
     const lacking = lacks ? `(${takeAway})(${JSON.stringify(lacks)});\n` : "";
-    return `${lacking}(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+    const faulty = `(${faultyDevice})(${JSON.stringify(faults)});\n`;
+    const worker = `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
+    return `${lacking}${faulty}${worker}`;
   }
   const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
   // Static imports, in this order: a worker that awaits anything misses its first messages.

@@ -50,6 +50,7 @@ describe("a conversation that was kept", () => {
       content: "Hi",
       stats: { ...stats, finish: "length" },
       cut,
+      thoughtMs: 1200,
     });
     const other = edit(whole, whole.messages[0]?.id ?? "", "Good day", 4);
     expect(readConversation(structuredClone(other))).toEqual(other);
@@ -93,7 +94,11 @@ describe("a conversation that was kept", () => {
 
   it("is without what of an answer cannot be", () => {
     const read = readConversation(
-      changed(1, { stats: { ...STATS, tokens: "3" }, cut: { tokenizer: "t", tokens: [1.5] } }),
+      changed(1, {
+        stats: { ...STATS, tokens: "3" },
+        cut: { tokenizer: "t", tokens: [1.5] },
+        thoughtMs: "long",
+      }),
     );
     expect(read?.messages[1]).toEqual(TREE.messages[1]);
   });

@@ -68,6 +68,24 @@ describe("a lost device", () => {
     expect(engine.check()).toEqual([]);
   });
 
+  test("that is lost again and again may be asked for less at a time", async () => {
+    const { engine, program } = makeEngine({ pages: 64, arrive: turn });
+    const running = engine.submit(request(PROMPT, { maxTokens: 20, ...ALL }));
+    await turn();
+    expect(program.runs[0]?.rows).toBe(PROMPT.length);
+    program.lose();
+    const second = new ReferenceProgram({ pages: 64, arrive: turn });
+    engine.goGently();
+    engine.replaceProgram(second);
+    const { tokenIds } = await running.completion;
+    expect(tokenIds).toEqual(
+      expectedTokens(PROMPT, request(PROMPT, { maxTokens: 20, ...ALL }).params),
+    );
+    expect(Math.max(...second.runs.map(({ rows }) => rows))).toBe(16);
+    expect(Math.max(...second.runs.map(({ k }) => k))).toBe(1);
+    expect(engine.delivered).toBe(20);
+  });
+
   test("ends what asks for too much of smaller memory", async () => {
     const { engine, program } = makeEngine({ pages: 64, arrive: turn });
     const running = engine.submit(request(PROMPT, { maxTokens: 200 }));

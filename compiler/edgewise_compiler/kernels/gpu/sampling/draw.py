@@ -86,23 +86,21 @@ def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
         with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             memory = Candidates.new()
-            peak = w.peak(memory.keys)
+            peak = w.peak()
             position = table[row, KV_LEN] + int(advance)
             token, rest = local((1,), "int32"), local((1,), "int32")
             store(rest, 0, 0)
+            warm = bind(sampling_f[row, TEMPERATURE] > f32(0.0))
             filtered = bind(T.Or(w.top_k() > 0, sampling_f[row, TOP_P] < f32(1.0)))
-            with T.If(sampling_f[row, TEMPERATURE] > f32(0.0)):
-                with T.Then():
-                    heat = w.heat(peak)
-                    with T.If(filtered):
-                        with T.Then():
-                            found, answered = draw_among(w, memory, heat, masses, position)
-                            store(token, found, 0)
-                            store(rest, 1 - answered, 0)
-                        with T.Else():
-                            store(token, _of_all(w, memory, heat, masses, position), 0)
-                with T.Else():
-                    store(token, _first_best(w, peak, memory.keys), 0)
+            heat = w.heat(peak)
+            with when(T.Not(warm)):
+                store(token, _first_best(w, peak, memory.keys), 0)
+            with when(T.And(warm, T.Not(filtered))):
+                store(token, _of_all(w, memory, heat, masses, position), 0)
+            with when(T.And(warm, filtered)):
+                found, answered = draw_among(w, memory, heat, masses, position)
+                store(token, found, 0)
+                store(rest, 1 - answered, 0)
             with when(w.leader()):
                 store(sampled, token[0], row)
                 store(left, rest[0], row)

@@ -11,7 +11,6 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.gpu.operations import f32, i32, lane, u32
-from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import (
     BANNED,
     key_of,
@@ -21,7 +20,16 @@ from edgewise_compiler.kernels.gpu.sampling.keys import (
 )
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.philox import random_bits
-from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, local, store, when
+from edgewise_compiler.kernels.gpu.thread import (
+    Thread,
+    barrier,
+    bind,
+    keep,
+    local,
+    shared,
+    store,
+    when,
+)
 from edgewise_compiler.kernels.numbers import WEIGHT_BITS
 from edgewise_runtime.format.abi import (
     MIN_P,
@@ -89,13 +97,20 @@ class Row:
         """The largest key of a block."""
         return i32(lane(bind(self.keys[self.row, self.layout.bests // LANES + block]), 0))
 
-    def peak(self, scratch: Buffer) -> Expr:
+    def peak(self) -> Expr:
         """The largest key of the row, for every thread. All of them must come here."""
+        t, run = self.thread.t, 16
+        maxima = shared((THREADS + THREADS // run,), "int32")
         largest = local((1,), "int32")
         store(largest, BANNED, 0)
-        with when(self.thread.t < self.layout.blocks):
-            store(largest, self.largest_of(self.thread.t), 0)
-        return combine_group(self.thread, largest[0], THREADS, T.max, scratch)
+        with when(t < self.layout.blocks):
+            store(largest, self.largest_of(t), 0)
+        store(maxima, largest[0], t)
+        barrier()
+        with when(t < THREADS // run):
+            store(maxima, _largest(maxima, t * run, run), THREADS + t)
+        barrier()
+        return _largest(maxima, i32(THREADS), THREADS // run)
 
     def heat(self, peak: Expr) -> Heat:
         """What keys weigh, by the largest of them."""
@@ -122,6 +137,15 @@ class Row:
         numbers = self.sampling_i
         seed = (u32(numbers[self.row, SEED_LOW]), u32(numbers[self.row, SEED_HIGH]))
         return random_bits(u32(position), u32(numbers[self.row, SEQUENCE]), seed)
+
+
+def _largest(keys: Buffer, first: Expr, count: int) -> Expr:
+    """The largest of so many keys."""
+    found = local((1,), "int32")
+    store(found, keys[first], 0)
+    with T.serial(1, count) as i:
+        store(found, T.max(found[0], keys[first + i]), 0)
+    return keep(found[0])
 
 
 def keys_in(vector: Expr) -> list[Expr]:

@@ -59,7 +59,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
     return (
         SamplingLaunch(
             "scores",
-            scores(spec, subgroups=subgroups),
+            scores(spec),
             (
                 *reads("logits", "table", "sampling_f", "sampling_i", "counts"),
                 *reads("bias_ids", "bias_values"),
@@ -70,7 +70,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
         ),
         SamplingLaunch(
             "weigh",
-            weigh(spec, subgroups=subgroups),
+            weigh(spec),
             (
                 *reads("keys", "table", "sampling_f", "sampling_i"),
                 ("masses", "write"),

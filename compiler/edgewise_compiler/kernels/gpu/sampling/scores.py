@@ -10,7 +10,6 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.operations import f32, fma, i32, lane, splat, u32, vector_of
-from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, is_banned, key_of, score_of
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import at_place
@@ -40,7 +39,7 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def scores(spec: SamplingSpec, *, subgroups: bool) -> Launch:
+def scores(spec: SamplingSpec) -> Launch:
     """Keys of the logits after penalties and biases, and what `Layout` puts behind them.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 and sampling_i
@@ -106,25 +105,16 @@ def scores(spec: SamplingSpec, *, subgroups: bool) -> Launch:
                     for j in range(LANES):
                         store(largest, T.max(largest[0], four[j]), 0)
 
-            maxima, scratch = shared((THREADS,), "int32"), shared((THREADS,), "int32")
-            store(maxima, largest[0], t)
-            barrier()
-            with when(t < THREADS // LANES):
-                four_maxima = vector_of(*(u32(maxima[t * LANES + j]) for j in range(LANES)))
-                groups = layout.maxima // LANES + thread.x * (THREADS // LANES)
-                store(keys, four_maxima, row, groups + t)
-            top = combine_group(thread, largest[0], THREADS, T.max, scratch)
-            with when(T.EQ(t, 0)):
-                store(keys, splat(u32(top), LANES), row, layout.bests // LANES + thread.x)
+            groups = layout.maxima // LANES + thread.x * (THREADS // LANES)
+            _note_largest(thread, largest[0], keys, row, groups, layout.bests // LANES + thread.x)
 
     return kernel(
-        f"scores_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}",
+        f"scores_{B}_{V}_{VP}_{MP}",
         arguments,
         body,
         threads=THREADS,
         grid=(layout.blocks, "b"),
         bounds={"b": B},
-        subgroups=subgroups,
     )
 
 
@@ -148,3 +138,32 @@ def _add_bias(keys: Buffer, place: Expr, bias: Expr) -> None:
     added = bind(T.Select(banned, i32(BANNED), key_of(bind(score_of(key) + bias))))
     for j in range(LANES):
         store(keys, T.Select(T.EQ(place, j), added, keys[j]), j)
+
+
+def _note_largest(
+    thread: Thread, mine: Expr, keys: Buffer, row: Expr, groups: Expr, best: Expr
+) -> None:
+    """Writes the groups' largest keys, a vector of four threads, and the largest of them all."""
+    t, fours, parts = thread.t, THREADS // LANES, 8
+    maxima = shared((THREADS + fours + parts,), "int32")
+
+    def largest(first: Expr, count: int) -> Expr:
+        found = local((1,), "int32")
+        store(found, maxima[first], 0)
+        for i in range(1, count):
+            store(found, T.max(found[0], maxima[first + i]), 0)
+        return found[0]
+
+    store(maxima, mine, t)
+    barrier()
+    with when(t < fours):
+        store(keys, vector_of(*(u32(maxima[t * LANES + j]) for j in range(LANES))), row, groups + t)
+        store(maxima, largest(t * LANES, LANES), THREADS + t)
+    barrier()
+    with when(t < parts):
+        share = fours // parts
+        store(maxima, largest(THREADS + t * share, share), THREADS + fours + t)
+    barrier()
+    with when(T.EQ(t, 0)):
+        top = largest(i32(THREADS + fours), parts)
+        store(keys, splat(u32(top), LANES), row, best)

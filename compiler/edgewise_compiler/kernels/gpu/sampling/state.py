@@ -12,7 +12,13 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.gpu.operations import u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key
-from edgewise_compiler.kernels.gpu.sampling.sums import mass_of, note_token, sum_columns, tally
+from edgewise_compiler.kernels.gpu.sampling.sums import (
+    mass_of,
+    note_token,
+    sum_columns,
+    sum_room,
+    tally,
+)
 from edgewise_compiler.kernels.gpu.sampling.wide import Wide, wide
 from edgewise_compiler.kernels.gpu.thread import bind, keep, shared, store, when
 from edgewise_compiler.kernels.sampling import LEVELS
@@ -66,7 +72,7 @@ class State:
             near=shared((NEAR,), "int32"),
             levels=shared((LEVELS,), "int32"),
             counted=shared((3 * LEVELS,), "uint32"),
-            scratch=shared((LEVELS * THREADS,), "uint32"),
+            scratch=shared((sum_room(LEVELS),), "uint32"),
             scratch_i=shared((THREADS,), "int32"),
         )
 

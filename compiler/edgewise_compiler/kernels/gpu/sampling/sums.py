@@ -41,31 +41,35 @@ def mass_of(sums: Buffer, first: int) -> Wide:
     return halves(keep(sums[first]), keep(sums[first + 1]))
 
 
+def sum_room(values: int) -> int:
+    """Words of scratch in which so many values of each thread are added up."""
+    return values * (THREADS + THREADS // _RUN)
+
+
 def sum_columns(
     thread: Thread, scratch: Buffer, values: Sequence[Expr], out: Buffer, first: Expr | int = 0
 ) -> None:
     """``out[first + i]`` becomes the sum of ``values[i]`` over the threads, all of which come here.
 
     Args:
-        scratch: shared memory for a value of each thread; free again afterwards.
+        scratch: shared memory of `sum_room`; free again afterwards.
     """
-    t = thread.t
+    t, runs = thread.t, THREADS // _RUN
     for i, value in enumerate(values):
         store(scratch, value, i * THREADS + t)
     barrier()
     total = local((1,), "uint32")
-    columns = len(values) * (THREADS // _RUN)
+    parts = len(values) * THREADS
     store(total, 0, 0)
-    with when(t < columns), T.serial(0, _RUN) as i:
-        store(total, total[0] + scratch[t * _RUN + i], 0)
-    barrier()
-    with when(t < columns):
-        store(scratch, total[0], t)
+    with when(t < len(values) * runs):
+        with T.serial(0, _RUN) as i:
+            store(total, total[0] + scratch[t * _RUN + i], 0)
+        store(scratch, total[0], parts + t)
     barrier()
     with when(t < len(values)):
         store(total, 0, 0)
-        with T.serial(0, THREADS // _RUN) as i:
-            store(total, total[0] + scratch[t * (THREADS // _RUN) + i], 0)
+        with T.serial(0, runs) as i:
+            store(total, total[0] + scratch[parts + t * runs + i], 0)
         store(out, total[0], first + t)
     barrier()
 

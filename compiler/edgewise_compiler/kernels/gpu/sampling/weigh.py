@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
@@ -11,7 +12,13 @@ from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.operations import f32, u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import Row, each_key
-from edgewise_compiler.kernels.gpu.sampling.sums import mass_of, note_weight, sum_columns, tally
+from edgewise_compiler.kernels.gpu.sampling.sums import (
+    mass_of,
+    note_weight,
+    sum_columns,
+    sum_room,
+    tally,
+)
 from edgewise_compiler.kernels.gpu.sampling.wide import wide
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
@@ -40,7 +47,7 @@ def masses_shape(spec: SamplingSpec) -> tuple[int, int, int]:
 
 
 @cache
-def weigh(spec: SamplingSpec, *, subgroups: bool) -> Launch:
+def weigh(spec: SamplingSpec) -> Launch:
     """Masses of blocks after `scores`: of a row that top-k leaves all of, otherwise 0.
 
     Arguments: keys uint32 [B, `Layout.words`], table int32 [B, 8+MP], sampling_f float32 and
@@ -70,35 +77,38 @@ def weigh(spec: SamplingSpec, *, subgroups: bool) -> Launch:
         block, row = thread.x, thread.y
         with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
-            all_of_it = bind(T.EQ(w.top_k(), 0))
-            with T.If(T.And(all_of_it, sampling_f[row, TEMPERATURE] > f32(0.0))):
-                with T.Then():
-                    heat = w.heat(w.peak(shared((THREADS,), "int32")))
-                    part = bind(sampling_f[row, TOP_P] < f32(1.0))
-                    floor = keep(T.Select(part, u32(0), w.least_weight()))
-                    sums = tally(2)
-                    with w.vectors_of(block, thread.t) as at, each_key(keys[row, at]) as (_, key):
-                        with when(key >= heat.lowest):
-                            weight = heat.weight(key)
-                            with when(weight >= floor):
-                                note_weight(sums, 0, weight)
-                    mass, found = mass_of(sums, 0), shared((2,), "uint32")
-                    scratch = shared((2 * THREADS,), "uint32")
-                    sum_columns(thread, scratch, [mass.hi, mass.lo], found)
-                    with when(w.leader()):
-                        total = wide(keep(found[0]), keep(found[1]))
-                        store(masses, total.hi, row, block, 0)
-                        store(masses, total.lo, row, block, 1)
-                with T.Else(), when(w.leader()):
-                    for word in range(2):
-                        store(masses, 0, row, block, word)
+            wanted = bind(T.And(T.EQ(w.top_k(), 0), sampling_f[row, TEMPERATURE] > f32(0.0)))
+            with when(T.And(w.leader(), T.Not(wanted))):
+                for word in range(2):
+                    store(masses, 0, row, block, word)
+            with when(wanted):
+                _weigh_block(w, block, masses)
 
     return kernel(
-        f"weigh_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}",
+        f"weigh_{B}_{V}_{VP}_{MP}",
         arguments,
         body,
         threads=THREADS,
         grid=(layout.blocks, "b"),
         bounds={"b": B},
-        subgroups=subgroups,
     )
+
+
+def _weigh_block(w: Row, block: Expr, masses: Buffer) -> None:
+    """Adds up what a block's tokens weigh."""
+    heat = w.heat(w.peak())
+    part = bind(w.sampling_f[w.row, TOP_P] < f32(1.0))
+    floor = keep(T.Select(part, u32(0), w.least_weight()))
+    sums = tally(2)
+    with w.vectors_of(block, w.thread.t) as at, each_key(bind(w.keys[w.row, at])) as (_, key):
+        with when(key >= heat.lowest):
+            weight = heat.weight(key)
+            with when(weight >= floor):
+                note_weight(sums, 0, weight)
+    mass, found = mass_of(sums, 0), shared((2,), "uint32")
+    scratch = shared((sum_room(2),), "uint32")
+    sum_columns(w.thread, scratch, [mass.hi, mass.lo], found)
+    with when(w.leader()):
+        total = wide(keep(found[0]), keep(found[1]))
+        store(masses, total.hi, w.row, block, 0)
+        store(masses, total.lo, w.row, block, 1)

@@ -104,7 +104,7 @@ def whole(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
 def _draw(w: Row, sampled: Buffer, position: Expr) -> None:
     """Draws the token of a row by its temperature and filters."""
     state = State.new()
-    peak = w.peak(state.scratch_i)
+    peak = w.peak()
     heat = w.heat(peak)
     weigh_all(w, state, heat)
     # Two searches by the same code: top-k by count, then top-p by mass.
