@@ -18,6 +18,13 @@ DEMO_MODEL = REPOSITORY / "examples" / "demo-model"
 # About 200 MB in float16, with one tensor, the embedding, in a file of several 32 MiB chunks.
 WIDE = Shape("wide", 1024, 5, 8, 4, 128, 3072, 32000, context=256, family="llama")
 
+# Begins an answer's thought, or ends it where nothing is to be thought.
+THINKS = (
+    "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|><think>' }}"
+    "{% if enable_thinking is false %}{{ '</think>' }}{% endif %}{% endif %}"
+)
+
 _SOURCES = ("compiler", "runtime", "bench/checkpoint.py", "examples/demo-model", "tests/browser")
 
 
@@ -26,7 +33,10 @@ def _demo(folder: Path) -> Path:
 
 
 def _tiny(folder: Path) -> Path:
-    return write_tiny("qwen3-gqa2-tied", folder)
+    """A model that says anything, and thinks first unless it is told not to."""
+    written = write_tiny("qwen3-gqa2-tied", folder)
+    (written / "chat_template.jinja").write_text(THINKS)
+    return written
 
 
 def _wide(folder: Path) -> Path:

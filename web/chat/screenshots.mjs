@@ -20,6 +20,36 @@ const STORY = "Tell me a story about a small robot.";
 const PHONE = { width: 390, height: 780 };
 const DESK = { width: 1100, height: 720 };
 
+const ANSWER = `<think>
+Velocity is the derivative of position. I show the formula, then code.
+</think>
+
+The **derivative** of $x(t) = \\frac{1}{2} g t^2$ is the velocity:
+
+$$
+v(t) = \\lim_{h \\to 0} \\frac{x(t + h) - x(t)}{h} = g\\,t
+$$
+
+1. Choose a small $h$.
+2. Divide the difference by it:
+
+\`\`\`python
+def velocity(x, t, h=1e-6):
+    """The derivative of x at t."""
+    return (x(t + h) - x(t - h)) / (2 * h)
+\`\`\`
+
+3. Compare:
+
+| $t$ | exact | computed |
+|:----|------:|---------:|
+| 1 s | 9.81 m/s | 9.810000 m/s |
+| 2 s | 19.62 m/s | 19.619999 m/s |
+
+- [x] formula
+- [ ] measurement
+`;
+
 const take = (page, name) => page.screenshot({ path: join(folder, `${name}.png`) });
 
 async function open(browser, size) {
@@ -29,6 +59,32 @@ async function open(browser, size) {
   await page.emulateMedia({ reducedMotion: "reduce" });
   await page.goto(url);
   return page;
+}
+
+/** A conversation as an earlier visit kept it: the demo model writes neither formulas nor code. */
+async function visited(page, answer) {
+  await page.evaluate(async (content) => {
+    const opening = indexedDB.open("edgewise-chat", 1);
+    await new Promise((resolve, reject) => {
+      opening.onsuccess = resolve;
+      opening.onerror = reject;
+    });
+    const writing = opening.result.transaction("conversations", "readwrite");
+    const messages = [
+      { id: "q", role: "user", content: "What is the velocity of something that falls?" },
+      { id: "a", role: "assistant", content, thoughtMs: 3200 },
+    ];
+    const kept = { id: "c", title: "Falling", updated: 0, system: "", settings: {}, messages };
+    writing.objectStore("conversations").put(kept);
+    await new Promise((resolve) => {
+      writing.oncomplete = resolve;
+    });
+    opening.result.close();
+  }, answer);
+  await page.reload();
+  await page.getByTestId("conversation").first().click();
+  await page.locator(".hljs-keyword").first().waitFor();
+  await page.locator("math").first().waitFor();
 }
 
 async function ask(page, text) {
@@ -89,6 +145,16 @@ try {
   const page = await open(bare, DESK);
   await page.getByTestId("error").waitFor();
   await take(page, "no-webgpu");
+  await visited(page, ANSWER);
+  await page.setViewportSize({ width: 1100, height: 1180 });
+  await page.getByTestId("thought").locator("summary").click();
+  const answer = page.locator(".message.assistant");
+  // Nothing was measured here.
+  await answer.locator(".actions").evaluate((line) => line.style.setProperty("display", "none"));
+  await answer.screenshot({ path: join(folder, "answer.png") });
+  await page.setViewportSize({ width: PHONE.width, height: 1100 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await answer.screenshot({ path: join(folder, "answer-phone.png") });
 } finally {
   await bare.close();
 }

@@ -54,7 +54,7 @@ function readMessage(value: unknown, before: string | null): ChatMessage | null 
     content,
     ...(stats ? { stats } : {}),
     ...(cut ? { cut } : {}),
-    ...(typeof thoughtMs === "number" ? { thoughtMs } : {}),
+    ...(typeof thoughtMs === "number" && thoughtMs >= 0 ? { thoughtMs } : {}),
   };
 }
 

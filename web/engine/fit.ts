@@ -4,6 +4,8 @@
 const KEPT = 24;
 /** Fewer tell nothing about a latency. */
 const FEWEST = 4;
+/** One measurement in so many may be without the latency that is sure. */
+const EXCEPT = 8;
 /** Sizes tell a latency from a cost where one is so many times the other, or more. */
 const APART = 2;
 
@@ -23,6 +25,8 @@ interface Sample {
 export class Line {
   /** Milliseconds in all measurements, whatever their size; 0 until it is `told`. */
   latency = 0;
+  /** Of those, milliseconds in nearly all of them: a busy machine delays some, a timer all. */
+  sure = 0;
   /** Milliseconds that a unit of size adds; 0 before the first measurement. */
   cost = 0;
   /** Milliseconds of a unit at most: the least that one took with its share of the latency. */
@@ -56,14 +60,19 @@ export class Line {
     const slope = samples.length < FEWEST ? null : slopeOf(samples);
     if (slope !== null) {
       this.told = true;
-      this.latency = Math.max(0, median(samples.map((one) => one.ms - slope * one.size)));
+      const left = samples.map((one) => one.ms - slope * one.size);
+      this.latency = Math.max(0, median(left));
+      this.sure = Math.max(0, low(left));
       this.cost = this.latency > 0 ? slope : this.unit();
     } else if (this.told) {
       // One size over and over: what was found out about the latency stays.
-      this.latency = Math.min(this.latency, median(samples.map((one) => one.ms)));
+      const all = samples.map((one) => one.ms);
+      this.latency = Math.min(this.latency, median(all));
+      this.sure = Math.min(this.sure, low(all));
       this.cost = this.unit();
     } else {
       this.latency = 0;
+      this.sure = 0;
       this.cost = this.most;
     }
   }
@@ -88,6 +97,11 @@ function slopeOf(samples: readonly Sample[]): number | null {
     if (left <= 0) return Math.max(0, slope);
   }
   return null;
+}
+
+/** What all are above but one in `EXCEPT`. */
+function low(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / EXCEPT)] ?? 0;
 }
 
 function median(values: readonly number[]): number {

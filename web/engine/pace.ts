@@ -22,6 +22,8 @@ const CHUNK_MS = { grow: 60, shrink: 250 } as const;
 const DEPTH = { usual: 2, most: 4 } as const;
 /** Latencies below this are those of any browser, milliseconds. */
 const LATE_MS = 20;
+/** Bursts that have to be late until the browser is said to be. */
+const ENOUGH = 8;
 /** Work is heard of together with the last where it was handed over so many times as long ago. */
 const TOGETHER = 8;
 /** The part of the time that work should take before anybody is nudged. */
@@ -54,6 +56,8 @@ export class Pace {
   private readonly chunks = new Line();
   private readonly bursts = new Line();
   private rows: number;
+  /** Whether a usual burst is over before anybody has heard of the one before it. */
+  private late = false;
   private last: Heard = { kind: null, size: 0, begun: NEVER, at: NEVER };
   private nudging: "untried" | "tried" | "in vain" = "untried";
 
@@ -85,8 +89,9 @@ export class Pace {
   depth(kind: Kind): number {
     if (!this.late) return DEPTH.usual;
     const [line, size] = kind === "chunk" ? [this.chunks, this.rows] : [this.bursts, this.longest];
-    const ms = line.cost * size + Math.max(line.latency - this.latency, 0);
-    return Math.max(DEPTH.usual, Math.min(1 + Math.ceil(this.latency / ms), DEPTH.most));
+    const { latency } = this.bursts;
+    const ms = line.cost * size + Math.max(line.latency - latency, 0);
+    return Math.max(DEPTH.usual, Math.min(1 + Math.ceil(latency / ms), DEPTH.most));
   }
 
   /** Whether to make the browser look for work that should be done. */
@@ -113,7 +118,7 @@ export class Pace {
     const ms = now - heard.begun;
     this.lines[heard.kind].add(heard.size, ms);
     if (heard.kind === "chunk") this.resize(heard.size, ms - this.latency);
-    else if (this.late) this.tryNudging();
+    else this.judge();
   }
 
   private get lines(): Readonly<Record<Kind, Line>> {
@@ -125,25 +130,19 @@ export class Pace {
     return Math.max(submitted, this.last.at);
   }
 
-  /** Milliseconds from when work is done until it is heard of; chunks have costs of their own in it. */
+  /** Milliseconds until work is heard of, for sure; chunks have costs of their own in it. */
   private get latency(): number {
-    return this.bursts.told ? this.bursts.latency : this.chunks.latency;
-  }
-
-  /** Whether a usual burst is over before anybody has heard of the one before it. */
-  private get late(): boolean {
-    const { told, latency, cost } = this.bursts;
-    return told && latency >= LATE_MS && latency > MAX_BURST * cost;
+    return this.bursts.told ? this.bursts.sure : this.chunks.sure;
   }
 
   /** Most steps of a burst. */
   private get longest(): number {
     if (this.mostSteps !== null) return this.mostSteps;
-    const { cost, most } = this.bursts;
+    const { most, latency } = this.bursts;
     // A reader has to wait for the latency anyhow.
     const steps = this.late
-      ? Math.min(RING, Math.max(BURST_MS, this.latency) / most)
-      : Math.min(MAX_BURST, BURST_MS / cost);
+      ? Math.min(RING, Math.max(BURST_MS, latency) / most)
+      : Math.min(MAX_BURST, BURST_MS / most);
     return Math.max(1, Math.floor(steps));
   }
 
@@ -157,10 +156,17 @@ export class Pace {
     }
   }
 
-  /** Nudge from now on, unless that has not helped: the times of before say nothing about it. */
-  private tryNudging(): void {
+  /**
+   * Find out whether the browser is late. If so nudge it from now on, unless that has not helped: the
+   * times of before say nothing about it.
+   */
+  private judge(): void {
+    const { count, cost, sure } = this.bursts;
+    this.late = count >= ENOUGH && sure >= LATE_MS && sure > MAX_BURST * cost;
+    if (!this.late) return;
     if (this.nudging === "untried") {
       this.nudging = "tried";
+      this.late = false;
       this.chunks.forget();
       this.bursts.forget();
     } else if (this.bursts.count >= TRIAL) {

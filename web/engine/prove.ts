@@ -85,7 +85,9 @@ async function drawn(
   rows: Rows,
   positions: readonly number[],
 ): Promise<void> {
-  const plan = batch.plan(operation, { b: positions.length });
+  // By its reach one sequence is decoded by the plan for few keys, two by the one for any number:
+  // between them are all kernels of decode.
+  const plan = batch.plan(operation, { b: positions.length, t: Math.max(...positions) + 1 });
   const results = batch.results(await program.run([plan], 1, RESULTS), rows, 1);
   for (const [row, position] of positions.entries()) {
     const best = await likeliest(program, proof, row, position);

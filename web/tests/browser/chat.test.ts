@@ -1,13 +1,12 @@
-import type { Locator, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
+import { by, conversation, visited } from "./visits.ts";
 import { holdWorker, loseDevice, releaseWorker } from "./worker-patch.ts";
 
 const PHONE = { width: 390, height: 780 };
-
-const by = (page: Page, name: string): Locator => page.getByTestId(name);
 
 const MARKDOWN = `Look:
 
@@ -21,15 +20,6 @@ print("hello")
 ${">".repeat(20)} deep
 `;
 
-/** A conversation as the first version of the app kept it: a list of messages. */
-function conversation(id: string, title: string, updated: number, answer: string) {
-  const messages = [
-    { id: `${id}-q`, role: "user", content: "A question" },
-    { id: `${id}-a`, role: "assistant", content: answer },
-  ];
-  return { id, title, updated, system: "", settings: {}, messages };
-}
-
 /** One with more turns than a context of 512 tokens holds. */
 function longConversation() {
   const text = "A page is a block of memory for the keys and values of sixteen tokens. ";
@@ -39,25 +29,6 @@ function longConversation() {
     content: i % 2 === 0 ? `Question ${i}` : text.repeat(5),
   }));
   return { id: "long", title: "Long", updated: 3, system: "", settings: {}, messages };
-}
-
-/** Conversations kept by an earlier visit. */
-async function visited(page: Page, conversations: readonly object[]): Promise<void> {
-  await page.evaluate(async (kept) => {
-    const opening = indexedDB.open("edgewise-chat", 1);
-    const database = await new Promise<IDBDatabase>((resolve, reject) => {
-      opening.onsuccess = () => resolve(opening.result);
-      opening.onerror = () => reject(opening.error);
-    });
-    const writing = database.transaction("conversations", "readwrite");
-    for (const one of kept) writing.objectStore("conversations").put(one);
-    await new Promise((resolve) => {
-      writing.oncomplete = resolve;
-    });
-    database.close();
-  }, conversations);
-  await page.reload();
-  await by(page, "conversation").first().waitFor();
 }
 
 const focused = (page: Page) =>

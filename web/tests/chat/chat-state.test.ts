@@ -71,6 +71,27 @@ describe("an answer", () => {
     expect(chat.state().finished).toBe("Hi there");
   });
 
+  it("keeps its thought, and how long that took, but gives it to no template that forgets it", async () => {
+    const opened = { on: true, off: false };
+    const thinking = { switchable: true, byDefault: true, opened, forgets: true };
+    const model = speaker({ thinking });
+    const { speech, done } = ask("Hello", model);
+    for (const piece of ["hm", "</think>", "\n\nHi"]) {
+      speech.say(piece);
+      await turn();
+      clock += 500;
+    }
+    speech.end();
+    await done;
+    expect(texts()).toEqual(["Hello", "<think>\nhm</think>\n\nHi"]);
+    expect(currentOf(chat.state().book).messages[1]?.thoughtMs).toBe(500);
+    expect((await database.all())[0]?.messages[1]?.thoughtMs).toBe(500);
+    const next = ask("And now?", model);
+    expect(next.speech.messages.map(({ content }) => content)).toEqual(["Hello", "Hi", "And now?"]);
+    next.speech.end();
+    await next.done;
+  });
+
   it("is drawn once a frame, however many tokens come", async () => {
     const { speech, done } = ask("Hello");
     await turn();

@@ -50,7 +50,7 @@ describe("a conversation that was kept", () => {
       content: "Hi",
       stats: { ...stats, finish: "length" },
       cut,
-      thoughtMs: 1200,
+      thoughtMs: 3200,
     });
     const other = edit(whole, whole.messages[0]?.id ?? "", "Good day", 4);
     expect(readConversation(structuredClone(other))).toEqual(other);
@@ -67,6 +67,10 @@ describe("a conversation that was kept", () => {
     const noted = { contextFull: false, context: 0, droppedTurns: 0 };
     expect(read?.messages[1]?.stats).toEqual({ ...STATS, ...noted });
     expect(read).toMatchObject({ title: "Pages", system: "Be brief.", settings: LIST.settings });
+  });
+
+  it.each(["long", -1, Number.NaN, null])("has no thought that took %j", (thoughtMs) => {
+    expect(readConversation(changed(1, { thoughtMs }))?.messages[1]).toEqual(TREE.messages[1]);
   });
 
   it("shows the end of a branch, whatever was noted", () => {

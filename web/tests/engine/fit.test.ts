@@ -46,6 +46,15 @@ describe("a line", () => {
     expect(line.cost).toBeGreaterThan(5);
   });
 
+  test("is sure of a latency only where nearly all measurements have it", () => {
+    const sizes = [...SIZES, ...SIZES, ...SIZES];
+    const busy = fitted(sizes.map((size, i) => [size, 5 * size + (i % 3 === 0 ? 0 : 60)]));
+    expect(busy.latency).toBeGreaterThan(40);
+    expect(busy.sure).toBeLessThan(20);
+    const timer = fitted(sizes.map((size, i) => [size, 2 * size + (i === 9 ? 0 : 100)]));
+    expect(timer.sure).toBeCloseTo(100);
+  });
+
   test("is not told anything by three measurements", () => {
     const line = fitted([
       [1, 60],

@@ -34,7 +34,7 @@ def on_gpu(state: State, *, advance: bool) -> dict[str, np.ndarray]:
     arrays["left"] = np.zeros(B, np.int32)
     counting = ("keys", "left", "table", "sampling_f", "sampling_i", "sampled", "counts", "step")
     for kernel, names in (
-        (whole(spec, advance=False, subgroups=False), counting),
+        (whole(spec, subgroups=False), counting),
         (
             record(spec, advance=advance),
             ("sampled", "table", "tokens", "positions", "ring", "eos", "sampling_i", "step"),

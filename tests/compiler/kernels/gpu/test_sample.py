@@ -363,7 +363,7 @@ def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(columns: int) 
     assert layout.blocks <= 256
     assert layout.block == 1024 * layout.vectors
     assert (layout.blocks - 1) * layout.block < columns <= layout.blocks * layout.block
-    assert layout.words == columns + layout.blocks * (256 + 4)
+    assert layout.words == columns + layout.blocks * (256 + 4) + 4
 
 
 @pytest.mark.full

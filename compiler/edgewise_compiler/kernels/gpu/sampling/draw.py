@@ -45,7 +45,6 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
-    KV_LEN,
     SAMPLING_WIDTH,
     SEQUENCES,
     STOP,
@@ -56,7 +55,7 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
+def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     """The token of every running row, or what `whole` has to find one for; see `sample`.
 
     Three ways, chosen by what the row asks for. Greedy: the first token with the largest key.
@@ -87,7 +86,7 @@ def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             memory = Candidates.new()
             peak = w.peak()
-            position = table[row, KV_LEN] + int(advance)
+            position = w.position()
             token, rest = local((1,), "int32"), local((1,), "int32")
             store(rest, 0, 0)
             warm = bind(sampling_f[row, TEMPERATURE] > f32(0.0))
@@ -105,7 +104,7 @@ def draw(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
                 store(sampled, token[0], row)
                 store(left, rest[0], row)
 
-    name = f"draw_{B}_{V}_{VP}_{MP}{'_advance' if advance else ''}{'_s' if subgroups else ''}"
+    name = f"draw_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
     return kernel(
         name,
         arguments,

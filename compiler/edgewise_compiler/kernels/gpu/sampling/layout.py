@@ -15,7 +15,7 @@ _LEAST_VECTORS = 2  # of a thread
 
 @dataclass(frozen=True)
 class Layout:
-    """A row of the scratch ``keys``, in words: keys, the largest of each group, of each block.
+    """A row of the scratch ``keys``, in words: keys, the largest of groups, of blocks, a position.
 
     A block is what one workgroup makes of the logits: neighbouring tokens. Its thread t takes every
     256th vector of it from the t-th on: its group. So loads are coalesced, and what is known of a
@@ -63,6 +63,11 @@ class Layout:
         return self.maxima + self.blocks * THREADS
 
     @property
+    def position(self) -> int:
+        """The first word of a vector that has the position of the token drawn."""
+        return self.bests + self.blocks * LANES
+
+    @property
     def words(self) -> int:
         """All words of a row."""
-        return self.bests + self.blocks * LANES
+        return self.position + LANES

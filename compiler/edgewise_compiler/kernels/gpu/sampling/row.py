@@ -97,6 +97,10 @@ class Row:
         """The largest key of a block."""
         return i32(lane(bind(self.keys[self.row, self.layout.bests // LANES + block]), 0))
 
+    def position(self) -> Expr:
+        """The position of the token drawn."""
+        return i32(lane(bind(self.keys[self.row, self.layout.position // LANES]), 0))
+
     def peak(self) -> Expr:
         """The largest key of the row, for every thread. All of them must come here."""
         t, run = self.thread.t, 16

@@ -59,7 +59,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
     return (
         SamplingLaunch(
             "scores",
-            scores(spec),
+            scores(spec, advance=advance),
             (
                 *reads("logits", "table", "sampling_f", "sampling_i", "counts"),
                 *reads("bias_ids", "bias_values"),
@@ -79,7 +79,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
         ),
         SamplingLaunch(
             "sample",
-            draw(spec, advance=advance, subgroups=subgroups),
+            draw(spec, subgroups=subgroups),
             (
                 *reads("keys", "masses", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
@@ -91,7 +91,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
         ),
         SamplingLaunch(
             "whole",
-            whole(spec, advance=advance, subgroups=subgroups),
+            whole(spec, subgroups=subgroups),
             (
                 *reads("keys", "left", "table", "sampling_f", "sampling_i"),
                 ("sampled", "readwrite"),

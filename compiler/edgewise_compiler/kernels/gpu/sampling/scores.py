@@ -28,6 +28,7 @@ from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     BIASES,
     FREQUENCY,
+    KV_LEN,
     MAX_BIASES,
     PRESENCE,
     REPETITION,
@@ -39,7 +40,7 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def scores(spec: SamplingSpec) -> Launch:
+def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
     """Keys of the logits after penalties and biases, and what `Layout` puts behind them.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 and sampling_i
@@ -107,9 +108,13 @@ def scores(spec: SamplingSpec) -> Launch:
 
             groups = layout.maxima // LANES + thread.x * (THREADS // LANES)
             _note_largest(thread, largest[0], keys, row, groups, layout.bests // LANES + thread.x)
+            # This kernel knows, so that larger ones need not be compiled for both cases.
+            with when(T.And(T.EQ(thread.x, 0), T.EQ(t, 0))):
+                position = splat(u32(table[row, KV_LEN] + int(advance)), LANES)
+                store(keys, position, row, layout.position // LANES)
 
     return kernel(
-        f"scores_{B}_{V}_{VP}_{MP}",
+        f"scores_{B}_{V}_{VP}_{MP}{'_advance' if advance else ''}",
         arguments,
         body,
         threads=THREADS,

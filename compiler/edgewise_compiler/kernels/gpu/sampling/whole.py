@@ -45,11 +45,11 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
-from edgewise_runtime.format.abi import KV_LEN, SAMPLING_WIDTH, SEQUENCES, SLOT, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import SAMPLING_WIDTH, SEQUENCES, SLOT, STOP, TABLE_HEADER
 
 
 @cache
-def whole(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
+def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     """The token of every row that `draw` has left, then counts those of rows with a penalty on.
 
     Arguments: keys uint32 [B, `Layout.words`], left int32 [B], table int32 [B, 8+MP], sampling_f
@@ -84,12 +84,12 @@ def whole(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> Launch:
         with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             with when(T.NE(left[row], 0)):
-                _draw(w, sampled, table[row, KV_LEN] + int(advance))
+                _draw(w, sampled, w.position())
             with when(T.And(w.leader(), penalized(sampling_f, row))):
                 slot, token = bind(table[row, SLOT]), bind(sampled[row])
                 store(counts, counts[slot, token] + 2, slot, token)
 
-    name = f"whole_{B}_{V}_{VP}_{MP}{'_advance' if advance else ''}{'_s' if subgroups else ''}"
+    name = f"whole_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
     return kernel(
         name,
         arguments,

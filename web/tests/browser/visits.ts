@@ -1,0 +1,32 @@
+/** Pages of the app that somebody was at before. */
+import type { Locator, Page } from "playwright-core";
+
+export const by = (page: Page, name: string): Locator => page.getByTestId(name);
+
+/** A conversation as the first version of the app kept it: a list of messages. */
+export function conversation(id: string, title: string, updated: number, answer: string) {
+  const messages = [
+    { id: `${id}-q`, role: "user", content: "A question" },
+    { id: `${id}-a`, role: "assistant", content: answer },
+  ];
+  return { id, title, updated, system: "", settings: {}, messages };
+}
+
+/** Conversations kept by an earlier visit. */
+export async function visited(page: Page, conversations: readonly object[]): Promise<void> {
+  await page.evaluate(async (kept) => {
+    const opening = indexedDB.open("edgewise-chat", 1);
+    const database = await new Promise<IDBDatabase>((resolve, reject) => {
+      opening.onsuccess = () => resolve(opening.result);
+      opening.onerror = () => reject(opening.error);
+    });
+    const writing = database.transaction("conversations", "readwrite");
+    for (const one of kept) writing.objectStore("conversations").put(one);
+    await new Promise((resolve) => {
+      writing.oncomplete = resolve;
+    });
+    database.close();
+  }, conversations);
+  await page.reload();
+  await by(page, "conversation").first().waitFor();
+}
