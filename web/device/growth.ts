@@ -50,7 +50,7 @@ export async function growBuffers(
   const share = Math.ceil(wanted.length / ROUNDS);
   for (let at = 0; at < wanted.length; at += share) {
     await replace(growing, wanted.slice(at, at + share));
-    await gpu.race(gpu.device.queue.onSubmittedWorkDone());
+    await gpu.race(gpu.device.queue.onSubmittedWorkDone(), "work");
   }
 }
 
