@@ -11,8 +11,8 @@ import pytest
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
-from edgewise_compiler.kernels.numbers import KV_DTYPES
 from edgewise_runtime.errors import CompileError, UnsupportedError
+from edgewise_runtime.format.manifest_reader import STATE_DTYPES
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -51,7 +51,7 @@ def near(parts: list[Part], outputs: list[Array]) -> None:
         np.testing.assert_allclose(output, reference(part), rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("heads", SHAPES, ids=str)
 def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     shapes = [(0, 1), (50, 31), (128, 17), (15, 3)]
@@ -59,7 +59,7 @@ def test_prefill_of_history_and_chunk_matches_the_reference(heads: Heads, kv_dty
     near(parts, prefill(parts, RUNNABLE[0]))
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("heads", SHAPES, ids=str)
 def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     for histories in ([0, 15, 16, 63], [64, 100, 127, LONGEST - 1]):
@@ -133,7 +133,7 @@ def test_the_first_token_attends_to_itself_alone(isa: str) -> None:
         np.testing.assert_array_equal(output, values)
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
 def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
     poison: float, kv_dtype: str, isa: str

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.numbers import KV_DTYPES
+from edgewise_runtime.format.manifest_reader import STATE_DTYPES
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -36,7 +36,7 @@ def in_chunks(sequence: Story, lengths: list[int], isa: str) -> Array:
     return np.concatenate([prefill([part], isa)[0] for part in parts])
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("heads", [HEADS, ODD], ids=str)
 def test_decode_equals_prefill(heads: Heads, kv_dtype: str, isa: str) -> None:
     sequence = story(heads, TOKENS, kv_dtype)
@@ -87,7 +87,7 @@ def test_a_stopped_neighbour_changes_nothing(isa: str) -> None:
     same_bits(with_stopped[2], last)
 
 
-@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
 @pytest.mark.parametrize("heads", [HEADS, ODD], ids=str)
 def test_all_isas_give_the_same_bits(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + n, kv_dtype), h, n) for h, n in ((0, 70), (130, 20), (63, 1))]
