@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         with storage_errors("write", args.json):
             args.json.parent.stat()
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
     for path in map(Path, filter(None, (args.a, args.b))):
         if not run_by_llama_cpp(path):
             compiled(path, CHECKPOINT_QUANT, console)

@@ -103,7 +103,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 
 def load(args: argparse.Namespace) -> Engine:
     """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
     draft = args.draft
     return Engine(
         compiled(Path(args.model), args.quant, console),

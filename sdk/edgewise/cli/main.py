@@ -106,7 +106,7 @@ def _debug() -> None:
 
 
 def _report(message: str, remedy: str, code: str) -> None:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), message))
     if remedy:
         console.print(Text(f"  {remedy}"))

@@ -20,8 +20,8 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def stdout_console() -> Console:
-    """The console of a command's result; markup in names and texts means nothing to it."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    """The console of a command's result; markup and ``:cd:`` in names and texts mean nothing to it."""
+    console = Console(emoji=False, highlight=False, soft_wrap=True, markup=False)
     if not console.is_terminal:
         console.width = WIDE
     return console
@@ -71,7 +71,7 @@ class Phases:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or Console(stderr=True, emoji=False, highlight=False)
         self._bars = (
             Progress(
                 SpinnerColumn(finished_text="✓"),

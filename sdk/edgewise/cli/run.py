@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
             for piece in stream:
                 print(piece, end="", flush=True)
         print()
-        Console(stderr=True, highlight=False).print(speed(stream.completion), style="dim")
+        Console(stderr=True, emoji=False, highlight=False).print(
+            speed(stream.completion), style="dim"
+        )
     return 0
 
 
