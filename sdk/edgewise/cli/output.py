@@ -20,7 +20,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def stdout_console() -> Console:
-    """The console of a command's result; markup and ``:cd:`` in names and texts mean nothing to it."""
+    """The console of a command's result; markup and emoji in names and texts mean nothing to it."""
     console = Console(emoji=False, highlight=False, soft_wrap=True, markup=False)
     if not console.is_terminal:
         console.width = WIDE
