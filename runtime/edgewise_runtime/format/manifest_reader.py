@@ -113,10 +113,7 @@ def _read_created_by(fields: Fields) -> dict[str, str]:
 def _read_model(fields: Fields) -> ModelInfo:
     vocab = fields.integer("vocab", 1, 2**24)
     token = vocab - 1
-    eos = fields.items("eos", most=16)
-    for item in eos:
-        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item <= token:
-            raise fields.fail("range", f"'eos' holds {shorten(item)}, outside 0..{token}")
+    eos = fields.integers("eos", 0, token, most=16)
     model = ModelInfo(
         family=fields.text("family", ID),
         hidden=fields.integer("hidden", 1, 2**20),
@@ -130,7 +127,7 @@ def _read_model(fields: Fields) -> ModelInfo:
         max_batch=fields.integer("max_batch", 1, 2**12),
         prefill_chunk=fields.integer("prefill_chunk", 1, 2**16),
         bos=fields.nullable("bos", lambda: fields.integer("bos", 0, token)),
-        eos=tuple(eos),
+        eos=eos,
         quant=fields.choice("quant", QUANTS),
         recipe=fields.text("recipe", ID) if fields.has("recipe") else None,
     )
@@ -139,13 +136,10 @@ def _read_model(fields: Fields) -> ModelInfo:
 
 
 def _read_group(fields: Fields, model: ModelInfo) -> StateGroup:
-    layers = fields.items("layers", most=MAX_LAYERS)
-    for item in layers:
-        if not isinstance(item, int) or isinstance(item, bool) or not 0 <= item < model.layers:
-            raise fields.fail("range", f"'layers' holds {shorten(item)} of {model.layers} layers")
+    layers = fields.integers("layers", 0, model.layers - 1, most=MAX_LAYERS)
     group = StateGroup(
         kind=fields.choice("kind", STATE_KINDS),
-        layers=tuple(layers),
+        layers=layers,
         window=fields.nullable("window", lambda: fields.integer("window", 1, 2**22)),
         page_tokens=fields.integer("page_tokens", 1, 2**12),
         kv_heads=fields.integer("kv_heads", 1, 2**12),
@@ -228,7 +222,7 @@ def _read_program(fields: Fields) -> Program:
             for key, items in fields.table("entries", most=64).items()
         },
         state_dtype=fields.choice("state_dtype", STATE_DTYPES),
-        page_bytes=_read_page_bytes(fields),
+        page_bytes=fields.integers("page_bytes", 1, LIMIT - 1, most=MAX_GROUPS),
         decode_agrees=fields.flag("decode_agrees"),
         shaders={
             key: _read_path(shaders, key) for key in fields.table("shaders", most=MAX_SHADERS)
@@ -237,14 +231,6 @@ def _read_program(fields: Fields) -> Program:
     )
     fields.done()
     return program
-
-
-def _read_page_bytes(fields: Fields) -> tuple[int, ...]:
-    sizes = fields.items("page_bytes", most=MAX_GROUPS)
-    for item in sizes:
-        if not isinstance(item, int) or isinstance(item, bool) or not 1 <= item < LIMIT:
-            raise fields.fail("range", f"'page_bytes' holds {shorten(item)}")
-    return tuple(sizes)
 
 
 def _list(fields: Fields, key: str, value: object) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.reading import Fields, parse_json, shorten
+from edgewise_runtime.format.reading import Fields, parse_json
 
 PROOF = "proof.json"
 MAX_BYTES = 1 << 20
@@ -62,8 +62,8 @@ class Proof:
             BundleError: whatever is wrong with it.
         """
         fields = Fields(value, PROOF, BundleError)
-        tokens = _integers(fields, "tokens", fields.items("tokens", most=MAX_TOKENS), 0, vocab - 1)
-        ids = _integers(fields, "ids", fields.items("ids", most=MAX_IDS), 0, vocab - 1)
+        tokens = fields.integers("tokens", 0, vocab - 1, most=MAX_TOKENS)
+        ids = fields.integers("ids", 0, vocab - 1, most=MAX_IDS)
         rows = fields.items("logits", most=MAX_TOKENS)
         if not tokens or not ids or len(rows) != len(tokens):
             raise fields.fail(
@@ -73,7 +73,8 @@ class Proof:
         for row in rows:
             if not isinstance(row, list) or len(row) != len(ids):
                 raise fields.fail("proof", f"a row of logits is no list of {len(ids)}")
-            logits.append(_integers(fields, "logits", row, -MAX_LOGIT, MAX_LOGIT))
+            one = Fields({"logits": row}, PROOF, BundleError)
+            logits.append(one.integers("logits", -MAX_LOGIT, MAX_LOGIT, most=len(ids)))
         fields.done()
         return Proof(tokens, ids, tuple(logits))
 
@@ -114,15 +115,3 @@ def read_proof(bundle: Bundle) -> Proof | None:
         raise BundleError(message, code="bundle.size")
     value = parse_json(bundle.read(PROOF), PROOF, BundleError)
     return Proof.from_json(value, bundle.model.vocab)
-
-
-def _integers(
-    fields: Fields, key: str, items: Sequence[object], low: int, high: int
-) -> tuple[int, ...]:
-    found = []
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, int) or not low <= item <= high:
-            message = f"{key!r} holds {shorten(item)}, outside {low}..{high}"
-            raise fields.fail("range", message)
-        found.append(item)
-    return tuple(found)

@@ -165,6 +165,14 @@ class Fields:
             raise self.fail("type", f"{key!r} must be a list of at most {most} items")
         return value
 
+    def integers(self, key: str, low: int, high: int, *, most: int) -> tuple[int, ...]:
+        """A list of at most `most` integers, each in ``low..high`` inclusive."""
+        items = self.items(key, most=most)
+        for item in items:
+            if not isinstance(item, int) or isinstance(item, bool) or not low <= item <= high:
+                raise self.fail("range", f"{key!r} holds {shorten(item)}, outside {low}..{high}")
+        return tuple(items)
+
     def names(self, key: str, *, most: int, pattern: re.Pattern[str] = NAME) -> tuple[str, ...]:
         """A list of distinct names."""
         found: dict[str, None] = {}
