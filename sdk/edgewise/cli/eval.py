@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from edgewise.cli.flags import compiled
-from edgewise.cli.output import Phases, size, stdout_console
+from edgewise.cli.output import Phases, size, stderr_console, stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
 from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
 from edgewise_runtime.errors import InputError
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         with storage_errors("write", args.json):
             args.json.parent.stat()
-    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
+    console = stderr_console()
     for path in map(Path, filter(None, (args.a, args.b))):
         if not run_by_llama_cpp(path):
             compiled(path, CHECKPOINT_QUANT, console)

@@ -15,7 +15,7 @@ from edgewise.cache import (
     is_checkpoint,
     is_gguf,
 )
-from edgewise.cli.output import Phases, came_out, stored_again
+from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
@@ -103,7 +103,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 
 def load(args: argparse.Namespace) -> Engine:
     """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
-    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
+    console = stderr_console()
     draft = args.draft
     return Engine(
         compiled(Path(args.model), args.quant, console),

@@ -16,12 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
-from rich.console import Console
 from rich.text import Text
 
 from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
+from edgewise.cli.output import stderr_console
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
 
@@ -106,7 +106,7 @@ def _debug() -> None:
 
 
 def _report(message: str, remedy: str, code: str) -> None:
-    console = Console(stderr=True, emoji=False, highlight=False, soft_wrap=True)
+    console = stderr_console()
     console.print(Text.assemble(("error: ", "bold red"), message))
     if remedy:
         console.print(Text(f"  {remedy}"))

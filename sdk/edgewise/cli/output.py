@@ -27,6 +27,11 @@ def stdout_console() -> Console:
     return console
 
 
+def stderr_console(*, soft_wrap: bool = True) -> Console:
+    """The console of what is said beside a result; emoji in names and texts mean nothing to it."""
+    return Console(stderr=True, emoji=False, highlight=False, soft_wrap=soft_wrap)
+
+
 def size(count: float) -> str:
     """Return a number of bytes in the unit that leaves one to four digits before the point."""
     unit = 0
@@ -71,7 +76,7 @@ class Phases:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, emoji=False, highlight=False)
+        self._console = console or stderr_console(soft_wrap=False)
         self._bars = (
             Progress(
                 SpinnerColumn(finished_text="✓"),

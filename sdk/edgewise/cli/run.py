@@ -7,10 +7,8 @@ import json
 import sys
 from contextlib import nullcontext
 
-from rich.console import Console
-
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
-from edgewise.cli.output import speed
+from edgewise.cli.output import speed, stderr_console
 from edgewise_runtime.errors import InputError
 
 
@@ -55,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
             for piece in stream:
                 print(piece, end="", flush=True)
         print()
-        Console(stderr=True, emoji=False, highlight=False).print(
-            speed(stream.completion), style="dim"
-        )
+        stderr_console(soft_wrap=False).print(speed(stream.completion), style="dim")
     return 0
 
 

@@ -15,7 +15,7 @@ from edgewise_compiler.kernels.gpu.operations import f32, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.candidates import Candidates, draw_among
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
-from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key
+from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key, is_running
 from edgewise_compiler.kernels.gpu.sampling.sums import (
     mass_of,
     masses_before,
@@ -46,8 +46,6 @@ from edgewise_compiler.kernels.gpu.thread import (
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
     SAMPLING_WIDTH,
-    SEQUENCES,
-    STOP,
     TABLE_HEADER,
     TEMPERATURE,
     TOP_P,
@@ -82,7 +80,7 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     def body(thread: Thread, *buffers: Buffer) -> None:
         keys, masses, table, sampling_f, sampling_i, sampled, left, step = buffers
         row = thread.x
-        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
+        with when(is_running(row, B, table, step)):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             memory = Candidates.new()
             peak = w.peak()

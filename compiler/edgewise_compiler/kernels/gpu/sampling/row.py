@@ -36,6 +36,8 @@ from edgewise_runtime.format.abi import (
     SEED_HIGH,
     SEED_LOW,
     SEQUENCE,
+    SEQUENCES,
+    STOP,
     TEMPERATURE,
     TOP_K,
 )
@@ -61,6 +63,11 @@ class Heat:
     def weight(self, key: Expr) -> Expr:
         """``2**30 * p / p_max`` of a key, rounded."""
         return weight_of(key, self.top, self.factor)
+
+
+def is_running(row: Expr, batch: int, table: Buffer, step: Buffer) -> Expr:
+    """Whether a row of the batch is live, and has not ended within this burst."""
+    return T.And(row < T.min(step[SEQUENCES], batch), T.EQ(table[row, STOP], 0))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.operations import f32, u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
-from edgewise_compiler.kernels.gpu.sampling.row import Row, each_key
+from edgewise_compiler.kernels.gpu.sampling.row import Row, each_key, is_running
 from edgewise_compiler.kernels.gpu.sampling.sums import (
     mass_of,
     note_weight,
@@ -33,8 +33,6 @@ from edgewise_compiler.kernels.gpu.thread import (
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
     SAMPLING_WIDTH,
-    SEQUENCES,
-    STOP,
     TABLE_HEADER,
     TEMPERATURE,
     TOP_P,
@@ -75,7 +73,7 @@ def weigh(spec: SamplingSpec) -> Launch:
         step: Buffer,
     ) -> None:
         block, row = thread.x, thread.y
-        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
+        with when(is_running(row, B, table, step)):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             wanted = bind(T.And(T.EQ(w.top_k(), 0), sampling_f[row, TEMPERATURE] > f32(0.0)))
             with when(T.And(w.leader(), T.Not(wanted))):

@@ -11,7 +11,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.operations import i32, u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
-from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key
+from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key, is_running
 from edgewise_compiler.kernels.gpu.sampling.search import search, weigh_all
 from edgewise_compiler.kernels.gpu.sampling.state import (
     CUT,
@@ -45,7 +45,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
-from edgewise_runtime.format.abi import SAMPLING_WIDTH, SEQUENCES, SLOT, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import SAMPLING_WIDTH, SLOT, TABLE_HEADER
 
 
 @cache
@@ -81,7 +81,7 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
         step: Buffer,
     ) -> None:
         row = thread.x
-        with when(T.And(row < T.min(step[SEQUENCES], B), T.EQ(table[row, STOP], 0))):
+        with when(is_running(row, B, table, step)):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
             with when(T.NE(left[row], 0)):
                 _draw(w, sampled, w.position())
