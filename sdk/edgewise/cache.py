@@ -90,6 +90,8 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
 def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
     """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
 
+    Progress is shown in a terminal where nobody is told of it.
+
     Raises InputError ``input.model`` where it is neither, and what compiling raises.
     """
     if is_bundle(path):
@@ -109,8 +111,10 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
         )
     cached = cached_bundle(path, quant)
     if not is_bundle(cached):
+        from edgewise.phases import told
         from edgewise_compiler.compile import compile_model
 
         cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(path, cached, quant=quant, progress=progress)
+        with told(progress, f"Compiling {path} once, to {cached}") as tell:
+            compile_model(path, cached, quant=quant, progress=tell)
     return cached

@@ -12,7 +12,7 @@ from rich.console import Console
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
 from edgewise.cli.output import speed, stdout_console
 from edgewise.engine import Engine
-from edgewise.request import SamplingOptions
+from edgewise.options import SamplingKeywords
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
 
@@ -59,7 +59,7 @@ class Conversation:
     """The messages so far; when they no longer fit, the oldest are forgotten."""
 
     def __init__(
-        self, engine: Engine, options: SamplingOptions, console: Console, system: str | None
+        self, engine: Engine, options: SamplingKeywords, console: Console, system: str | None
     ) -> None:
         self._engine = engine
         self._options = options
