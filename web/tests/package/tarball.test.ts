@@ -63,7 +63,9 @@ function pages(): string[] {
   const docs = join(WEB, "../docs");
   const names = readdirSync(docs).filter((name) => name.endsWith(".md"));
   const files = [join(WEB, "README.md"), join(WEB, "../README.md")];
-  return [...files, ...names.map((name) => join(docs, name))].map((file) => readFileSync(file, "utf8"));
+  return [...files, ...names.map((name) => join(docs, name))].map((file) =>
+    readFileSync(file, "utf8"),
+  );
 }
 
 /** What the compiler says of a strict project of these files, by name: nothing where all is well. */
@@ -114,7 +116,6 @@ describe("the npm package", () => {
 
   it("has types that a strict project compiles against", () => {
     expect(complaints({ "page.ts": PAGE })).toBe("");
-    expect(complaints({ "page.ts": `${PAGE}\nask(7);` })).toContain("page.ts");
   });
 
   it("has the types that the pages show", () => {
