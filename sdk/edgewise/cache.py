@@ -90,12 +90,17 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
 def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
     """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
 
-    Raises InputError ``input.model`` where it is neither, and what compiling raises.
+    Raises:
+        InputError: ``input.model`` where it is neither.
+        UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
+        EdgewiseError: whatever compiling raises.
     """
     if is_bundle(path):
         return path
     if not is_checkpoint(path):
-        raise InputError(
+        from edgewise_compiler.foreign import foreign_model
+
+        raise foreign_model(path) or InputError(
             f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
