@@ -156,6 +156,7 @@ def find_bundle(
 
     Raises:
         InputError: ``input.model`` where it is none of these.
+        UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
         EdgewiseError: what compiling raises.
     """
     if is_bundle(path):
@@ -164,7 +165,9 @@ def find_bundle(
         stored = stored_bundle(path)
         if stored is not None:
             return stored
-        raise InputError(
+        from edgewise_compiler.foreign import foreign_model
+
+        raise foreign_model(path) or InputError(
             f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
