@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli.main import _parser, main
+from edgewise.cli.main import main, parse
 from tests.docs.blocks import blocks
 from tests.docs.shell import Command, check, commands
 
@@ -45,7 +45,7 @@ def parametrized(lines: list[tuple[object, Command]]) -> pytest.MarkDecorator:
 
 @parametrized(OURS)
 def test_the_parser_takes(command: Command) -> None:
-    _parser().parse_args(command.words[1:])
+    parse(command.words[1:])
 
 
 @parametrized([(block, command) for block, command in OURS if quick(command)])
