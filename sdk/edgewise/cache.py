@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format.manifest import VERSION
+from edgewise_runtime.format import manifest
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -79,7 +79,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
         for file in _files(path)
         if (status := file.stat())
     )
-    made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
+    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
     what = [str(path), files, quant, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
@@ -109,6 +109,7 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
         )
     cached = cached_bundle(path, quant)
     if not is_bundle(cached):
+        installed.need(installed.TVM)
         from edgewise_compiler.compile import compile_model
 
         cached.parent.mkdir(parents=True, exist_ok=True)
