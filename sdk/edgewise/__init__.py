@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
 from edgewise.compiling import compile  # noqa: A004 (called as edgewise.compile)
@@ -28,8 +26,9 @@ from edgewise_runtime.errors import (
     TrustError,
     UnsupportedError,
 )
+from edgewise_runtime.installed import VERSION
 
-__version__ = version("edgewise")
+__version__ = VERSION
 
 __all__ = [
     "Apart",

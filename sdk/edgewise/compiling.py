@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgewise.cache import Progress, is_gguf, model_name
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.installed import TVM, need
 
 
 def compile(  # noqa: A001 (called as edgewise.compile)
@@ -69,6 +70,7 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         CompileError: code generation failed.
         StorageError: the output cannot be written, or holds what this cannot be added to.
     """
+    need(TVM)
     # The compiler and rich take a second to import, which running a bundle should not wait for.
     from edgewise.phases import told
     from edgewise_compiler.compile import compile_model

@@ -12,6 +12,7 @@ from edgewise.cli.output import came_out, size, stdout_console, stored_again
 from edgewise.compiling import output_folder, stored_as
 from edgewise.phases import Phases
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
+    need(TVM)
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
     from edgewise_compiler.quantize import AS_FILE
