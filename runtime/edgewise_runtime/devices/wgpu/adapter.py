@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from edgewise_runtime.devices.table import DEVICES
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import temporary_folder
 
 BACKENDS = ("Metal", "Vulkan", "D3D12")
 """Ways to reach an adapter, the preferred first where one shows up in several."""
@@ -109,7 +109,7 @@ def _no_display() -> Iterator[None]:
     if DISPLAY_FOLDER in os.environ:
         yield
         return
-    os.environ[DISPLAY_FOLDER] = tempfile.gettempdir()
+    os.environ[DISPLAY_FOLDER] = str(temporary_folder())
     try:
         yield
     finally:
