@@ -105,6 +105,12 @@ def test_the_sdk_imports_the_compiler_only_where_something_is_compiled() -> None
     assert [i for i in used if within(i.module, {"tvm"})] == []
 
 
+def test_the_sdk_compiles_in_a_process_of_its_own() -> None:
+    used = imports_of("edgewise")
+    assert [i for i in used if within(i.module, {"edgewise_compiler.compile"})] == []
+    assert [i for i in used if within(i.module, {"edgewise_compiler.apart"})]
+
+
 def test_relative_and_late_imports_are_understood() -> None:
     source = "from ..plan import read\nfrom . import files\ndef f():\n    import tvm.relax\n"
     found = list(imports_in(ast.parse(source), ["edgewise_runtime", "devices"], "x.py"))

@@ -109,8 +109,7 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
         )
     cached = cached_bundle(path, quant)
     if not is_bundle(cached):
-        from edgewise_compiler.compile import compile_model
+        from edgewise_compiler.apart import compile_apart
 
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(path, cached, quant=quant, progress=progress)
+        compile_apart(path, cached, quant=quant, progress=progress)
     return cached
