@@ -22,6 +22,7 @@ from typing import IO, Any, TypedDict, Unpack, cast
 from edgewise_runtime import errors
 from edgewise_runtime.errors import CompileError, EdgewiseError
 from edgewise_runtime.folders import remove_unfinished
+from edgewise_runtime.installed import TVM, need
 
 GRACE_S = 0.5
 """Seconds in which a compiler that is told to end may remove what it has made."""
@@ -64,9 +65,11 @@ def compile_apart(
     notices, removes what it has made, and ends.
 
     Raises:
-        EdgewiseError: what `compile_model` raises; also CompileError ``compile.ended`` where the
-            compiler was killed or crashed, and ``internal`` where it failed for no known reason.
+        EdgewiseError: what `compile_model` raises; also CompileError ``compile.tvm`` where TVM is
+            not installed, ``compile.ended`` where the compiler was killed or crashed, and
+            ``internal`` where it failed for no known reason.
     """
+    need(TVM)
     request = json.dumps({"path": path, "out": out, **options}, default=os.fspath)
     destination = Path(out)
     with _compiler(destination) as compiler:

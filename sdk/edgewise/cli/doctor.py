@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.table import Table
@@ -20,6 +20,8 @@ from rich.text import Text
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
+from edgewise.server.assets import BUILD, built
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import DEVICES, Found, Kind, named_device
@@ -54,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         _packages,
         _devices,
         _compiler,
+        _app,
         _memory,
         _trust,
     ]
@@ -76,10 +79,9 @@ def _python() -> list[Finding]:
 
 def _packages() -> list[Finding]:
     """The packages edgewise depends on; exact pins are there because other versions crash."""
-    findings = [Finding("edgewise", version("edgewise"))]
-    for line in requires("edgewise") or []:
-        if "extra ==" in line:
-            continue
+    names = " and ".join(installed.distributions())
+    findings = [Finding(names or "edgewise", installed.VERSION)]
+    for line in installed.requirements():
         name = line.split(";")[0].strip()
         pin = name.split("==")[1] if "==" in name else None
         for separator in "<>=!~ ":
@@ -120,6 +122,10 @@ def _device(kind: Kind, found: Found) -> list[Finding]:
 
 def _compiler() -> list[Finding]:
     """Which program `compile` makes here, whether TVM loads, and what links."""
+    try:
+        installed.need(installed.TVM)
+    except EdgewiseError as error:
+        return [Finding("compiler", f"{error.message} {error.remedy}", "warning")]
     return [_compiled_for(), _linker()]
 
 
@@ -145,6 +151,13 @@ def _linker() -> Finding:
         return Finding("C compiler", " ".join(find_linker()))
     except EdgewiseError as error:
         return Finding("C compiler", f"{error.message} {error.remedy}", "problem")
+
+
+def _app() -> list[Finding]:
+    """What `edgewise serve` hands out besides bundles."""
+    if built():
+        return [Finding("chat app", "built")]
+    return [Finding("chat app", f"not built: {BUILD}", "warning")]
 
 
 def _memory() -> list[Finding]:
