@@ -33,8 +33,8 @@ def find_linker() -> tuple[str, ...]:
     if find_spec(PACKAGE) is not None:
         return (sys.executable, "-P", "-m", PACKAGE, "cc")
     raise CompileError(
-        f"`edgewise compile` needs a C compiler to link with: neither {', '.join(COMPILERS)} is on "
-        f"the PATH, nor is the Python package {PACKAGE} installed.",
+        f"`edgewise compile` needs a C compiler to link with: none of {', '.join(COMPILERS)} is "
+        f"on the PATH, and the Python package {PACKAGE} is not installed.",
         remedy=f"Install one: `apt install gcc`, on macOS `xcode-select --install`, or, without "
         f"asking anybody, `pip install {PACKAGE}`.",
         code="compile.linker",
