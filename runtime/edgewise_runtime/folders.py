@@ -113,8 +113,10 @@ def _claimed(path: Path) -> Iterator[Path]:
         built, lock = _make_claimed(path)
     try:
         yield built
-    except BaseException:
+    except BaseException as cause:
         shutil.rmtree(built, ignore_errors=True)
+        if isinstance(cause, StorageError):  # people know it by the name it was to have
+            cause.message = cause.message.replace(str(built), str(path))
         raise
     finally:
         if lock is not None:

@@ -16,6 +16,7 @@ import pytest
 
 from edgewise_runtime import folders
 from edgewise_runtime.errors import StorageError
+from edgewise_runtime.files import write_bytes
 from tests.sdk.cli.commands import environment
 
 
@@ -132,6 +133,12 @@ def test_an_error_of_the_system_while_it_is_filled_is_one_of_ours(tmp_path: Path
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert error.value.code == "storage.full"
     assert entries(tmp_path) == []
+
+
+def test_an_error_names_a_file_in_it_as_it_was_to_be_called(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as error, folders.new_folder(tmp_path / "bundle") as folder:
+        write_bytes(folder / "a/b", b"")
+    assert f"{tmp_path / 'bundle/a/b'}: No such file" in str(error.value)
 
 
 KILLED = """
