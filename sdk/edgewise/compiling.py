@@ -7,7 +7,6 @@ from pathlib import Path
 
 from edgewise.cache import Progress, is_gguf, model_name
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.installed import TVM, need
 
 
 def compile(  # noqa: A001 (called as edgewise.compile)
@@ -27,7 +26,7 @@ def compile(  # noqa: A001 (called as edgewise.compile)
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Compile a checkpoint to a bundle, as `edgewise compile` does.
+    """Compile a checkpoint to a bundle, as `edgewise compile` does, in a process of its own.
 
         bundle = edgewise.compile("models/SmolLM2-135M-Instruct", quant="small")
         engine = edgewise.Engine(bundle)
@@ -67,20 +66,19 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         CheckpointError: the checkpoint cannot be read.
         UnsupportedError: it asks for something edgewise does not do.
         InputError: an option is out of range, or there are two where one is meant.
-        CompileError: code generation failed.
+        CompileError: code generation failed, or TVM is not installed.
         StorageError: the output cannot be written, or holds what this cannot be added to.
     """
-    need(TVM)
-    # The compiler and rich take a second to import, which running a bundle should not wait for.
+    # rich takes a while to import, which running a bundle should not wait for.
     from edgewise.phases import told
-    from edgewise_compiler.compile import compile_model
+    from edgewise_compiler.apart import compile_apart
 
     _one_of(quant=quant, recipe=recipe, bits=bits)
     names = target.split(",") if isinstance(target, str) else target
     folder = output_folder(path, quant=quant, recipe=recipe, bits=bits, kv=kv)
     destination = folder if out is None else Path(out)
     with told(progress, f"Compiling {path} to {destination}") as tell:
-        return compile_model(
+        return compile_apart(
             path,
             destination,
             targets=tuple(name.strip() for name in names),

@@ -17,7 +17,7 @@ class Phases:
     """Hears about phases (see `edgewise.cache.Progress`) and shows them on stderr with times.
 
     with Phases() as phases:
-        compile_model(path, out, progress=phases)
+        compile_apart(path, out, progress=phases)
     """
 
     def __init__(self, console: Console | None = None) -> None:

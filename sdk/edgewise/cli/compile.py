@@ -8,11 +8,11 @@ from shlex import quote
 from time import perf_counter
 
 from edgewise.cache import is_gguf
-from edgewise.cli.output import came_out, size, stdout_console, stored_again
+from edgewise.cli.output import came_out, stdout_console, stored_again
 from edgewise.compiling import output_folder, stored_as
 from edgewise.phases import Phases
+from edgewise.units import size
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,9 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
-    need(TVM)
-    # The compiler takes a second to import, which no other command should wait for.
-    from edgewise_compiler.compile import compile_model
+    # Names and what starts a compiler: TVM is loaded in its process only.
+    from edgewise_compiler.apart import compile_apart
     from edgewise_compiler.quantize import AS_FILE
     from edgewise_compiler.targets.table import TARGETS
 
@@ -125,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     )
     start = perf_counter()
     with Phases() as phases:
-        compile_model(
+        compile_apart(
             args.path,
             out,
             targets=tuple(name.strip() for name in args.target.split(",")),

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cache import stored_bundle, stored_bundles
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
+from edgewise.units import size
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
 

@@ -1,4 +1,4 @@
-"""What commands print: where to, and sizes and speeds in words for people."""
+"""What commands print: where to, and speeds in words for people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from edgewise.cli.stored import stored_by_scheme
+from edgewise.units import size
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.format.bundle import Bundle
 
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def stdout_console() -> Console:
@@ -27,14 +26,6 @@ def stdout_console() -> Console:
 def stderr_console(*, soft_wrap: bool = True) -> Console:
     """The console of what is said beside a result; emoji in names and texts mean nothing to it."""
     return Console(stderr=True, emoji=False, highlight=False, soft_wrap=soft_wrap)
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in the unit that leaves one to four digits before the point."""
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
 
 
 def stored_again(path: Path, quant: str) -> str:

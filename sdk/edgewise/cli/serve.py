@@ -12,7 +12,7 @@ from rich.console import Console
 from starlette.types import ASGIApp
 
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import Offer, offers
@@ -22,6 +22,7 @@ from edgewise.server.origins import allowed_origin
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
 from edgewise.server.tls import Certificate, load
+from edgewise.units import size
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.installed import CRYPTOGRAPHY, need
 
