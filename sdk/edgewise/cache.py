@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from edgewise.hub.names import DIGEST, repo_of
+from edgewise.models import local_model
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import cache_folder
@@ -47,11 +49,20 @@ def is_gguf(path: Path) -> bool:
 
 
 def model_name(checkpoint: Path) -> str:
-    """What a checkpoint is called: its folder, or its file without the suffix."""
+    """What a checkpoint is called: its folder or repository, or its file without the suffix."""
     from edgewise_compiler.gguf import names
 
-    path = checkpoint.resolve()
-    return names.model_name(path) if names.is_gguf(path) else path.name
+    path = _place(checkpoint)
+    if names.is_gguf(path):
+        return names.model_name(path)
+    return repo_of(path).rpartition("/")[2] or path.name
+
+
+def _place(checkpoint: Path) -> Path:
+    """Where a checkpoint lies. A file keeps its name: in the hub's cache it is a link."""
+    if checkpoint.is_dir():
+        return checkpoint.resolve()
+    return checkpoint.parent.resolve() / checkpoint.name
 
 
 def _files(checkpoint: Path) -> list[Path]:
@@ -63,6 +74,12 @@ def _files(checkpoint: Path) -> list[Path]:
     return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
 
 
+def _version(file: Path) -> int | str:
+    """What changes with a file: its time, or the hash that a link in the hub's cache leads to."""
+    target = file.readlink().name if file.is_symlink() else ""
+    return target if DIGEST.fullmatch(target) else file.stat().st_mtime_ns
+
+
 def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
@@ -71,16 +88,12 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
-    path = checkpoint.resolve()
+    path = _place(checkpoint)
     if quant is None and not is_gguf(path):
         quant = DEFAULT_QUANT
-    files = sorted(
-        (file.name, status.st_size, status.st_mtime_ns)
-        for file in _files(path)
-        if (status := file.stat())
-    )
+    files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
     made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
-    what = [str(path), files, quant, *made_by]
+    what = [repo_of(path) or str(path), files, quant, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
     parts = [model_name(path), quant, key]
@@ -90,8 +103,11 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
 def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
     """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
 
+    ``hf:ORG/REPO`` stands for a checkpoint at a hub, see `edgewise.models`.
+
     Raises InputError ``input.model`` where it is neither, and what compiling raises.
     """
+    path = local_model(path, progress)
     if is_bundle(path):
         return path
     if not is_checkpoint(path):
@@ -104,7 +120,8 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
                 if path.exists()
                 else "there is no such folder or file."
             ),
-            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder or a GGUF file.",
+            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder, a GGUF "
+            "file, or a model at a hub: hf:ORG/REPO.",
             code="input.model",
         )
     cached = cached_bundle(path, quant)

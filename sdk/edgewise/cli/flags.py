@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 
@@ -17,6 +18,8 @@ from edgewise.cache import (
 )
 from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
 from edgewise.engine import Engine
+from edgewise.hub.names import is_hub_name
+from edgewise.models import local_model
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS
@@ -71,7 +74,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
 
     parser.add_argument(
-        "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
+        "model", metavar="MODEL", help="a bundle, a checkpoint folder, a GGUF file, or hf:ORG/REPO"
     )
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -116,8 +119,15 @@ def load(args: argparse.Namespace) -> Engine:
     )
 
 
+def located(path: Path, console: Console) -> Path:
+    """Where a model lies; one of a hub that is not here yet is fetched, with a bar."""
+    with Phases(console) if is_hub_name(str(path)) else nullcontext() as phases:
+        return local_model(path, phases)
+
+
 def compiled(path: Path, quant: str | None, console: Console) -> Path:
     """The model at a path, or the bundle that its checkpoint is compiled to, once."""
+    name, path = path, located(path, console)
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE
@@ -126,7 +136,7 @@ def compiled(path: Path, quant: str | None, console: Console) -> Path:
     if is_bundle(cached):
         console.print(f"Using {cached}", markup=False)
         return cached
-    console.print(f"Compiling {path} once, to {cached}", markup=False)
+    console.print(f"Compiling {name} once, to {cached}", markup=False)
     if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()

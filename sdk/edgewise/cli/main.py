@@ -18,7 +18,7 @@ from types import ModuleType
 
 from rich.text import Text
 
-from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run, serve
+from edgewise.cli import chat, diff, doctor, inspect, ls, pull, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
 from edgewise.cli.output import stderr_console
@@ -26,6 +26,7 @@ from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
+    "pull": (pull, "fetch a model from a hub"),
     "compile": (compile_command, "compile a checkpoint to a bundle"),
     "chat": (chat, "talk with a model"),
     "run": (run, "continue one prompt"),
