@@ -13,11 +13,11 @@ from edgewise.cli.output import (
     Phases,
     came_out,
     size,
-    stderr_console,
     stdout_console,
     stored_again,
 )
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,13 +115,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
+    need(TVM)
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
-    args.path = located(args.path, stderr_console(soft_wrap=False))
+    args.path = located(args.path)
     stored = args.quant if args.recipe is None else args.recipe.stem
     if args.bits is not None:
         stored = f"b{args.bits:g}"

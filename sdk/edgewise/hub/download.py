@@ -16,8 +16,9 @@ from huggingface_hub import constants, get_session, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
-from edgewise.hub.listing import LIBRARY, VERSION, HubFile
+from edgewise.hub.listing import LIBRARY, HubFile
 from edgewise_runtime.errors import HubError
+from edgewise_runtime.installed import VERSION
 
 PARTIAL = ".edgewise.incomplete"
 """What the name of a file in the cache ends with while it is not whole."""

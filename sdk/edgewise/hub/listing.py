@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from huggingface_hub import HfApi, constants
@@ -14,8 +13,9 @@ from huggingface_hub.errors import HfHubHTTPError
 from edgewise.hub.names import DIGEST, REPO, HubModel
 from edgewise_runtime.errors import HubError
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.installed import VERSION
 
-LIBRARY, VERSION = "edgewise", version("edgewise")
+LIBRARY = "edgewise"
 """Who asks, as requests say it."""
 MAX_FILES = 100_000
 COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -20,7 +20,7 @@ from edgewise.cache import cached_bundle, model_name
 from edgewise.cli.main import main
 from edgewise.cli.output import size
 from edgewise.hub import download
-from edgewise.hub.names import HubModel
+from edgewise.hub.names import HubModel, hub_model
 from edgewise.hub.pull import find, pull
 from edgewise.hub.stored import home
 from edgewise_compiler.checkpoint import open_checkpoint
@@ -59,6 +59,39 @@ def test_of_a_file_and_of_a_new_name_it_says_so(edgewise: Run, hub: SmallHub) ->
     out = edgewise("pull", "tiny/old:Q8_0")
     assert out.startswith(f"tiny/old is called {NAME} now.\nhf:tiny/old:Q8_0: 1 file, 19.5 KiB")
     assert "m-Q8_0.gguf\n" in out
+
+
+def test_models_are_listed_by_the_names_that_commands_take(
+    edgewise: Run, hub: SmallHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    assert "Fetch one: edgewise pull ORG/REPO" in edgewise("ls")
+    long = f"tiny/{'L' * 60}"
+    hub.add(NAME, FOLDER)
+    hub.add(long, ggufs("m-Q4_K_M.gguf"))
+    pulled = [pull(HubModel(repo)) for repo in (NAME, long)]
+    listed = edgewise("ls").splitlines()
+    assert listed[0] == "Of the hub, compiled when they are first used:"
+    assert [line.rsplit("  ", 1) for line in listed[1:]] == [
+        [f"{size(pulled[0].size):>10}", f"hf:{NAME}"],
+        [f"{size(pulled[1].size):>10}", f"hf:{long}:Q4_K_M"],
+    ]
+    hub.requests.clear()
+    assert find(hub_model(f"hf:{long}:Q4_K_M")) == pulled[1].path
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("command", [("rm", "--yes"), ("inspect",), ("doctor",)])
+def test_commands_for_bundles_say_what_to_do_with_a_model_of_a_hub(
+    command: tuple[str, ...], hub: SmallHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.add(NAME, FOLDER)
+    path = find(HubModel(NAME))
+    assert main([*command, f"hf:{NAME}"]) == 1
+    said = capsys.readouterr().err
+    assert f"edgewise compile hf:{NAME}" in said
+    assert f"hf cache rm model/{NAME}" in said
+    assert (path / WEIGHTS).is_file()
 
 
 def test_a_pull_that_fails_is_one_error_with_what_to_do(
