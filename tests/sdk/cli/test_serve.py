@@ -66,7 +66,7 @@ def test_a_model_of_a_hub_is_served_as_what_is_compiled_of_it(
     shutil.copytree(both, cached)
     assert main(["serve", "hf:tiny/llama", "--check"]) == 0
     written = capsys.readouterr()
-    assert f"{cached.name} for WebGPU" in written.out
+    assert f"{both.name} for WebGPU" in written.out
     assert f"Using {cached}" in written.err
 
 
