@@ -25,6 +25,8 @@ from edgewise_runtime.format.bundle import Bundle
 
 IN_BYTES = ("Downloading",)
 """Phases whose numbers are bytes."""
+MEASURED_S = 3.0
+"""Seconds of a phase after which it is told how long the rest will take."""
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
 
@@ -89,14 +91,16 @@ class _HowFar(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """The words of one line, which leave the speed out where there is little room."""
-        share = f"{task.percentage:>3.0f} %"
-        clock = task.finished_time if task.finished else task.elapsed
+        words = f"{task.percentage:>3.0f} %"
         if task.description in IN_BYTES:
-            share += f" of {size(task.total or 0)}"
-            if not task.finished:
-                share += f", {size(task.speed)}/s" if self._speed and task.speed else ""
-                clock = task.time_remaining
-        return Text(f"{share} {_clock(clock)}")
+            words += f" of {size(task.total or 0)}"
+        if task.finished or task.description not in IN_BYTES:
+            return Text(f"{words} {_clock(task.finished_time or task.elapsed)}")
+        if self._speed and task.speed:
+            words += f", {size(task.speed)}/s"
+        if (task.elapsed or 0) >= MEASURED_S and task.time_remaining is not None:
+            words += f", {_clock(task.time_remaining)} left"
+        return Text(words)
 
 
 def _clock(seconds: float | None) -> str:

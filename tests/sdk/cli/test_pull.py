@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -62,9 +63,10 @@ def test_of_a_file_and_of_a_new_name_it_says_so(edgewise: Run, hub: SmallHub) ->
 
 
 def test_models_are_listed_by_the_names_that_commands_take(
-    edgewise: Run, hub: SmallHub, monkeypatch: pytest.MonkeyPatch
+    edgewise: Run, hub: SmallHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(NARROW))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "without bundles"))
     assert "Fetch one: edgewise pull ORG/REPO" in edgewise("ls")
     long = f"tiny/{'x' * 60}"
     hub.add(NAME, FOLDER)
@@ -155,8 +157,10 @@ def test_a_bar_shows_how_far_it_is_and_an_interrupt_keeps_what_has_come(hub: Sma
         shown = screen.rest()
         assert program.wait(10) == 130
     assert "Traceback" not in shown
-    bars = [line for line in shown.replace("\r", "\n").split("\n") if "Downloading" in line]
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").split("\n")
+    bars = [line for line in lines if "Downloading" in line]
     assert bars
+    assert all(len(bar.rstrip()) <= NARROW and bar.count("%") == 1 for bar in bars)
     (partial,) = home(NAME).rglob(f"*{download.PARTIAL}")
     there = partial.stat().st_size
     assert 1 << 20 <= there < len(weights)
