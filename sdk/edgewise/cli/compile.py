@@ -8,7 +8,14 @@ from shlex import quote
 from time import perf_counter
 
 from edgewise.cache import is_gguf, model_name
-from edgewise.cli.output import Phases, came_out, size, stdout_console, stored_again
+from edgewise.cli.flags import located
+from edgewise.cli.output import (
+    Phases,
+    came_out,
+    size,
+    stdout_console,
+    stored_again,
+)
 from edgewise_runtime.format.bundle import Bundle
 
 
@@ -20,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
     parser.add_argument(
-        "path", metavar="PATH", type=Path, help="a checkpoint folder, or a GGUF file"
+        "path", metavar="PATH", type=Path, help="a checkpoint folder, a GGUF file, or hf:ORG/REPO"
     )
     parser.add_argument(
         "-o",
@@ -113,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
+    args.path = located(args.path)
     stored = args.quant if args.recipe is None else args.recipe.stem
     if args.bits is not None:
         stored = f"b{args.bits:g}"
