@@ -6,14 +6,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
+from edgewise_runtime.format import manifest
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.manifest import VERSION
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -103,7 +103,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
         for file in _files(path)
         if (status := file.stat())
     )
-    made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
+    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
     longer = _longer(context)
     what = [str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
@@ -156,6 +156,7 @@ def find_bundle(
 
     Raises:
         InputError: ``input.model`` where it is none of these.
+        UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
         EdgewiseError: what compiling raises.
     """
     if is_bundle(path):
@@ -164,7 +165,9 @@ def find_bundle(
         stored = stored_bundle(path)
         if stored is not None:
             return stored
-        raise InputError(
+        from edgewise_compiler.foreign import foreign_model
+
+        raise foreign_model(path) or InputError(
             f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
@@ -178,6 +181,7 @@ def find_bundle(
         )
     cached = cached_bundle(path, quant, context)
     if not has_programs(cached, target):
+        installed.need(installed.TVM)
         from edgewise_compiler.compile import compile_model
         from edgewise_compiler.targets.table import DEFAULT
 

@@ -111,7 +111,7 @@ def _gguf(path: Path, context: int, threads: int | None) -> Iterator[Scorer]:
     except ImportError as error:
         raise UnsupportedError(
             f"Running {path.name} needs the package llama-cpp-python.",
-            remedy="Install it beside edgewise: pip install llama-cpp-python.",
+            remedy="Install it beside edgewise: pip install llama-cpp-python",
             code="unsupported.llama_cpp",
         ) from error
     try:

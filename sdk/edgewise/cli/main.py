@@ -12,7 +12,6 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +23,7 @@ from edgewise.cli import eval as eval_command
 from edgewise.cli.output import stderr_console
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
+from edgewise_runtime.installed import VERSION
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "compile": (compile_command, "compile a checkpoint to a bundle"),
@@ -93,7 +93,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
         description="Compile language models with Apache TVM, and run them.",
         epilog="`edgewise COMMAND --help` tells more about each.",
     )
-    parser.add_argument("--version", action="version", version=f"edgewise {version('edgewise')}")
+    parser.add_argument("--version", action="version", version=f"edgewise {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for name, (module, about) in COMMANDS.items():
         command = commands.add_parser(
