@@ -1,4 +1,5 @@
-"""One engine for all tests that only read from it, and one checkpoint that was used directly."""
+"""One engine for all tests that only read from it, one checkpoint that was used directly, and
+packages that are not there."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from edgewise import Engine
 from edgewise.cli.main import main
+from edgewise_runtime import installed
+from edgewise_runtime.installed import Package
 
 CASE = "llama-gqa2-tied-linear"
 
@@ -42,3 +46,19 @@ def first_use(checkpoints: Callable[[str], Path]) -> FirstUse:
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
         assert main(["chat", str(checkpoint), "--question", "Hi", "--max-tokens", "2"]) == 0
     return FirstUse(checkpoint, said.getvalue())
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[Package], None]:
+    """Makes a package as if it were not installed."""
+    there = installed.version
+
+    def hide(package: Package) -> None:
+        def version(name: str) -> str:
+            if name == package.name:
+                raise PackageNotFoundError(name)
+            return there(name)
+
+        monkeypatch.setattr(installed, "version", version)
+
+    return hide
