@@ -99,7 +99,7 @@ def _package(package: installed.Package, grade: str) -> Finding:
     try:
         installed.need(package)
     except EdgewiseError as error:
-        return Finding(package.name, f"{error.message} {error.remedy}", grade)
+        return Finding(package.name, error.said, grade)
     return Finding(package.name, version(package.name))
 
 
@@ -110,7 +110,7 @@ def _devices() -> list[Finding]:
         try:
             found = kind.entry.find()
         except EdgewiseError as error:
-            findings.append(Finding(kind.title, f"{error.message} {error.remedy}", "warning"))
+            findings.append(Finding(kind.title, error.said, "warning"))
         else:
             findings += [line for device in found for line in _device(kind, device)]
     return findings
@@ -217,7 +217,7 @@ def _runs(bundle: Bundle, name: str) -> Finding:
         device = named_device(name)
         program = choose(bundle, None, device.features(), device.target, device.name)
     except EdgewiseError as error:
-        return Finding(what, f"{error.message} {error.remedy}", "problem")
+        return Finding(what, error.said, "problem")
     try:
         verify_program(bundle.manifest, program)
     except EdgewiseError:

@@ -11,6 +11,8 @@ import pytest
 from edgewise.cli.main import main
 from edgewise.server import assets
 from edgewise_runtime import installed
+from edgewise_runtime.devices.cpu import tvm_library
+from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.installed import (
     CRYPTOGRAPHY,
     LLAMA_CPP,
@@ -142,3 +144,12 @@ def test_doctor_says_of_missing_gpus_what_the_command_says(
     both = bundles(CASE, targets=("cpu", "webgpu"))
     error = sentence(error_of(capsys, "run", both, "x", "--device", "wgpu"))
     assert error in said_by_doctor(capsys)
+
+
+def test_doctor_says_of_a_missing_runtime_what_running_on_the_cpu_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(tvm_library.RUNTIME_NAMES, sys.platform, "libabsent.so")
+    with pytest.raises(DeviceError, match=r"libabsent\.so") as refused:
+        tvm_library.runtime_path()
+    assert refused.value.said in said_by_doctor(capsys)
