@@ -21,9 +21,18 @@ FOLDERS = {
     "edgewise": ROOT / "sdk/edgewise",
 }
 # What the compiler may share with the runtime: the formats that both sides of a bundle agree on,
-# how files are written and signed, and what this machine's processor is.
+# how files are written and signed, what is installed, and what this machine's processor is.
 SHARED = {
-    f"edgewise_runtime.{name}" for name in ("cost", "cpuid", "errors", "files", "format", "trust")
+    f"edgewise_runtime.{name}"
+    for name in (
+        "cost",
+        "cpuid",
+        "errors",
+        "files",
+        "format",
+        "installed",
+        "trust",
+    )
 }
 
 

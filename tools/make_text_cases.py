@@ -96,6 +96,10 @@ ASKED = """\
 {%- if add_generation_prompt %}{{ '[assistant]' }}{% if enable_thinking %}{{ '<think>' }}{% endif %}
 {%- endif %}
 """
+JOINED = """\
+{%- for m in messages %}{{ '<' ~ m.role ~ m.name ~ '>' ~ m.content ~ missing }}{% endfor %}
+{{- missing ~ missing ~ '|' ~ none ~ true ~ false ~ 3 ~ 2.5 ~ 1.0 ~ -0.5 ~ add_generation_prompt }}
+"""
 DEMO = (ROOT / "examples/demo-model/chat_template.jinja").read_text("utf-8")
 TEMPLATES = {
     "demo": DEMO,
@@ -107,6 +111,7 @@ TEMPLATES = {
     "opening": OPENING,
     "always": ALWAYS,
     "asked": ASKED,
+    "joined": JOINED,
     "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S %y %b %B %a %A %I%p 100%%') }}",
     "loops": "{% for i in range(2, 9, 3) %}{{ i }}{{ ',' if not loop.last }}{% endfor %}"
     "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}"

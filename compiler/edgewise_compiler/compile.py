@@ -38,6 +38,7 @@ from edgewise_runtime.format.bundle import (
     write_manifest,
 )
 from edgewise_runtime.format.proof import PROOF
+from edgewise_runtime.installed import VERSION
 
 
 def compile_model(
@@ -249,7 +250,7 @@ def build_manifest(
         model=model,
         weights_id=weights,
         created_by={
-            "edgewise": version("edgewise"),
+            "edgewise": VERSION,
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },

@@ -10,11 +10,10 @@ from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
 from edgewise_compiler.targets.lowering import Bounds
-from edgewise_compiler.targets.table import TARGETS
+from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
 
-DEFAULT_CONTEXT = 4096
 MAX_CONTEXT = 1 << 20
 MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096

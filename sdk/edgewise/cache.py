@@ -1,17 +1,19 @@
-"""Bundles that are compiled when a checkpoint is used directly, and kept for the next time."""
+"""Bundles that have a name here: those in ./dist, and those in the cache, which are compiled when a
+checkpoint is used directly and kept for the next time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format.manifest import VERSION
+from edgewise_runtime.format import manifest
+from edgewise_runtime.format.bundle import Bundle
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -32,6 +34,26 @@ def prefixes_folder() -> Path:
 def is_bundle(path: Path) -> bool:
     """Whether a folder claims to be a bundle."""
     return (path / "bundle.json").is_file()
+
+
+def stored_bundles() -> dict[Path, str]:
+    """The bundles that `edgewise ls` lists, and of each where it is: ``dist`` or ``cache``."""
+    homes = {"dist": Path("dist"), "cache": bundles_folder()}
+    return {
+        folder: where
+        for where, home in homes.items()
+        if home.is_dir()
+        for folder in sorted(home.glob("[!.]*"))  # what is being written begins with a dot
+        if is_bundle(folder)
+    }
+
+
+def stored_bundle(name: Path) -> Path | None:
+    """The bundle that a path leads to, or else the one that `edgewise ls` lists by this name."""
+    if is_bundle(name):
+        return name
+    named = (folder for folder in stored_bundles() if folder.name == str(name))
+    return next(named, None)
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -63,11 +85,13 @@ def _files(checkpoint: Path) -> list[Path]:
     return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
 
 
-def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
+def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | None = None) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
     The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
-    of edgewise and that of its format, so a bundle found there is what `compile` would make now.
+    of edgewise and that of its format, so a bundle found there is what `compile` would make now. It
+    changes with a context that is longer than what is compiled unless asked for; one that is
+    shorter needs no bundle of its own.
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
@@ -79,23 +103,71 @@ def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
         for file in _files(path)
         if (status := file.stat())
     )
-    made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
-    what = [str(path), files, quant, *made_by]
+    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
+    longer = _longer(context)
+    what = [str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
-    parts = [model_name(path), quant, key]
+    parts = [model_name(path), quant, f"c{longer}" if longer else None, key]
     return bundles_folder() / "-".join(filter(None, parts))
 
 
-def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
-    """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
+def _longer(context: int | None) -> int | None:
+    """A context that has to be asked for when compiling; None where the default will do."""
+    from edgewise_compiler.targets.table import DEFAULT_CONTEXT
 
-    Raises InputError ``input.model`` where it is neither, and what compiling raises.
+    return None if context is None or context <= DEFAULT_CONTEXT else context
+
+
+def has_programs(bundle: Path, target: str | None) -> bool:
+    """Whether there is a bundle with programs for a target, None for the CPU.
+
+    A bundle that cannot be read has none: what is kept in the cache is made again then.
+    """
+    from edgewise_compiler.targets.table import DEFAULT
+
+    if not is_bundle(bundle):
+        return False
+    try:
+        programs = Bundle.open(bundle, verify=False).manifest.programs
+    except EdgewiseError:
+        return False
+    return (target or DEFAULT[0]) in {program.target for program in programs}
+
+
+def find_bundle(
+    path: Path,
+    *,
+    quant: str | None = None,
+    target: str | None = None,
+    context: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Return a bundle for `path`: itself, the one of that name, or what its checkpoint compiles to.
+
+    A checkpoint is compiled once. What is asked for besides is for that: a bundle stays as it is.
+
+    Args:
+        path: a bundle, a name that `edgewise ls` lists, a checkpoint folder or a GGUF file.
+        quant: how weights are stored; None for the default.
+        target: what a program is needed for; None for the CPU. It is added to what is kept.
+        context: tokens of prompt and answer that there must be room for.
+        progress: told about phases of compiling.
+
+    Raises:
+        InputError: ``input.model`` where it is none of these.
+        UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
+        EdgewiseError: what compiling raises.
     """
     if is_bundle(path):
         return path
     if not is_checkpoint(path):
-        raise InputError(
+        stored = stored_bundle(path)
+        if stored is not None:
+            return stored
+        from edgewise_compiler.foreign import foreign_model
+
+        raise foreign_model(path) or InputError(
             f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
@@ -107,10 +179,19 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
             remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder or a GGUF file.",
             code="input.model",
         )
-    cached = cached_bundle(path, quant)
-    if not is_bundle(cached):
+    cached = cached_bundle(path, quant, context)
+    if not has_programs(cached, target):
+        installed.need(installed.TVM)
         from edgewise_compiler.compile import compile_model
+        from edgewise_compiler.targets.table import DEFAULT
 
         cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(path, cached, quant=quant, progress=progress)
+        compile_model(
+            path,
+            cached,
+            targets=DEFAULT if target is None else (target,),
+            quant=quant,
+            context=_longer(context),
+            progress=progress,
+        )
     return cached

@@ -200,7 +200,7 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outpu
     except ImportError as error:
         raise UnsupportedError(
             f"Comparing with transformers needs the package {error.name!r}.",
-            remedy="Install edgewise[parity].",
+            remedy="Install them: pip install torch transformers",
             code="unsupported.transformers",
         ) from error
     model = AutoModelForCausalLM.from_pretrained(

@@ -68,7 +68,7 @@ def open_scorer(
 def _compiled(
     path: Path, context: int, threads: int | None, trust: bool, progress: Progress | None
 ) -> Iterator[Scorer]:
-    found = find_bundle(path, quant=CHECKPOINT_QUANT, progress=progress)
+    found = find_bundle(path, quant=CHECKPOINT_QUANT, context=context, progress=progress)
     with Engine(found, context=context, threads=threads, trust=trust) as engine:
         manifest = Bundle.open(found, verify=False).manifest
         layout = manifest.program(engine.program).layout
@@ -111,7 +111,7 @@ def _gguf(path: Path, context: int, threads: int | None) -> Iterator[Scorer]:
     except ImportError as error:
         raise UnsupportedError(
             f"Running {path.name} needs the package llama-cpp-python.",
-            remedy="Install it beside edgewise: pip install llama-cpp-python.",
+            remedy="Install it beside edgewise: pip install llama-cpp-python",
             code="unsupported.llama_cpp",
         ) from error
     try:

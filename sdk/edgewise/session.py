@@ -10,12 +10,13 @@ from typing import Any
 from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
-from edgewise.devices import device_for, load_program
+from edgewise.devices import device_for, load_program, target_for
 from edgewise.prompt import each_prompt_ids, prompt_ids
 from edgewise.request import defaults_from, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.devices.table import named_device
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
@@ -54,14 +55,22 @@ class Session:
         progress: Progress | None,
     ) -> None:
         """See `Engine`."""
-        self.bundle = Bundle.open(find_bundle(Path(bundle), progress=progress), progress=progress)
+        # Before anything is compiled for it: there may be no such device.
+        named = named_device(device, threads=threads) if isinstance(device, str) else device
+        path = find_bundle(
+            Path(bundle),
+            target=target_for(named, program),
+            context=context,
+            progress=progress,
+        )
+        self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_folder(self.bundle.path)
         self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_folder(self.bundle.path, special)
         self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
-        chosen = device_for(self.bundle, device, program, threads=threads)
+        chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
             self.bundle, chosen, program, context=self.context, trust=trust, progress=progress

@@ -114,7 +114,7 @@ def open_drafter(
         return None
     if settings.draft == LOOKUP:
         return PromptLookup()
-    path = find_bundle(Path(settings.draft), progress=progress)
+    path = find_bundle(Path(settings.draft), target=device.target, progress=progress)
     bundle = Bundle.open(path, progress=progress)
     program, pages = load_program(
         bundle,

@@ -45,6 +45,9 @@ export function App() {
   const goOn = useStable(() => {
     if (engine) void chat.goOn(engine, maxTokens);
   });
+  const retry = useStable(() => {
+    if (engine) void chat.retry(engine, maxTokens);
+  });
   const closeDrawer = useStable(() => setDrawer(false));
   useFocusAfter(drawer, ".menu");
   useWide(closeDrawer);
@@ -127,7 +130,7 @@ export function App() {
               failure={failure}
               warnings={warnings}
               removed={state.removed}
-              onRetry={idle ? regenerate : null}
+              onRetry={idle ? retry : null}
               onDismissFailure={() => chat.dismiss("failure")}
               onDismissWarning={(warning) =>
                 warning === state.unkept ? chat.dismiss("unkept") : models.dismiss(warning)

@@ -1,12 +1,6 @@
 /** The conversations of a page, the answers being written, and everything a person does to them. */
 
-import type {
-  ChatOptions as AnswerOptions,
-  Completion,
-  EngineInfo,
-  Generation,
-  Message,
-} from "../client/types.ts";
+import type { Completion, Generation } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Book } from "./book.ts";
 import * as books from "./book.ts";
@@ -23,13 +17,8 @@ import {
 } from "./conversations.ts";
 import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
+import { type Answers, canGoOn } from "./going-on.ts";
 import { answerOf, ThoughtTimer } from "./thoughts.ts";
-
-/** What answers: an engine. */
-export interface Answers {
-  readonly info: Pick<EngineInfo, "context" | "thinking" | "tokenizer">;
-  chat(messages: readonly Message[], options: AnswerOptions): Generation;
-}
 
 /** An answer being written, with what is there of it. */
 export interface Writing {
@@ -37,12 +26,18 @@ export interface Writing {
   readonly generation: Generation;
 }
 
+/** Why an answer failed. */
+export interface FailedAnswer extends Failure {
+  /** The message that was to go on, where one was: its id. */
+  readonly begun?: string;
+}
+
 export interface ChatState {
   readonly book: Book;
   /** At most one answer a conversation, by the conversation's id. */
   readonly writing: ReadonlyMap<string, Writing>;
   /** Why the last answer of a conversation failed, by the conversation's id. */
-  readonly failures: ReadonlyMap<string, Failure>;
+  readonly failures: ReadonlyMap<string, FailedAnswer>;
   /** The answer that ended last, for screen readers. */
   readonly finished: string;
   /** The conversation deleted last, until that is past undoing. */
@@ -143,7 +138,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const writing = new Map(state.writing).set(id, { message, generation });
     set({ book: change(id, () => asked), failures, writing, finished: "", removed: null });
     let kept = now();
-    let failure: Failure | null = null;
+    let failure: FailedAnswer | null = null;
     try {
       for await (const piece of generation) {
         text += piece;
@@ -157,7 +152,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       }
       message = ended(message, await generation.completion, { context, tokenizer, droppedTurns });
     } catch (error) {
-      failure = failureOf(error);
+      failure = { ...failureOf(error), ...(begun.cut ? { begun: begun.id } : {}) };
     }
     if (!ours()) return;
     // An answer of which nothing came leaves what there was.
@@ -216,9 +211,20 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     regenerate: (answers: Answers, maxTokens?: number) => reply(answers, current(), maxTokens),
     /** Go on with the last answer where the length limit cut it off. */
     async goOn(answers: Answers, maxTokens?: number): Promise<void> {
-      const last = shownOf(current()).at(-1);
-      if (!last || !canGoOn(last, answers)) return;
-      await write(answers, current(), last, maxTokens);
+      const branch = shownOf(current());
+      const last = branch.at(-1);
+      if (last && canGoOn(branch, answers)) await write(answers, current(), last, maxTokens);
+    },
+    /** Do once more what failed: go on with the answer that was to go on, or else answer anew. */
+    async retry(answers: Answers, maxTokens?: number): Promise<void> {
+      const begun = state.failures.get(state.book.current)?.begun;
+      const branch = shownOf(current());
+      const last = branch.at(-1);
+      if (last && last.id === begun && canGoOn(branch, answers)) {
+        await write(answers, current(), last, maxTokens);
+      } else {
+        await reply(answers, current(), maxTokens);
+      }
     },
     /** Show another version of a message, so many after it or before. */
     turn: (id: string, step: number) =>
@@ -234,11 +240,6 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       else set({ unkept: null });
     },
   };
-}
-
-/** Whether an answer was cut off and this model, or one with its tokenizer, can go on with it. */
-export function canGoOn({ cut }: ChatMessage, { info }: Pick<Answers, "info">): boolean {
-  return cut !== undefined && cut.tokenizer === info.tokenizer;
 }
 
 /** An answer that has come to its end. */

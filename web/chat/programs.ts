@@ -2,7 +2,7 @@
 
 import { weightBytes } from "../engine/memory.ts";
 import type { BundleManifest } from "../format/manifest.ts";
-import { missing } from "../format/programs.ts";
+import { fitting } from "../format/programs.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
 
 /** A program that this adapter can run. */
@@ -20,12 +20,9 @@ export function runnable(
   features: readonly string[],
 ): readonly Runnable[] {
   const { pageTokens } = pagedState(manifest);
-  const there = new Set(features);
-  return manifest.programs
-    .filter(({ target, needs }) => target === "webgpu" && missing(needs, there).length === 0)
-    .map((program) => ({
-      id: program.id,
-      weights: weightBytes(manifest, program),
-      conversation: (tokens) => pagesFor(tokens, pageTokens) * (program.pageBytes[0] ?? 0),
-    }));
+  return fitting(manifest, new Set(features)).map((program) => ({
+    id: program.id,
+    weights: weightBytes(manifest, program),
+    conversation: (tokens) => pagesFor(tokens, pageTokens) * (program.pageBytes[0] ?? 0),
+  }));
 }

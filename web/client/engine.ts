@@ -28,13 +28,20 @@ import type {
  * depend on the others. Errors are `EdgewiseError`s with a code, a message and what to do.
  */
 export class Engine {
-  /** What was loaded, and on what it runs. */
-  readonly info: EngineInfo;
+  private loaded: EngineInfo;
   private readonly calls: Calls;
 
   private constructor(info: EngineInfo, calls: Calls) {
-    this.info = info;
+    this.loaded = info;
     this.calls = calls;
+  }
+
+  /**
+   * What is loaded, and on what it runs. It changes with the program, where a GPU that is lost again and again
+   * is given another one, and with the context, where memory turns out to be too small for it.
+   */
+  get info(): EngineInfo {
+    return this.loaded;
   }
 
   /** What WebGPU offers here, or in plain words why it offers nothing. Never rejects. */
@@ -52,10 +59,12 @@ export class Engine {
   static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
     const { signal, onProgress, onWarning, onStatus, program, context, maxBurst } = options;
     if (signal?.aborted) throw aborted();
+    let engine: Engine | null = null;
     const calls = new Calls(startWorker(options.workerUrl), (message: FromWorker) => {
       if (message.type === "progress") onProgress?.(message.progress);
       else if (message.type === "warning") onWarning?.(message.warning);
       else if (message.type === "status") onStatus?.(message.status);
+      else if (message.type === "info" && engine) engine.loaded = message.info;
     });
     if (options.persist ?? true) askToKeep();
     const request = {
@@ -69,7 +78,8 @@ export class Engine {
     const stop = () => calls.stop(id);
     signal?.addEventListener("abort", stop, { once: true });
     try {
-      return new Engine((await answer) as EngineInfo, calls);
+      engine = new Engine((await answer) as EngineInfo, calls);
+      return engine;
     } catch (error) {
       calls.end(EdgewiseError.from(error, "load.failed", "Loading failed"));
       throw error;

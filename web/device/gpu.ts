@@ -3,6 +3,7 @@
 import type { AdapterReport } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { FEATURES } from "./adapter.ts";
+import { isLate, nudging, systemTimer } from "./nudge.ts";
 import { neighboursAreTogether } from "./subgroups.ts";
 import { answered, type Waiting, Watchdog } from "./watchdog.ts";
 
@@ -17,6 +18,8 @@ const LIMITS = [
 
 /** What a loss makes fail may fail this many milliseconds before the loss is heard of. */
 const NEWS_MS = 100;
+/** Milliseconds of what is waited for in loading, at least: until then nobody is nudged. */
+const NUDGE_MS = 1;
 
 /** An open device. */
 export interface Gpu {
@@ -33,6 +36,11 @@ export interface Gpu {
    * that settles nothing for too long is given up: it is lost.
    */
   race<T>(promise: Promise<T>, waiting?: Waiting): Promise<T>;
+  /**
+   * Find out whether the browser is late to tell of work that is done, and if so make it look for what
+   * is waited for, until the function that this brings is called: loading is many short waits.
+   */
+  hurry(): Promise<() => void>;
   /** Pipelines by WGSL and entry point, each compiled once. */
   readonly pipelines: Map<string, Promise<GPUComputePipeline>>;
   /** Bind group layouts by the access of their buffers. */
@@ -130,37 +138,51 @@ function watch(device: GPUDevice, report: AdapterReport, features: ReadonlySet<s
     // Not here: a driver may report from inside the call that is wrong, with its locks held.
     setTimeout(() => device.destroy());
   });
+  let late = false;
+  const nudge = () => {
+    if (!ended) device.queue.submit([]);
+  };
+  const race = <T>(promise: Promise<T>, kind: Waiting = "making"): Promise<T> =>
+    new Promise((resolve, reject) => {
+      let arrived = () => {};
+      let calm = () => {};
+      const settle = () => {
+        waiting.delete(reject);
+        arrived();
+        calm();
+      };
+      promise.then(
+        (value) => {
+          settle();
+          resolve(value);
+        },
+        (error: unknown) => {
+          const fail = () => {
+            settle();
+            reject(error); // in vain where `reject` has been called because of a loss
+          };
+          if (isWrongShader(error)) fail();
+          else setTimeout(fail, NEWS_MS);
+        },
+      );
+      if (ended) return reject(ended);
+      waiting.add(reject);
+      arrived = watchdog.begin(kind);
+      if (late && kind !== "making") calm = nudging(nudge, NUDGE_MS, systemTimer);
+    });
   return {
     device,
     report,
     features,
     lost,
     ended: () => ended,
-    race: <T>(promise: Promise<T>, kind: Waiting = "making"): Promise<T> =>
-      new Promise((resolve, reject) => {
-        let arrived = () => {};
-        const settle = () => {
-          waiting.delete(reject);
-          arrived();
-        };
-        promise.then(
-          (value) => {
-            settle();
-            resolve(value);
-          },
-          (error: unknown) => {
-            const fail = () => {
-              settle();
-              reject(error); // in vain where `reject` has been called because of a loss
-            };
-            if (isWrongShader(error)) fail();
-            else setTimeout(fail, NEWS_MS);
-          },
-        );
-        if (ended) return reject(ended);
-        waiting.add(reject);
-        arrived = watchdog.begin(kind);
-      }),
+    race,
+    async hurry() {
+      late = await isLate(() => race(device.queue.onSubmittedWorkDone()), systemTimer);
+      return () => {
+        late = false;
+      };
+    },
     pipelines: new Map(),
     layouts: new Map(),
     close() {

@@ -92,7 +92,7 @@ export async function timeKernel(gpu: Gpu, job: Timed): Promise<number> {
       const started = performance.now();
       if (!queries) {
         device.queue.submit([encoder.finish()]);
-        await gpu.race(device.queue.onSubmittedWorkDone());
+        await gpu.race(device.queue.onSubmittedWorkDone(), "trial");
         return (performance.now() - started) / repeats;
       }
       return (await readStamps(gpu, encoder, queries)) / repeats;
@@ -154,7 +154,7 @@ async function readStamps(
     encoder.resolveQuerySet(queries, 0, 2, resolved, 0);
     encoder.copyBufferToBuffer(resolved, 0, landing, 0, 16);
     device.queue.submit([encoder.finish()]);
-    await gpu.race(landing.mapAsync(GPUMapMode.READ));
+    await gpu.race(landing.mapAsync(GPUMapMode.READ), "trial");
     const [begin = 0n, end = 0n] = new BigUint64Array(landing.getMappedRange());
     return Number(end - begin) / 1e6;
   } finally {

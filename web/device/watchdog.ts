@@ -15,8 +15,11 @@ const WORK = { first: 300, least: 60, most: 600 } as const;
 /** Work may take this many times the longest that has been done. */
 const TIMES = 20;
 
-/** `work` is what was submitted, `making` all else that a device is asked for. */
-export type Waiting = "work" | "making";
+/**
+ * `work` is what was submitted, `trial` what was submitted to be timed, which tells nothing of how long work
+ * takes, `making` all else that a device is asked for.
+ */
+export type Waiting = "work" | "trial" | "making";
 
 interface Wait {
   readonly kind: Waiting;
@@ -67,7 +70,7 @@ export class Watchdog {
   }
 
   private limit(kind: Waiting): number {
-    if (kind === "making") return MAKING;
+    if (kind !== "work") return MAKING;
     if (this.longest === null) return WORK.first;
     return Math.min(Math.max(TIMES * this.longest, WORK.least), WORK.most);
   }

@@ -3,21 +3,19 @@
  *
  * A prompt enters when there is a free row and enough pages for it and all it may generate are free
  * or can still be made, so nothing runs out of memory on the way (`room.ts`). Prompts are prefilled
- * one after the other, their chunks between the bursts of those that run. Work is handed to the
- * device before the work ahead of it has been read: while nothing changes, a burst goes on from the
- * device's own state. The device does things in the order they were given, so pages of a sequence
- * that has ended may be given away while work on them is under way: the new owner writes later. Stop
- * strings are looked for in what a burst has brought: tokens drawn after one are dropped, and nobody
- * else sees the pages they lie in.
+ * one after the other, their chunks between the bursts of those that run (`feed.ts`). The device does
+ * things in the order they were given, so pages of a sequence that has ended may be given away while
+ * work on them is under way: the new owner writes later. Stop strings are looked for in what a burst
+ * has brought: tokens drawn after one are dropped, and nobody else sees the pages they lie in.
  */
 
-import type { Elements, LoadedProgram } from "../device/base.ts";
+import type { LoadedProgram } from "../device/base.ts";
+import { nudging, systemTimer, type Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
 import { pagedState } from "../format/state.ts";
-import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { checkBurst, checkRequest } from "./check.ts";
-import { effortOf, Flights, type Work } from "./flights.ts";
-import { nudging, systemTimer, type Timer } from "./nudge.ts";
+import { Feed } from "./feed.ts";
+import { effortOf } from "./flights.ts";
 import { Pace } from "./pace.ts";
 import { Room } from "./room.ts";
 import { Schedule } from "./schedule.ts";
@@ -52,19 +50,10 @@ export class GenerationEngine {
   private readonly tokenizer: Streaming;
   private readonly clock: () => number;
   private readonly timer: Timer;
-  private pace: Pace;
   private readonly schedule: Schedule;
   private readonly room: Room;
+  private readonly feed: Feed;
   private program: LoadedProgram;
-  private batch: Batch;
-
-  private readonly flights = new Flights();
-  /** What the device's step buffers are about; null where that is no burst. */
-  private rows: Rows | null = null;
-  private chunkNext = true;
-  private landed = Number.NEGATIVE_INFINITY;
-  /** Tokens that sequences have been given. */
-  private given = 0;
   private driving = false;
   /** Why nothing can run for now: a lost device. */
   private lost: EdgewiseError | null = null;
@@ -82,17 +71,18 @@ export class GenerationEngine {
     this.clock = clock;
     this.timer = timer;
     if (maxBurst !== undefined) checkBurst(maxBurst);
-    this.pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
     this.schedule = new Schedule(program.pages, model.maxBatch, pageTokens, pages);
     this.room = new Room(program, this.schedule, {
       onFull: () => {
-        this.rows = null; // the device's table says how long sequences may become
+        this.feed.rewrite(); // the device's table says how long sequences may become
         options.onContext?.(this.context);
       },
       onError: (cause) => this.failed(cause),
     });
+    const { schedule, room } = this;
+    const pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
+    this.feed = new Feed(program, pace, { schedule, room, clock });
     this.program = program;
-    this.batch = new Batch(program);
     this.watch(program);
   }
 
@@ -126,13 +116,13 @@ export class GenerationEngine {
 
   /** Tokens that sequences have been given so far. */
   get delivered(): number {
-    return this.given;
+    return this.feed.given;
   }
 
   /** Ask as little of the device at once as makes sense, from now on. */
   goGently(): void {
     const { prefillChunk } = this.program.manifest.model;
-    this.pace = new Pace(Math.min(GENTLE_CHUNK, prefillChunk), 1);
+    this.feed.pace = new Pace(Math.min(GENTLE_CHUNK, prefillChunk), 1);
   }
 
   /**
@@ -146,7 +136,7 @@ export class GenerationEngine {
     this.room.forget(program);
     this.program = program;
     try {
-      this.batch = new Batch(program);
+      this.feed.use(program);
       this.lost = null;
     } catch (cause) {
       const error = EdgewiseError.from(cause, "device.run", "The program cannot be used");
@@ -195,21 +185,22 @@ export class GenerationEngine {
   /** Hand over what can be; false where nothing is under way then and nothing waits. */
   private submitAll(): boolean {
     try {
-      while (this.submitNext()) {}
+      while (this.feed.next()) {}
     } catch (cause) {
       this.failed(cause);
       return true;
     }
-    return this.flights.count > 0 || this.room.growing !== null;
+    return this.feed.flights.count > 0 || this.room.growing !== null;
   }
 
   /** Take in the oldest that is under way, or wait for pages where nothing else is. */
   private async takeIn(): Promise<void> {
+    const { feed } = this;
     const stopNudging = this.nudge();
     try {
-      if (this.flights.count === 0) await this.room.growing;
-      const landed = await this.flights.next();
-      if (landed) this.land(landed.work, landed.read);
+      if (feed.flights.count === 0) await this.room.growing;
+      const landed = await feed.flights.next();
+      if (landed) feed.land(landed.work, landed.read);
     } catch (cause) {
       this.failed(cause);
     } finally {
@@ -219,119 +210,12 @@ export class GenerationEngine {
 
   /** See to it that the oldest is heard of soon once it should be done, where that takes some doing. */
   private nudge(): () => void {
-    const { first } = this.flights;
-    const { pace, program } = this;
+    const { program } = this;
+    const { flights, pace } = this.feed;
+    const { first } = flights;
     if (!first || !pace.nudges) return () => {};
     const ms = pace.due(effortOf(first), this.clock());
     return nudging(() => program.nudge(), ms, this.timer);
-  }
-
-  /** Hand one more piece of work to the device; false where there is none now. */
-  private submitNext(): boolean {
-    const { schedule } = this;
-    schedule.retireEnded();
-    const { prefilling, waiting, running } = schedule;
-    const chunks = (prefilling || waiting.length > 0) && (this.chunkNext || running.length === 0);
-    if (this.flights.count >= this.pace.depth(chunks ? "chunk" : "burst")) return false;
-    schedule.admit();
-    this.room.begin();
-    if (schedule.prefilling && chunks && this.submitChunk(schedule.prefilling)) {
-      this.chunkNext = false;
-      return true;
-    }
-    if (this.submitBurst()) {
-      this.chunkNext = true;
-      return true;
-    }
-    if (!this.room.short || this.flights.count > 0) return false;
-    this.room.makeDo();
-    this.rows = null;
-    return true;
-  }
-
-  /** Read the next rows of a prompt; false where pages are missing for them. */
-  private submitChunk(sequence: Sequence): boolean {
-    const { batch, program } = this;
-    const start = sequence.sent;
-    const end = Math.min(start + this.pace.chunk, sequence.kvLen);
-    if (!this.room.has([[sequence, end]])) return false;
-    const rows = end - start;
-    const last = end === sequence.kvLen;
-    const first = last && sequence.tokens.length === 0;
-    batch.prefill(sequence, start, sequence.history(end).slice(start), first);
-    const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
-    if (first) plans.push(batch.plan("logits", { r: 1 }));
-    let done = program.run(plans);
-    sequence.sent = end;
-    this.rows = null;
-    if (first) {
-      this.rows = batch.firstToken(sequence);
-      const sampled = program.run([batch.plan("sample", { b: 1 })], 1, RESULTS);
-      done = Promise.all([sampled, done]).then(([read]) => read);
-      sequence.ahead = 1;
-    } else {
-      done = Promise.all([done, program.settled()]).then(([read]) => read);
-      if (last) batch.counts(sequence);
-    }
-    if (last) this.schedule.promote();
-    const chunk = { sequence, end, rows };
-    this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: this.clock() });
-    return true;
-  }
-
-  /** Decode a few tokens for every running sequence, unless what is under way must be seen first. */
-  private submitBurst(): boolean {
-    const { batch, pace } = this;
-    const { running, waiting } = this.schedule;
-    const { unseen } = this.flights;
-    const going = this.rows !== null && areRows(this.rows, running);
-    if (running.length === 0 || (unseen && !going)) return false;
-    const room = running.map((sequence) => sequence.remaining - sequence.ahead);
-    // Where others wait for a row, a burst ends with the first that gives up its own.
-    const most = waiting.length > 0 ? Math.min(...room) : Math.max(...room);
-    if (most <= 0) return false;
-    const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const wanted = Math.min(pace.burst(youngest), most);
-    const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
-    const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
-    const steps = Math.min(wanted, batch.repeats(plan));
-    if (!this.room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
-    const reach = longest + steps;
-    if (going && this.rows) batch.goOn(this.rows, reach);
-    else this.rows = batch.decode(running, reach);
-    const done = this.program.run([plan], steps, RESULTS);
-    for (const sequence of running) {
-      sequence.ahead += steps;
-      sequence.bursts += 1;
-    }
-    this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: this.clock() });
-    return true;
-  }
-
-  /** Take in what the device has done. */
-  private land(work: Work, read: ReadonlyMap<string, Elements>): void {
-    const { chunk, rows, steps, submitted } = work;
-    const now = this.clock();
-    const ms = now - Math.max(submitted, this.landed);
-    this.landed = now;
-    this.pace.took(effortOf(work), now);
-    if (chunk) {
-      chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
-      chunk.sequence.prefillMs += ms;
-    }
-    if (!rows) return;
-    const results = this.batch.results(read, rows, steps);
-    for (const [row, sequence] of rows.sequences.entries()) {
-      const result = results[row];
-      if (!result || sequence.ended) continue;
-      if (!chunk) sequence.decodeMs += ms;
-      sequence.ahead -= steps;
-      sequence.accept(result.tokens);
-      this.given += result.tokens.length;
-      sequence.written = sequence.kvLen;
-      if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
-      throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
-    }
   }
 
   /** End what runs, or keep it for the next program where the device is lost. */
@@ -340,8 +224,7 @@ export class GenerationEngine {
     if (error.code === "device.lost") {
       this.suspend(error);
     } else {
-      this.flights.forget();
-      this.rows = null;
+      this.feed.forget();
       this.schedule.fail(error);
     }
   }
@@ -349,9 +232,8 @@ export class GenerationEngine {
   /** Forget the device: what is unfinished waits for the next one. */
   private suspend(error: EdgewiseError): void {
     this.lost = error;
-    this.flights.forget();
+    this.feed.forget();
     this.room.forget();
-    this.rows = null;
     this.schedule.interrupt();
   }
 }

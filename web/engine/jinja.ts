@@ -2,14 +2,15 @@
  * Jinja for chat templates, which are foreign code: what one can compute and write is bounded.
  *
  * The interpreter is @huggingface/jinja's. Every node that it evaluates is counted, every string it
- * makes is measured, and a value that is about to be written out is measured before. Stripping is
- * done here as Python does it, since templates strip by characters. What differs from Python is that
- * an iteration that `break` or `continue` ends writes nothing, that lengths count UTF-16 units, and
- * that `dict`, `e` and the multiplication of text are refused.
+ * makes is measured, and a value that is about to be written out is measured before. Stripping and
+ * joining by `~` are done here as Python does them (`jinja-text.ts`). What differs from Python is that an
+ * iteration that `break` or `continue` ends writes nothing, that lengths count UTF-16 units, that `~` binds
+ * no tighter than `+`, and that `dict`, `e`, the multiplication of text and lists beside a `~` are refused.
  */
 
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { checkLoops } from "./jinja-loops.ts";
+import { joined, STRIPS, type Strip, strip } from "./jinja-text.ts";
 
 /** Characters that a template may write, and that any of its strings may have. */
 const MAX_CHARACTERS = 16 << 20;
@@ -22,15 +23,9 @@ const MAX_ITEMS = 1 << 20;
 /** As in Jinja's own sandbox. */
 const MAX_RANGE = 100_000;
 
-const SPACE =
-  "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-const LEADING_SPACE = new RegExp(`^[${SPACE}]+`);
-const TRAILING_SPACE = new RegExp(`(?<![${SPACE}])[${SPACE}]+$`);
-
 type Program = ReturnType<typeof parse>;
 type Node = Parameters<Interpreter["evaluate"]>[0];
 type Value = ReturnType<Interpreter["evaluate"]>;
-type Strip = (text: string, characters: string | undefined) => string;
 
 /** Thrown where a template asks for more than it may have. */
 export class TemplateLimit extends Error {}
@@ -92,7 +87,10 @@ class BoundedInterpreter extends Interpreter {
   override evaluate(node: Node, environment: Environment): Value {
     this.steps += 1;
     if (this.steps > MAX_STEPS) throw new TemplateLimit("it takes too long");
-    const value = this.stripped(node, environment) ?? super.evaluate(node, environment);
+    const value =
+      this.stripped(node, environment) ??
+      this.concatenated(node, environment) ??
+      super.evaluate(node, environment);
     if (typeof value?.value === "string" && value.value.length > MAX_CHARACTERS) tooLong();
     if (this.compiled.looped.has(node)) {
       // As in Python, what is undefined has no items.
@@ -113,42 +111,20 @@ class BoundedInterpreter extends Interpreter {
     const text = this.evaluate(call.text, environment).value;
     const [first] = call.args;
     const characters = first && this.evaluate(first, environment).value;
-    const absent = text === undefined && call.strip === both;
+    const absent = text === undefined && call.strip === strip;
     if ((typeof text !== "string" && !absent) || call.args.length > 1) {
       throw new Error("only text can be stripped, of one set of characters");
     }
     const given = typeof characters === "string" ? characters : undefined;
     return super.evaluate(textNode(call.strip(text ?? "", given)), environment);
   }
-}
 
-const STRIPS: Readonly<Record<string, Strip>> = {
-  strip: (text, characters) => stripEnd(stripStart(text, characters), characters),
-  lstrip: stripStart,
-  rstrip: stripEnd,
-};
-
-function stripStart(text: string, characters: string | undefined): string {
-  if (characters === undefined) return text.replace(LEADING_SPACE, "");
-  const set = new Set(characters);
-  let start = 0;
-  for (const character of text) {
-    if (!set.has(character)) break;
-    start += character.length;
+  /** The value of `left ~ right`; undefined for other nodes. */
+  private concatenated(node: Node, environment: Environment): Value | undefined {
+    const sides = sidesOf(node);
+    const texts = sides?.map((side) => joined(this.evaluate(side, environment)));
+    return texts && super.evaluate(textNode(texts.join("")), environment);
   }
-  return text.slice(start);
-}
-
-function stripEnd(text: string, characters: string | undefined): string {
-  if (characters === undefined) return text.replace(TRAILING_SPACE, "");
-  const set = new Set(characters);
-  let end = text.length;
-  while (end > 0) {
-    const pair = end > 1 && set.has(text.slice(end - 2, end));
-    if (!pair && !set.has(text.slice(end - 1, end))) break;
-    end -= pair ? 2 : 1;
-  }
-  return text.slice(0, end);
 }
 
 interface StripCall {
@@ -165,18 +141,24 @@ function stripOf(node: unknown): StripCall | null {
     const called = isNode(filter) && filter.type === "CallExpression";
     const name = called ? filter.callee : filter;
     if (!isNode(name) || name.value !== "trim" || !isNode(operand)) return null;
-    return { text: operand, args: called ? nodes(filter.args) : [], strip: both };
+    return { text: operand, args: called ? nodes(filter.args) : [], strip };
   }
   if (node.type !== "CallExpression" || !isNode(node.callee)) return null;
   const { callee } = node;
   const { object, property } = callee;
   if (callee.type !== "MemberExpression" || callee.computed === true) return null;
   if (!isNode(property) || typeof property.value !== "string" || !isNode(object)) return null;
-  const strip = Object.hasOwn(STRIPS, property.value) ? STRIPS[property.value] : undefined;
-  return strip ? { text: object, args: nodes(node.args), strip } : null;
+  const method = Object.hasOwn(STRIPS, property.value) ? STRIPS[property.value] : undefined;
+  return method ? { text: object, args: nodes(node.args), strip: method } : null;
 }
 
-const both: Strip = (text, characters) => stripEnd(stripStart(text, characters), characters);
+/** What `~` joins; null for another node. */
+function sidesOf(node: unknown): readonly Node[] | null {
+  if (!isNode(node) || node.type !== "BinaryExpression") return null;
+  const { operator, left, right } = node;
+  const joins = typeof operator === "object" && operator !== null && "value" in operator;
+  return joins && operator.value === "~" ? nodes([left, right]) : null;
+}
 
 interface AnyNode {
   readonly type: string;

@@ -22,6 +22,17 @@ export function missing(needs: Needs, features: ReadonlySet<string>): string[] {
   return wanted.filter((name) => !features.has(name));
 }
 
+/** The programs of a target for which there is all they need, in the compiler's order. */
+export function fitting(
+  manifest: BundleManifest,
+  features: ReadonlySet<string>,
+  target = "webgpu",
+): Program[] {
+  return manifest.programs.filter(
+    (program) => program.target === target && missing(program.needs, features).length === 0,
+  );
+}
+
 /**
  * The programs of a target that these features can run, the preferred first.
  *
@@ -33,15 +44,10 @@ export function candidates(
   features: ReadonlySet<string>,
   target = "webgpu",
 ): Program[] {
-  const fitting = manifest.programs.filter(
-    (program) =>
-      program.target === target &&
-      !rounds(program) &&
-      missing(program.needs, features).length === 0,
-  );
-  const arithmetics = [...new Set(fitting.map((program) => program.arithmetic))];
+  const exact = fitting(manifest, features, target).filter((program) => !rounds(program));
+  const arithmetics = [...new Set(exact.map((program) => program.arithmetic))];
   return arithmetics.flatMap((arithmetic) =>
-    fitting
+    exact
       .filter((program) => program.arithmetic === arithmetic)
       .sort((a, b) => b.needs.features.length - a.needs.features.length),
   );
@@ -56,10 +62,7 @@ export function rounding(
   features: ReadonlySet<string>,
   target = "webgpu",
 ): Program[] {
-  return manifest.programs.filter(
-    (program) =>
-      program.target === target && rounds(program) && missing(program.needs, features).length === 0,
-  );
+  return fitting(manifest, features, target).filter(rounds);
 }
 
 /**

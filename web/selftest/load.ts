@@ -5,7 +5,7 @@ import { type Gpu, openGpu } from "../device/gpu.ts";
 import { loadProgram } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
-import { missing } from "../format/programs.ts";
+import { fitting } from "../format/programs.ts";
 import { pagedState } from "../format/state.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { BundleFiles } from "../worker/bundle.ts";
@@ -27,9 +27,7 @@ export async function openBench(url: string, signal: AbortSignal): Promise<Bench
   const gpu = await openGpu(adapter, report);
   const store = await openStore();
   const files = await BundleFiles.open(new URL(url, location.href).href, store, signal);
-  const programs = files.manifest.programs.filter(
-    (program) => program.target === "webgpu" && missing(program.needs, gpu.features).length === 0,
-  );
+  const programs = fitting(files.manifest, gpu.features);
   return {
     gpu,
     files,

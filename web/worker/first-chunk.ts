@@ -6,12 +6,12 @@
  */
 
 import { timed } from "../device/timing.ts";
+import type { ProgramSource } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
-import { evaluate } from "../format/expr.ts";
-import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
-import type { Plan, Step } from "../format/plan.ts";
+import { storedAs } from "../format/manifest.ts";
 import { planFor } from "../format/programs.ts";
 import type { Store } from "../store/store.ts";
+import { hotLaunch } from "./hot-kernel.ts";
 import type { Clock } from "./tuning.ts";
 
 /** Rows that are timed. */
@@ -23,12 +23,7 @@ const LEAST = 16;
 const MOST = 128;
 
 /** A program with what runs it. */
-export interface Runnable {
-  readonly program: Program;
-  readonly plans: ReadonlyMap<string, Plan>;
-  /** WGSL by path. */
-  readonly shaders: ReadonlyMap<string, string>;
-}
+export type Runs = Pick<ProgramSource, "manifest" | "program" | "plans" | "shaders">;
 
 /**
  * Rows of the first chunk: a power of two.
@@ -40,16 +35,15 @@ export interface Runnable {
  */
 export async function firstChunk(
   adapter: string,
-  manifest: BundleManifest,
-  runnable: Runnable,
+  runs: Runs,
   store: Pick<Store, "note" | "setNote">,
   clock: Clock,
 ): Promise<number> {
-  const key = noteKey(adapter, manifest, runnable.program);
+  const key = noteKey(adapter, runs);
   const remembered = await store.note(key);
   const known = remembered ? Number(new TextDecoder().decode(remembered)) : Number.NaN;
   if (known >= LEAST && known <= MOST) return known;
-  const ms = await estimate(manifest, runnable, clock);
+  const ms = await estimate(runs, clock);
   if (ms === null) return LEAST;
   const rows = rowsWithin(ms);
   await store.setNote(key, new TextEncoder().encode(String(rows)));
@@ -64,15 +58,14 @@ export function rowsWithin(ms: number): number {
 
 /** Milliseconds that a chunk of `TIMED` rows should take; null where that cannot be known. */
 async function estimate(
-  manifest: BundleManifest,
-  { program, plans, shaders }: Runnable,
+  { manifest, program, plans, shaders }: Runs,
   clock: Clock,
 ): Promise<number | null> {
   const rows = Math.min(TIMED, manifest.model.prefillChunk);
   const plan = plans.get(planFor(program, "prefill", new Map([["n", rows]])));
-  const hot = plan && hottest(plan, rows);
+  const hot = plan && hotLaunch(plan, rows, "flops");
   const kernel = hot && plan.kernels.get(hot.step.kernel);
-  if (!plan || !hot || !kernel) return null;
+  if (!plan || !hot || !kernel || hot.share === 0) return null;
   const code = shaders.get(program.shaders.get(hot.step.kernel) ?? "");
   if (code === undefined) return null;
   try {
@@ -83,26 +76,8 @@ async function estimate(
   }
 }
 
-/** The launch that computes most, and its share of all that the plan computes. */
-function hottest(plan: Plan, rows: number): { readonly step: Step; readonly share: number } | null {
-  const values = new Map([
-    ["n", rows],
-    ["b", 1],
-    ["r", 1],
-    ["t", rows],
-    ["kv", 0],
-    ["pages", 1],
-  ]);
-  const flops = plan.steps.map(({ kernel }) =>
-    evaluate(plan.kernels.get(kernel)?.cost?.flops ?? 0, values),
-  );
-  const most = Math.max(...flops);
-  const step = plan.steps[flops.indexOf(most)];
-  const share = most / flops.reduce((sum, each) => sum + each, 0);
-  return step && share > 0 ? { step, share } : null;
-}
-
-function noteKey(adapter: string, { model, createdBy }: BundleManifest, program: Program): string {
+function noteKey(adapter: string, { manifest, program }: Runs): string {
+  const { model, createdBy } = manifest;
   const { hidden, intermediate, layers, vocab } = model;
   const shapes = [hidden, intermediate, layers, vocab, storedAs(model)];
   const compiler = createdBy.get("edgewise") ?? "";

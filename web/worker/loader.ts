@@ -3,7 +3,7 @@
  * kernels and memory, and only then the weights.
  */
 
-import type { AdapterReport } from "../client/types.ts";
+import type { AdapterReport, EngineInfo } from "../client/types.ts";
 import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
@@ -51,6 +51,8 @@ export interface Loaded {
   readonly context: number;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk: number;
+  /** Bytes of each role when it was loaded. */
+  readonly memory: EngineInfo["memory"];
 }
 
 /** How a program is chosen where some have failed before. */
@@ -84,6 +86,7 @@ export async function load(
   reporter.progress("device", 0, 1);
   const gpu = await adapterGpu();
   try {
+    const calm = await gpu.hurry();
     reporter.progress("device", 1, 1);
     const proof = await files.proof();
     const verdicts = new Verdicts(gpu.report.key, manifest, store);
@@ -97,6 +100,7 @@ export async function load(
       const wrong = await whatIsWrong(loaded, proof);
       if (!wrong) {
         await verdicts.right(chosen);
+        calm();
         return loaded;
       }
       await verdicts.wrong(chosen);
@@ -168,9 +172,9 @@ async function onDevice(
   const largest = Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize);
   let context = contextOf(request, manifest.model.context);
   let small = isSmall(request.machine, limits.maxBufferSize);
-  const runnable = { program: chosen, plans, shaders };
+  const runs = { manifest, program: chosen, plans, shaders };
   const clock: Clock = (kernel) => timeKernel(gpu, kernel);
-  const rows = await firstChunk(gpu.report.key, manifest, runnable, store, clock);
+  const rows = await firstChunk(gpu.report.key, runs, store, clock);
   while (true) {
     try {
       const [size = 1] = chosen.pageBytes;
@@ -179,8 +183,7 @@ async function onDevice(
       const mostPages = Math.min(wanted, Math.max(pagesFor(context, pageTokens), enough));
       const pages = small ? firstPages(chosen, pageTokens, mostPages) : mostPages;
       const program = await loadProgram(gpu, {
-        manifest,
-        ...runnable,
+        ...runs,
         loadSymbols: new Map([["pages", pages]]),
         signal,
         onProgress: (done, total) => reporter.progress("kernels", done, total),
@@ -192,7 +195,8 @@ async function onDevice(
         throw error;
       }
       const held = Math.min(context, mostPages * pageTokens);
-      return { files, gpu, program, pages, mostPages, context: held, firstChunk: rows };
+      const memory = program.memory();
+      return { files, gpu, program, pages, mostPages, context: held, firstChunk: rows, memory };
     } catch (error) {
       const tight = error instanceof EdgewiseError && error.code === "device.memory";
       if (tight && !small) {

@@ -47,10 +47,28 @@ export function promptOf(
     ...tokenizer.encode(template.render(kept, { addGenerationPrompt: true, variables }), false),
     ...begun,
   ];
-  if (contextPolicy === "stop") return { prompt: encode(messages), begun: begun.length };
+  if (contextPolicy === "stop") {
+    const ids = encode(messages);
+    if (begun.length > 0 && ids.length >= context) throw filled(context);
+    return { prompt: ids, begun: begun.length };
+  }
   if (contextPolicy !== "drop") throw refused("contextPolicy", contextPolicy, "stop or drop");
-  const { ids, droppedTurns } = fitting(messages, encode, context, maxTokens);
-  return { prompt: ids, begun: begun.length, droppedTurns };
+  try {
+    const { ids, droppedTurns } = fitting(messages, encode, context, maxTokens);
+    return { prompt: ids, begun: begun.length, droppedTurns };
+  } catch (error) {
+    const full = error instanceof EdgewiseError && error.code === "input.context";
+    throw full && begun.length > 0 ? filled(context) : error;
+  }
+}
+
+/** An answer that is to go on cannot: nothing of its turn can be left out. */
+function filled(context: number): EdgewiseError {
+  return new EdgewiseError(
+    "input.context",
+    `The question and the answer so far fill the context of ${context} tokens: it cannot go on.`,
+    "Ask for the rest in a new question, or load the model with a larger context.",
+  );
 }
 
 function refused(name: string, value: unknown, wanted: string): EdgewiseError {

@@ -56,6 +56,8 @@ export type FromWorker =
   | { readonly type: "progress"; readonly progress: LoadProgress }
   | { readonly type: "warning"; readonly warning: Warning }
   | { readonly type: "status"; readonly status: EngineStatus }
+  /** What is loaded now is not what was loaded first. */
+  | { readonly type: "info"; readonly info: EngineInfo }
   | { readonly type: "piece"; readonly id: number; readonly text: string }
   | { readonly type: "done"; readonly id: number; readonly value: Answer }
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };

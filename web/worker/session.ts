@@ -25,6 +25,8 @@ const QUIET: Reporter = { progress: () => {}, warning: () => {} };
 export interface SessionEvents {
   readonly reporter: Reporter;
   readonly onStatus: (status: EngineStatus) => void;
+  /** Hears what is loaded, whenever that has changed: told before the status or warning that says why. */
+  readonly onInfo: (info: EngineInfo) => void;
   readonly attention: Attention;
 }
 
@@ -88,7 +90,7 @@ export class Session {
   }
 
   get info(): EngineInfo {
-    const { files, program, gpu, context, pages, mostPages } = this.loaded;
+    const { files, program, gpu, pages, mostPages, memory } = this.loaded;
     const { model, name } = files.manifest;
     return {
       name,
@@ -99,10 +101,10 @@ export class Session {
       program: program.program.id,
       adapter: gpu.report,
       storage: this.store.kind,
-      context,
+      context: this.engine.context,
       pages,
       mostPages,
-      memory: program.memory(),
+      memory,
     };
   }
 
@@ -135,6 +137,7 @@ export class Session {
   }
 
   private warnOfContext(tokens: number): void {
+    this.events.onInfo(this.info);
     this.events.reporter.warning({
       code: "engine.context",
       message: `${this.loaded.gpu.report.name} has no room for longer conversations than ${tokens} tokens.`,
@@ -182,6 +185,7 @@ export class Session {
     if (answer !== "again") this.tellGently();
     this.engine.replaceProgram(this.loaded.program, this.loaded.mostPages);
     this.watch();
+    this.events.onInfo(this.info);
     this.events.onStatus("ready");
   }
 

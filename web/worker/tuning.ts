@@ -2,11 +2,11 @@
 
 import type { Gpu } from "../device/gpu.ts";
 import { type Timed, timed, timeKernel } from "../device/timing.ts";
-import { evaluate } from "../format/expr.ts";
 import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
 import type { Plan } from "../format/plan.ts";
 import { planFor, rounds } from "../format/programs.ts";
 import type { Store } from "../store/store.ts";
+import { hotLaunch } from "./hot-kernel.ts";
 
 /**
  * A program later in the compiler's order is chosen where its hot kernel is this much faster. The
@@ -107,7 +107,7 @@ interface Operation {
 const DECODE: Operation = { name: "decode", rows: 1, by: "bytes" };
 const PREFILL: Operation = { name: "prefill", rows: ROWS, by: "flops" };
 
-/** The kernel in which an operation of one sequence spends most, all its launches together. */
+/** The kernel that stands for an operation of one sequence. */
 async function hotKernel(
   program: Program,
   sources: Sources,
@@ -119,19 +119,11 @@ async function hotKernel(
   // Without a reach: what serves sequences of any length.
   const live = new Map(Object.entries({ n: rows, b: 1, r: 1 }));
   const plan = await sources.plan(program, planFor(program, operation.name, live));
-  const at = new Map([...live, ["t", rows], ["kv", 0], ["pages", 1]]);
-  const spent = new Map<string, number>();
-  for (const step of plan.steps) {
-    const cost = plan.kernels.get(step.kernel)?.cost?.[operation.by] ?? 0;
-    spent.set(step.kernel, (spent.get(step.kernel) ?? 0) + evaluate(cost, at));
-  }
-  const step = plan.steps.reduce((hottest, step) =>
-    (spent.get(step.kernel) ?? 0) > (spent.get(hottest.kernel) ?? 0) ? step : hottest,
-  );
-  const kernel = plan.kernels.get(step.kernel);
-  const path = program.shaders.get(step.kernel);
-  if (kernel === undefined || path === undefined) {
-    throw new Error(`plan ${plan.name} launches ${step.kernel}, which it does not have`);
+  const step = hotLaunch(plan, rows, operation.by)?.step;
+  const kernel = step && plan.kernels.get(step.kernel);
+  const path = step && program.shaders.get(step.kernel);
+  if (!step || !kernel || path === undefined) {
+    throw new Error(`plan ${plan.name} launches ${step?.kernel}, which it does not have`);
   }
   const code = await sources.shader(program, step.kernel);
   return { path, kernel: timed(plan, step, kernel, code, rows) };

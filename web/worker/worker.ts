@@ -1,5 +1,6 @@
 /** The worker's entry: requests of the page in, answers out. */
 
+import type { EngineInfo, EngineStatus } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { Attention } from "./attention.ts";
 import type { Answer, FromWorker, ToWorker } from "./protocol.ts";
@@ -39,9 +40,9 @@ async function act(message: Request_): Promise<Answer> {
     case "load": {
       const aborting = new AbortController();
       stops.set(message.id, () => aborting.abort());
-      const onStatus = (status: "ready" | "recovering" | "failed") =>
-        send({ type: "status", status });
-      const events = { reporter, onStatus, attention };
+      const onStatus = (status: EngineStatus) => send({ type: "status", status });
+      const onInfo = (info: EngineInfo) => send({ type: "info", info });
+      const events = { reporter, onStatus, onInfo, attention };
       session = await Session.open(message.request, events, aborting.signal);
       return session.info;
     }

@@ -69,5 +69,8 @@ TARGETS: Mapping[str, Target] = {
 }
 """By name, in the order in which texts list them."""
 
+DEFAULT_CONTEXT = 4096
+"""Most tokens of a sequence where nothing is asked for and the model has as many."""
+
 DEFAULT = ("cpu",)
 """What is compiled for where nothing is asked for."""

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from edgewise_compiler.foreign import foreign_weights
 from edgewise_compiler.weights.files import (
     Bytes,
     Floats,
+    check_fetched,
     check_finite,
     check_rows,
     checkpoint_json,
@@ -36,7 +38,7 @@ def _from_bf16(raw: Bytes) -> Floats:
     return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
-_FLOATS: dict[str, Callable[[Bytes], Floats]] = {
+FLOATS: dict[str, Callable[[Bytes], Floats]] = {
     "F32": lambda raw: raw.view("<f4"),
     "F16": lambda raw: raw.view("<f2").astype(np.float32),
     "BF16": _from_bf16,
@@ -67,10 +69,10 @@ class SafetensorsReader(TensorFiles):
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         entry = self._find(name)
-        if entry.dtype not in _FLOATS:
+        if entry.dtype not in FLOATS:
             raise UnsupportedError(
                 f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
-                remedy=f"Use a checkpoint in one of {', '.join(_FLOATS)}.",
+                remedy=f"Use a checkpoint in one of {', '.join(FLOATS)}.",
                 code="unsupported.dtype",
             )
         if not entry.shape or not entry.bytes:
@@ -83,12 +85,13 @@ class SafetensorsReader(TensorFiles):
         stop = check_rows(name, start, stop, rows)
         row_bytes = entry.bytes // rows
         raw = self._bytes(entry, start * row_bytes, (stop - start) * row_bytes)
-        values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
+        values = FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
         check_finite(name, values, start)
         return values
 
     def _add(self, path: Path) -> set[str]:
         with storage_errors("read", path):
+            check_fetched(path)
             file = self._files[path.name] = path.open("rb", buffering=0)
             entries = read_header(file, os.fstat(file.fileno()).st_size, path)
         for name in entries:
@@ -101,6 +104,7 @@ class SafetensorsReader(TensorFiles):
     def _add_shards(self, folder: Path) -> None:
         index = folder / INDEX
         with storage_errors("read", index):
+            check_fetched(index)
             if index.stat().st_size > MAX_INDEX:
                 raise damaged(index, f"it has more than {MAX_INDEX} bytes")
             content = checkpoint_json(index.read_bytes(), index)
@@ -133,15 +137,7 @@ def _shards(content: Any, index: Path) -> dict[str, set[str]]:
 
 
 def _no_weights(folder: Path) -> CheckpointError | UnsupportedError:
-    for pattern in ("*.safetensors", "*.gguf", "pytorch_model*.bin", "*.pth", "*.pt"):
-        found = sorted(folder.glob(pattern))
-        if found:
-            return UnsupportedError(
-                f"{folder} has {shorten(found[0].name)} but no {SINGLE} and no {INDEX}.",
-                remedy="Save the model with transformers' save_pretrained and compile that folder.",
-                code="unsupported.weights",
-            )
-    return CheckpointError(
+    return foreign_weights(folder, f"{SINGLE} and no {INDEX}") or CheckpointError(
         f"{folder} has no weights: neither {SINGLE} nor {INDEX}.",
         remedy="Download the whole checkpoint, weights included.",
         code="checkpoint.weights",

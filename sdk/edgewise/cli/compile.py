@@ -10,6 +10,7 @@ from time import perf_counter
 from edgewise.cache import is_gguf, model_name
 from edgewise.cli.output import Phases, came_out, size, stdout_console, stored_again
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
+    need(TVM)
     # The compiler takes a second to import, which no other command should wait for.
     from edgewise_compiler.compile import compile_model
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT

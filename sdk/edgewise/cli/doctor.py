@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.table import Table
@@ -20,6 +20,8 @@ from rich.text import Text
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
 from edgewise.cli.output import size, stdout_console
+from edgewise.server.assets import BUILD, built
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import DEVICES, Found, Kind, named_device
@@ -55,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         _packages,
         _devices,
         _compiler,
+        _app,
         _memory,
         _trust,
     ]
@@ -77,10 +80,9 @@ def _python() -> list[Finding]:
 
 def _packages() -> list[Finding]:
     """The packages edgewise depends on; exact pins are there because other versions crash."""
-    findings = [Finding("edgewise", version("edgewise"))]
-    for line in requires("edgewise") or []:
-        if "extra ==" in line:
-            continue
+    names = " and ".join(installed.distributions())
+    findings = [Finding(names or "edgewise", installed.VERSION)]
+    for line in installed.requirements():
         name = line.split(";")[0].strip()
         pin = name.split("==")[1] if "==" in name else None
         for separator in "<>=!~ ":
@@ -121,6 +123,10 @@ def _device(kind: Kind, found: Found) -> list[Finding]:
 
 def _compiler() -> list[Finding]:
     """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
+    try:
+        installed.need(installed.TVM)
+    except EdgewiseError as error:
+        return [Finding("compiler", f"{error.message} {error.remedy}", "warning")]
     return [_compiled_for(), _linker()]
 
 
@@ -144,6 +150,13 @@ def _linker() -> Finding:
         )
         return Finding("C compiler", says, "problem")
     return Finding("C compiler", found)
+
+
+def _app() -> list[Finding]:
+    """What `edgewise serve` hands out besides bundles."""
+    if built():
+        return [Finding("chat app", "built")]
+    return [Finding("chat app", f"not built: {BUILD}", "warning")]
 
 
 def _memory() -> list[Finding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from edgewise.cli.flags import compiled
-from edgewise.cli.output import Phases, size, stderr_console, stdout_console
+from edgewise.cli.output import Phases, size, stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
 from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
 from edgewise_runtime.errors import InputError
@@ -20,7 +20,10 @@ MOST_TEXT = 64 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    form = "a bundle, a checkpoint folder (compiled once, to f32) or a GGUF file (llama-cpp-python)"
+    form = (
+        "a bundle, by path or name, a checkpoint folder (compiled once, to f32) or a GGUF file "
+        "(llama-cpp-python)"
+    )
     parser.add_argument("a", metavar="A", help=form)
     parser.add_argument("b", metavar="B", nargs="?", help="the reference, likewise")
     parser.add_argument(
@@ -47,10 +50,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         with storage_errors("write", args.json):
             args.json.parent.stat()
-    console = stderr_console()
     for path in map(Path, filter(None, (args.a, args.b))):
         if not run_by_llama_cpp(path):
-            compiled(path, CHECKPOINT_QUANT, console)
+            compiled(path, CHECKPOINT_QUANT, context=args.context)
     with Phases() as phases:
         found = evaluate(
             args.a,

@@ -6,20 +6,20 @@ import argparse
 from pathlib import Path
 from time import perf_counter
 
-from rich.console import Console
-
 from edgewise.cache import (
     cached_bundle,
     find_bundle,
+    has_programs,
     is_bundle,
     is_checkpoint,
     is_gguf,
 )
 from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
+from edgewise.devices import target_for
 from edgewise.engine import Engine
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
-from edgewise_runtime.devices.table import FORMS
+from edgewise_runtime.devices.table import FORMS, named_device
 from edgewise_runtime.format.bundle import Bundle
 
 SAMPLING: dict[str, tuple[type, str, str]] = {
@@ -78,7 +78,9 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
 
     parser.add_argument(
-        "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
+        "model",
+        metavar="MODEL",
+        help="a bundle, by path or by its name in ls, a checkpoint folder, or a GGUF file",
     )
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -91,7 +93,11 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, metavar="N", help="of the CPU; default: one per physical core"
     )
     group.add_argument(
-        "--context", type=int, metavar="N", help="most tokens of prompt and answer, to save memory"
+        "--context",
+        type=int,
+        metavar="N",
+        help="most tokens of prompt and answer: fewer save memory; more than 4096 only where a "
+        "checkpoint is compiled with them (default: all that the bundle allows)",
     )
     group.add_argument(
         "--quant",
@@ -110,35 +116,43 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 
 def load(args: argparse.Namespace) -> Engine:
     """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
-    console = stderr_console()
+    # First: without its device nothing is worth minutes of compiling.
+    device = None if args.device is None else named_device(args.device, threads=args.threads)
+    target = target_for(device, args.program)
     draft = args.draft
+    if draft not in (None, LOOKUP):
+        draft = compiled(Path(draft), args.quant, target=target)
     return Engine(
-        compiled(Path(args.model), args.quant, console),
-        device=args.device,
+        compiled(Path(args.model), args.quant, target=target, context=args.context),
+        device=device,
         program=args.program,
         threads=args.threads,
         context=args.context,
-        draft=draft if draft in (None, LOOKUP) else compiled(Path(draft), args.quant, console),
+        draft=draft,
         trust=args.trust,
     )
 
 
-def compiled(path: Path, quant: str | None, console: Console) -> Path:
-    """The model at a path, or the bundle that its checkpoint is compiled to, once."""
+def compiled(
+    path: Path, quant: str | None, *, target: str | None = None, context: int | None = None
+) -> Path:
+    """The model at a path, or the bundle that its checkpoint is compiled to, once; see
+    `edgewise.cache.find_bundle`. What happens is said on stderr, with a bar on a terminal."""
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE
 
-    cached = cached_bundle(path, quant)
-    if is_bundle(cached):
+    console = stderr_console()
+    cached = cached_bundle(path, quant, context)
+    if has_programs(cached, target):
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {path} once, to {cached}", markup=False)
     if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
-    with Phases(console) as phases:
-        found = find_bundle(path, quant=quant, progress=phases)
+    with Phases() as phases:
+        found = find_bundle(path, quant=quant, target=target, context=context, progress=phases)
     console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
     console.print(came_out(Bundle.open(found, verify=False)), markup=False)
     return found

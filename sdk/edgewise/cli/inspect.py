@@ -204,7 +204,7 @@ def _print_costs(
     """One row a plan; where there is just one plan, a row for each of its kernels before it."""
     at = {name: _values(plan, bundle.model, history, batch) for name, plan in plans.items()}
     costs = {name: plan_cost(plan, at[name]) for name, plan in plans.items()}
-    rate = (measure_bandwidth(), float("inf"))
+    rate = (measure_bandwidth().best, float("inf"))
     table = _table("plan", "rows", "history", "launches", "bytes", "operations", "ms")
     for name, cost in costs.items():
         rows: list[tuple[str, int, int, int, float]] = []

@@ -23,6 +23,7 @@ from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
 from edgewise.server.tls import Certificate, load
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.installed import CRYPTOGRAPHY, need
 
 HOST, PORT = "127.0.0.1", 8321
 EVERYWHERE = ("0.0.0.0", "::")
@@ -132,6 +133,7 @@ def _certificate(args: argparse.Namespace, hosts: list[str]) -> Certificate | No
         )
     if not args.tls:
         return None
+    need(CRYPTOGRAPHY)
     # Here: no other command needs what makes certificates.
     from edgewise.server.self_signed import self_signed
 

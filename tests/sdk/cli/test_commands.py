@@ -19,6 +19,7 @@ from edgewise.cli.output import size
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.errors import StorageError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.installed import WGPU
 from tests.compiler.gguf.writing import write_gguf
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
@@ -292,7 +293,7 @@ def test_doctor_says_that_a_bundle_of_others_needs_trust(
 def test_doctor_says_what_gpus_need(edgewise: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wgpu", None)
     out = " ".join(edgewise("doctor").split())
-    assert "pip install edgewise[wgpu]" in out
+    assert WGPU.install in out
 
 
 def test_doctor_fails_where_something_is_missing(

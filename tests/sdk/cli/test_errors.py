@@ -39,7 +39,7 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
         (["inspect", "nowhere"], "input.bundle"),
         (["rm", "nowhere", "-y"], "input.bundle"),
         (["doctor", "nowhere"], "input.bundle"),
-        (["diff", "nowhere", "nowhere"], "bundle"),
+        (["diff", "nowhere", "nowhere"], "input.bundle"),
         (["run", "BUNDLE", ""], "input.empty"),
         (["run", "BUNDLE", "x" * 2000], "input.context"),
         (["run", "BUNDLE", "x", "--temperature", "-1"], "input.sampling"),

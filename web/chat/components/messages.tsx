@@ -1,7 +1,8 @@
 import { Fragment } from "preact";
 import { shownOf, versionsOf } from "../branches.ts";
-import { type Answers, canGoOn, type Writing } from "../chat-state.ts";
+import type { Writing } from "../chat-state.ts";
 import { type Conversation, forgotten, turnStart } from "../conversations.ts";
+import { type Answers, canGoOn, isFull } from "../going-on.ts";
 import { MessageView } from "./message.tsx";
 
 interface Props {
@@ -20,7 +21,8 @@ export function Messages({ conversation, writing, engine, ...acts }: Props) {
   const messages = shownOf(conversation, writing?.message);
   const versions = versionsOf(conversation.messages, messages);
   const begins = turnStart(messages, forgotten(messages, engine?.info.context ?? null));
-  return messages.map((message, i) => (
+  const idle = engine !== null && writing === undefined;
+  const said = messages.map((message, i) => (
     // Versions of a message take each other's place: what has the focus there keeps it.
     <Fragment key={message.parent ?? conversation.id}>
       {begins > 0 && i === begins && (
@@ -31,14 +33,25 @@ export function Messages({ conversation, writing, engine, ...acts }: Props) {
       <MessageView
         message={message}
         streaming={writing?.message.id === message.id}
-        idle={engine !== null && writing === undefined}
+        idle={idle}
         last={i === messages.length - 1}
         at={versions[i]?.at ?? 1}
         of={versions[i]?.of ?? 1}
         turning={writing === undefined}
-        cut={engine !== null && canGoOn(message, engine)}
+        cut={i === messages.length - 1 && idle && canGoOn(messages, engine)}
         {...acts}
       />
     </Fragment>
   ));
+  return (
+    <>
+      {said}
+      {idle && isFull(messages, engine) && (
+        <p class="note" data-testid="full">
+          This answer fills the context, so it cannot go on. Ask something else, or load the model
+          with a larger context.
+        </p>
+      )}
+    </>
+  );
 }

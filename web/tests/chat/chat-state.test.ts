@@ -293,6 +293,48 @@ describe("an answer that the length limit cut off", () => {
     expect(shown()).toEqual(before);
   });
 
+  it("goes on when going on failed and is tried again, before its first word or after it", async () => {
+    await cutOff();
+    const model = speaker();
+    const attempt = async (doing: Promise<void>, said: string) => {
+      const speech = model.speeches.at(-1);
+      if (said !== "") speech?.say(said);
+      speech?.fail(LOST);
+      await doing;
+      return speech?.options.begun;
+    };
+    expect(await attempt(chat.goOn(model.answers), "")).toEqual(tokenIds);
+    expect(await attempt(chat.retry(model.answers), "One, two, th")).toEqual(tokenIds);
+    expect(texts()).toEqual(["Count", "One, two, th"]);
+    const done = chat.retry(model.answers);
+    expect(model.speeches[2]?.options.begun).toEqual(tokenIds);
+    model.speeches[2]?.say("One, two, three");
+    model.speeches[2]?.end();
+    await done;
+    expect([texts(), version()]).toEqual([["Count", "One, two, three"], { at: 1, of: 1 }]);
+    expect(chat.state().failures.size).toBe(0);
+  });
+
+  it("is made anew when that was what failed, or where the model now cannot go on", async () => {
+    await cutOff();
+    const [model, other] = [speaker(), speaker({ tokenizer: "letters" })];
+    const anew = chat.regenerate(model.answers);
+    model.speeches[0]?.fail(LOST);
+    await anew;
+    const again = chat.retry(model.answers);
+    model.speeches[1]?.fail(LOST);
+    await again;
+    const going = chat.goOn(model.answers);
+    model.speeches[2]?.fail(LOST);
+    await going;
+    void chat.retry(other.answers);
+    const begun = [model, other].map(({ speeches }) =>
+      speeches.map(({ options }) => options.begun),
+    );
+    expect(begun).toEqual([[undefined, undefined, tokenIds], [undefined]]);
+    chat.stopAll();
+  });
+
   it("does not go on by a model that has other tokens, nor does one that ended", async () => {
     await cutOff();
     const other = speaker({ tokenizer: "letters" });

@@ -1,4 +1,4 @@
-import type { Answers } from "../../chat/chat-state.ts";
+import type { Answers } from "../../chat/going-on.ts";
 import { Pieces } from "../../client/generation.ts";
 import type { ChatOptions, Completion, FinishReason, Message } from "../../client/types.ts";
 

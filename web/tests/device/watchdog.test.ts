@@ -1,7 +1,7 @@
 /** A wait that does not end is given up, after as long as nothing that is only slow takes. */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { answered, Watchdog } from "../../device/watchdog.ts";
+import { answered, type Waiting, Watchdog } from "../../device/watchdog.ts";
 
 const barks: number[] = [];
 let watchdog: Watchdog;
@@ -14,7 +14,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers());
 
 /** Seconds after which a wait is given up, from now. */
-function given(kind: "work" | "making"): number | undefined {
+function given(kind: Waiting): number | undefined {
   watchdog.begin(kind);
   vi.advanceTimersByTime(3_600_000);
   return barks.at(-1);
@@ -44,9 +44,17 @@ describe("a wait", () => {
     expect(given("work")).toBe(expected);
   });
 
-  test("for what is made does not depend on how long work takes", () => {
-    worked(9);
-    expect(given("making")).toBe(301);
+  test.each(["making", "trial"] as const)(
+    "for %s does not depend on how long work takes",
+    (kind) => {
+      worked(9);
+      expect(given(kind)).toBe(301);
+    },
+  );
+
+  test("for what is timed says nothing of how long work takes", () => {
+    watchdog.begin("trial")();
+    expect(given("work")).toBe(301);
   });
 
   test("that is given up is told once, and the others with it", () => {

@@ -4,8 +4,8 @@
  */
 
 import { describe, expect, test } from "vitest";
+import { MOST_NUDGES } from "../../device/nudge.ts";
 import { type EngineOptions, GenerationEngine } from "../../engine/engine.ts";
-import { MOST_NUDGES } from "../../engine/nudge.ts";
 import { MAX_BURST } from "../../engine/pace.ts";
 import { expectedTokens } from "./expected.ts";
 import { type Lateness, LateProgram, VirtualTime } from "./late.ts";

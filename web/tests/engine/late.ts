@@ -1,7 +1,7 @@
 /** A browser that is slow to tell: work is done in its time, and heard of when a timer looks. */
 
 import type { Elements, LoadedProgram } from "../../device/base.ts";
-import type { Timer } from "../../engine/nudge.ts";
+import type { Timer } from "../../device/nudge.ts";
 import type { ReferenceProgram } from "./reference.ts";
 import type { RunRecord } from "./reference-bundle.ts";
 import { turn } from "./support.ts";

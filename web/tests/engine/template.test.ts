@@ -37,6 +37,13 @@ test.each(Object.entries(sources))("a template that is wrong is refused: %s", (n
   expect(attempt(source, chat, true)).toEqual(wrong[name]);
 });
 
+test("what Python would write in its own syntax is not joined to text", () => {
+  for (const value of ["[1]", "{}", "raise_exception"]) {
+    const template = new ChatTemplate(`{{ "a" ~ ${value} }}`);
+    expect(() => template.render([USER])).toThrow("only text and numbers can be joined");
+  }
+});
+
 test("what a template raises reaches the caller", () => {
   const template = new ChatTemplate(templates.dated ?? "", SPECIAL, () => NOW);
   expect(() => template.render([{ role: "assistant", content: "hi" }])).toThrow(

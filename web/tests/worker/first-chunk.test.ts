@@ -3,13 +3,18 @@
 import { describe, expect, test } from "vitest";
 import type { Timed } from "../../device/timing.ts";
 import { EdgewiseError } from "../../errors.ts";
-import { firstChunk, type Runnable, rowsWithin } from "../../worker/first-chunk.ts";
+import { firstChunk, type Runs, rowsWithin } from "../../worker/first-chunk.ts";
 import { goldenManifest, goldenPlans, goldenProgram } from "../format/goldens.ts";
 
 const MANIFEST = goldenManifest();
 const PROGRAM = goldenProgram(MANIFEST);
 const SHADERS = new Map([...PROGRAM.shaders.values()].map((path) => [path, path]));
-const RUNNABLE: Runnable = { program: PROGRAM, plans: goldenPlans(PROGRAM), shaders: SHADERS };
+const RUNS: Runs = {
+  manifest: MANIFEST,
+  program: PROGRAM,
+  plans: goldenPlans(PROGRAM),
+  shaders: SHADERS,
+};
 
 function notebook() {
   const notes = new Map<string, Uint8Array<ArrayBuffer>>();
@@ -21,12 +26,12 @@ function notebook() {
 }
 
 /** Rows where the kernel that is timed takes so many milliseconds. */
-async function rowsOf(ms: number, store = notebook(), runnable = RUNNABLE, seen: Timed[] = []) {
+async function rowsOf(ms: number, store = notebook(), runs = RUNS, seen: Timed[] = []) {
   const clock = async (kernel: Timed) => {
     seen.push(kernel);
     return ms;
   };
-  return firstChunk("a phone's GPU", MANIFEST, runnable, store, clock);
+  return firstChunk("a phone's GPU", runs, store, clock);
 }
 
 test.each([
@@ -46,7 +51,7 @@ test.each([
 describe("what is timed", () => {
   test("is one kernel, for 32 rows, that stands for all of them by what they compute", async () => {
     const seen: Timed[] = [];
-    await rowsOf(1, notebook(), RUNNABLE, seen);
+    await rowsOf(1, notebook(), RUNS, seen);
     expect(seen.map(({ rows }) => rows)).toEqual([32]);
     expect(seen[0]?.code).toMatch(/matmul_/);
     // One of many kernels: a chunk takes several times as long.
@@ -57,10 +62,10 @@ describe("what is timed", () => {
   test("is remembered for the adapter and the program", async () => {
     const store = notebook();
     const seen: Timed[] = [];
-    expect(await rowsOf(1, store, RUNNABLE, seen)).toBe(128);
-    expect(await rowsOf(10_000, store, RUNNABLE, seen)).toBe(128);
+    expect(await rowsOf(1, store, RUNS, seen)).toBe(128);
+    expect(await rowsOf(10_000, store, RUNS, seen)).toBe(128);
     expect(seen).toHaveLength(1);
-    const other = { ...RUNNABLE, program: { ...PROGRAM, id: "other" } };
+    const other = { ...RUNS, program: { ...PROGRAM, id: "other" } };
     expect(await rowsOf(10_000, store, other)).toBe(16);
     for (const key of store.notes.keys()) store.notes.set(key, new TextEncoder().encode("999"));
     expect(await rowsOf(10_000, store)).toBe(16);
@@ -68,12 +73,12 @@ describe("what is timed", () => {
 
   test("may be nothing: a chunk is small then, and nothing is remembered", async () => {
     const store = notebook();
-    const unknown = { ...RUNNABLE, shaders: new Map() };
+    const unknown = { ...RUNS, shaders: new Map() };
     expect(await rowsOf(1, store, unknown)).toBe(16);
     const refuse = (code: string) => async () => {
       throw new EdgewiseError(code, "It cannot be timed.");
     };
-    const refused = (code: string) => firstChunk("it", MANIFEST, RUNNABLE, store, refuse(code));
+    const refused = (code: string) => firstChunk("it", RUNS, store, refuse(code));
     expect(await refused("device.kernel")).toBe(16);
     await expect(refused("device.lost")).rejects.toMatchObject({ code: "device.lost" });
     expect(store.notes.size).toBe(0);

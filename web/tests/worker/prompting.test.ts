@@ -62,6 +62,22 @@ describe("a prompt", () => {
     expect(whole.droppedTurns).toBeUndefined();
   });
 
+  it.each(["stop", "drop"] as const)(
+    "that goes on with an answer says so where it fills the context: %s",
+    (contextPolicy) => {
+      const messages: readonly Message[] = [{ role: "user", content: "abc" }];
+      const read = (context: number) =>
+        promptOf(chat({ messages, begun: [72, 105], contextPolicy }), TEXTS, context, 10);
+      expect(text(read(7).prompt)).toBe("abc>Hi");
+      expect(() => read(6)).toThrow(
+        expect.objectContaining({
+          code: "input.context",
+          message: expect.stringContaining("the answer so far fill the context of 6 tokens"),
+        }),
+      );
+    },
+  );
+
   it("of a conversation needs a template, and options that there are", () => {
     expect(() => promptOf(chat(), { ...TEXTS, template: null }, 100, 10)).toThrow(
       expect.objectContaining({ code: "input.no_template" }),

@@ -102,10 +102,10 @@ _ARM = (
     ),
 )
 
-_MACHINES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
+MACHINES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 # Instruction sets of this machine's architecture, best first.
-ISAS: dict[str, Isa] = {isa.name: isa for isa in _MACHINES.get(platform.machine(), ())}
+ISAS: dict[str, Isa] = {isa.name: isa for isa in MACHINES.get(platform.machine(), ())}
 
 
 def isa_named(name: str) -> Isa:

@@ -20,12 +20,16 @@ from typing import Any
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.files import cache_folder
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.installed import FFI, TVM
 
 RUNTIME_NAMES: dict[str, str] = {
     "darwin": "libtvm_runtime.dylib",
     "win32": "tvm_runtime.dll",
 }
 """File name of TVM's runtime where it is not ``libtvm_runtime.so``."""
+
+CARRIED = Path(__file__).parent / "lib"
+"""Where edgewise-light has it; its build puts it there."""
 
 SETTINGS: dict[str, str] = {
     "TVM_BIND_THREADS": "0",
@@ -46,18 +50,21 @@ _ffi: Any = None
 def runtime_path() -> Path:
     """Where TVM's runtime library lies, found without importing tvm.
 
+    The one that is carried along only comes where TVM is not installed: a process that also
+    compiles must not load two of them.
+
     Raises:
         DeviceError: ``device.runtime`` where the package or its library is missing.
     """
     spec = importlib.util.find_spec("tvm")
     name = RUNTIME_NAMES.get(sys.platform, "libtvm_runtime.so")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / "lib" / name
-        if path.is_file():
-            return path
+    installed = (spec.submodule_search_locations or []) if spec else []
+    for folder in (*(Path(folder) / "lib" for folder in installed), CARRIED):
+        if (folder / name).is_file():
+            return folder / name
     raise DeviceError(
         f"TVM's runtime library {name} was not found.",
-        remedy="Install it with `pip install apache-tvm==0.27.0.post1`.",
+        remedy=f"Install it: {TVM.install}",
         code="device.runtime",
     )
 
@@ -78,10 +85,10 @@ def ffi() -> Any:
                 module = _import_ffi()
                 ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
             except (ImportError, OSError) as cause:
+                package = FFI if isinstance(cause, ImportError) else TVM
                 raise DeviceError(
                     f"TVM's runtime could not be loaded: {cause}.",
-                    remedy="Install it with `pip install apache-tvm==0.27.0.post1 "
-                    "apache-tvm-ffi==0.1.14.post1`.",
+                    remedy=f"Install it: {package.install}",
                     code="device.runtime",
                 ) from cause
             _ffi = module

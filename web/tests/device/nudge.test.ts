@@ -1,8 +1,8 @@
-/** Nudges: a few, and none once nobody waits any more. */
+/** Nudges: a few, none once nobody waits any more, and where a browser is late. */
 
-import { expect, test } from "vitest";
-import { MOST_NUDGES, nudging, systemTimer } from "../../engine/nudge.ts";
-import { VirtualTime } from "./late.ts";
+import { describe, expect, test } from "vitest";
+import { isLate, MOST_NUDGES, nudging, systemTimer } from "../../device/nudge.ts";
+import { VirtualTime } from "../engine/late.ts";
 
 /** When nudges came, in `ms` milliseconds of virtual time; ended after `end`. */
 async function nudged(first: number, ms: number, end = Number.POSITIVE_INFINITY) {
@@ -36,4 +36,33 @@ test("the timer of the system calls back, and does not once it is cancelled", as
     });
   });
   expect(called).toEqual(["waited for"]);
+});
+
+describe("a browser", () => {
+  /** Whether one is late that tells of an idle device after so many milliseconds, each time. */
+  const late = (...after: readonly number[]) => {
+    const time = new VirtualTime();
+    const waits = [...after];
+    const done = () =>
+      new Promise<void>((resolve) => {
+        const ms = waits.shift();
+        if (ms !== undefined) time.timer(ms, resolve);
+      });
+    return time.until(isLate(done, time.timer));
+  };
+
+  test.each([
+    [[0, 0], false],
+    [[12, 8], false],
+    [[100], true],
+    [[3, 97], true],
+    [[], true],
+  ])("that tells of what is done after %j milliseconds is late: %s", async (after, expected) => {
+    expect(await late(...after)).toBe(expected);
+  });
+
+  test("that fails is neither late nor not", async () => {
+    const lost = new Error("lost");
+    await expect(isLate(() => Promise.reject(lost), systemTimer)).rejects.toBe(lost);
+  });
 });

@@ -1,0 +1,172 @@
+/**
+ * What the device is given next, and what comes of it: chunks of prompts between bursts of tokens.
+ *
+ * Work is handed over before the work ahead of it has been read: while nothing changes, a burst goes
+ * on from the device's own state.
+ */
+
+import type { Elements, LoadedProgram } from "../device/base.ts";
+import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { effortOf, Flights, type Work } from "./flights.ts";
+import type { Pace } from "./pace.ts";
+import type { Room } from "./room.ts";
+import type { Schedule } from "./schedule.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** What of an engine it feeds from. */
+export interface Source {
+  readonly schedule: Schedule;
+  readonly room: Room;
+  /** Milliseconds. */
+  readonly clock: () => number;
+}
+
+export class Feed {
+  /** How much is asked of the device at once. */
+  pace: Pace;
+  readonly flights = new Flights();
+  /** Tokens that sequences have been given. */
+  given = 0;
+  private readonly source: Source;
+  private program: LoadedProgram;
+  private batch: Batch;
+  /** What the device's step buffers are about; null where that is no burst. */
+  private rows: Rows | null = null;
+  private chunkNext = true;
+  private landed = Number.NEGATIVE_INFINITY;
+
+  /** @throws EdgewiseError `bundle.eos`, and what writing to the program throws. */
+  constructor(program: LoadedProgram, pace: Pace, source: Source) {
+    this.program = program;
+    this.pace = pace;
+    this.source = source;
+    this.batch = new Batch(program);
+  }
+
+  /** Go on with another program, whose memory is new. Throws as the constructor does. */
+  use(program: LoadedProgram): void {
+    this.program = program;
+    this.batch = new Batch(program);
+  }
+
+  /** What the device's tables say of sequences is no longer so: they are written anew. */
+  rewrite(): void {
+    this.rows = null;
+  }
+
+  /** Nobody wants to know what comes of what is under way. */
+  forget(): void {
+    this.flights.forget();
+    this.rewrite();
+  }
+
+  /** Hand one more piece of work to the device; false where there is none now. */
+  next(): boolean {
+    const { schedule, room } = this.source;
+    schedule.retireEnded();
+    const { prefilling, waiting, running } = schedule;
+    const chunks = (prefilling || waiting.length > 0) && (this.chunkNext || running.length === 0);
+    if (this.flights.count >= this.pace.depth(chunks ? "chunk" : "burst")) return false;
+    schedule.admit();
+    room.begin();
+    if (schedule.prefilling && chunks && this.chunk(schedule.prefilling)) {
+      this.chunkNext = false;
+      return true;
+    }
+    if (this.burst()) {
+      this.chunkNext = true;
+      return true;
+    }
+    if (!room.short || this.flights.count > 0) return false;
+    room.makeDo();
+    this.rewrite();
+    return true;
+  }
+
+  /** Take in what the device has done. */
+  land(work: Work, read: ReadonlyMap<string, Elements>): void {
+    const { chunk, rows, steps, submitted } = work;
+    const now = this.source.clock();
+    const ms = now - Math.max(submitted, this.landed);
+    this.landed = now;
+    this.pace.took(effortOf(work), now);
+    if (chunk) {
+      chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
+      chunk.sequence.prefillMs += ms;
+    }
+    if (!rows) return;
+    const results = this.batch.results(read, rows, steps);
+    for (const [row, sequence] of rows.sequences.entries()) {
+      const result = results[row];
+      if (!result || sequence.ended) continue;
+      if (!chunk) sequence.decodeMs += ms;
+      sequence.ahead -= steps;
+      sequence.accept(result.tokens);
+      this.given += result.tokens.length;
+      sequence.written = sequence.kvLen;
+      if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
+      throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
+    }
+  }
+
+  /** Read the next rows of a prompt; false where pages are missing for them. */
+  private chunk(sequence: Sequence): boolean {
+    const { batch, program } = this;
+    const { schedule, room, clock } = this.source;
+    const start = sequence.sent;
+    const end = Math.min(start + this.pace.chunk, sequence.kvLen);
+    if (!room.has([[sequence, end]])) return false;
+    const rows = end - start;
+    const last = end === sequence.kvLen;
+    const first = last && sequence.tokens.length === 0;
+    batch.prefill(sequence, start, sequence.history(end).slice(start), first);
+    const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
+    if (first) plans.push(batch.plan("logits", { r: 1 }));
+    let done = program.run(plans);
+    sequence.sent = end;
+    this.rewrite();
+    if (first) {
+      this.rows = batch.firstToken(sequence);
+      const sampled = program.run([batch.plan("sample", { b: 1 })], 1, RESULTS);
+      done = Promise.all([sampled, done]).then(([read]) => read);
+      sequence.ahead = 1;
+    } else {
+      done = Promise.all([done, program.settled()]).then(([read]) => read);
+      if (last) batch.counts(sequence);
+    }
+    if (last) schedule.promote();
+    const chunk = { sequence, end, rows };
+    this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
+    return true;
+  }
+
+  /** Decode a few tokens for every running sequence, unless what is under way must be seen first. */
+  private burst(): boolean {
+    const { batch, pace } = this;
+    const { schedule, room, clock } = this.source;
+    const { running, waiting } = schedule;
+    const { unseen } = this.flights;
+    const going = this.rows !== null && areRows(this.rows, running);
+    if (running.length === 0 || (unseen && !going)) return false;
+    const left = running.map((sequence) => sequence.remaining - sequence.ahead);
+    // Where others wait for a row, a burst ends with the first that gives up its own.
+    const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
+    if (most <= 0) return false;
+    const youngest = Math.min(...running.map((sequence) => sequence.bursts));
+    const wanted = Math.min(pace.burst(youngest), most);
+    const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
+    const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
+    const steps = Math.min(wanted, batch.repeats(plan));
+    if (!room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
+    const reach = longest + steps;
+    if (going && this.rows) batch.goOn(this.rows, reach);
+    else this.rows = batch.decode(running, reach);
+    const done = this.program.run([plan], steps, RESULTS);
+    for (const sequence of running) {
+      sequence.ahead += steps;
+      sequence.bursts += 1;
+    }
+    this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: clock() });
+    return true;
+  }
+}
