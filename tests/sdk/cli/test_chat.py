@@ -78,8 +78,8 @@ def test_several_lines_in_quotes_are_one_message(
     ("flags", "remedy"),
     [
         (["--stream"], "Add --json. [input.option]"),
-        (["--think"], "Leave out --think and --no-think. [input.think]"),
-        (["--no-think"], "Leave out --think and --no-think. [input.think]"),
+        (["--think"], "Leave that out: it answers in its own way. [input.think]"),
+        (["--no-think"], "Leave that out: it answers in its own way. [input.think]"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_asked(

@@ -20,13 +20,18 @@ class AnswerView:
     """
 
     def __init__(self, console: Console, before: str) -> None:
-        """`before`: what the answer has begun with, which is not shown."""
+        """`before`: what the answer has begun with; in a terminal its last line is shown again."""
         self._console = console
         self._stream = ThoughtStream()
-        self._stream.push(before)
         self._wrap = WordWrap(self._width())
         self._thought = False
         self._shown = False
+        earlier: list[str] = []
+        self._write = earlier.append
+        self._show(self._stream.push(before))
+        self._write = self._write_out
+        if console.is_terminal:
+            self._print("".join(earlier).rpartition("\n")[2])
 
     def push(self, piece: str) -> None:
         """Print what is certain of the next piece."""
@@ -55,8 +60,10 @@ class AnswerView:
         self._print(self._wrap.push(text))
 
     def _print(self, text: str) -> None:
-        if not text:
-            return
+        if text:
+            self._write(text)
+
+    def _write_out(self, text: str) -> None:
         self._shown = True
         if self._thought:
             self._console.out(text, end="", style="dim italic", highlight=False)
@@ -71,9 +78,8 @@ class AnswerView:
 def cut(completion: Completion, context: int) -> tuple[str, str] | None:
     """Why an answer ended too early, in a word and in words.
 
-    The words are ``nothing`` (came), ``stopped``, ``full`` (is the context) and ``limit``.
-
-    None where it ended by itself.
+    The word is ``nothing`` (came), ``stopped``, ``full`` (is the context) or ``limit``. None where
+    it ended by itself.
     """
     if not completion.token_ids:
         return "nothing", "stopped before anything came"

@@ -88,8 +88,8 @@ def _regenerate(talk: Talk, rest: str) -> None:
 
 
 def _continue(talk: Talk, rest: str) -> None:
-    turns = talk.conversation.turns
-    talk.answer(talk.conversation.proceed, turns[-1].answer if turns else "")
+    cut = [turn.answer for turn in talk.conversation.turns[-1:] if turn.tokens]
+    talk.answer(talk.conversation.proceed, "".join(cut))
 
 
 def _save(talk: Talk, rest: str) -> None:

@@ -82,7 +82,7 @@ class Conversation:
             raise InputError(
                 f"{self._engine.name} cannot be told whether to think: its chat template does not "
                 "read enable_thinking.",
-                remedy="Leave out --think and --no-think.",
+                remedy="Leave that out: it answers in its own way.",
                 code="input.think",
             )
         self.think = think

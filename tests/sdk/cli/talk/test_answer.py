@@ -63,6 +63,24 @@ def test_what_an_answer_has_begun_with_is_not_shown_again(
 
 
 @pytest.mark.parametrize(
+    ("before", "text", "said"),
+    [
+        ("One.\nTwo thr", "ee and so on.", "Two three and so on.\n"),
+        ("One.\n", "Two.", "Two.\n"),
+        ("So they say. " * 6, "And on.", "say. So they say. And on.\n"),
+        ("```\nx = 1", " + 1\n" + "y" * 90, f"x = 1 + 1\n{'y' * 90}\n"),
+        ("<think>\nhm\n</think>\n\nye", "s", "yes\n"),
+        ("<think>\nfirst\nsec", "ond</think>yes", "second\n\nyes\n"),
+    ],
+)
+def test_in_a_terminal_the_line_that_goes_on_is_shown_again(
+    console: Console, shown: io.StringIO, before: str, text: str, said: str
+) -> None:
+    show(console, text, before)
+    assert shown.getvalue() == said
+
+
+@pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"finish_reason": "stop"}, None),
