@@ -70,14 +70,18 @@ class Terminal:
 
 
 @contextmanager
-def talking(argv: list[str], **more: str) -> Iterator[Terminal]:
-    """A command in a terminal of its own, 60 columns wide, once it asks for input."""
+def talking(argv: list[str], stdout: Path | None = None, **more: str) -> Iterator[Terminal]:
+    """A command in a terminal of its own, 60 columns wide, once it asks for input.
+
+    Where `stdout` is given, what it prints goes there.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    out = theirs if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT)
     with subprocess.Popen(
         argv,
         stdin=theirs,
-        stdout=theirs,
+        stdout=out,
         stderr=theirs,
         cwd=ROOT,
         # This terminal does not tell where its cursor is.
@@ -86,7 +90,8 @@ def talking(argv: list[str], **more: str) -> Iterator[Terminal]:
         # Opening a terminal in a new session makes it the one whose Ctrl-C counts.
         preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
     ) as program:
-        os.close(theirs)
+        for descriptor in {theirs, out}:
+            os.close(descriptor)
         terminal = Terminal(ours, program)
         try:
             terminal.type("", "/help lists commands")
@@ -136,16 +141,21 @@ def test_lines_are_typed_and_pasted_and_answers_wrap(bundle: Path, tmp_path: Pat
     assert wrap.push(turns[0].answer) + wrap.finish() in shown
 
 
-def test_what_was_typed_is_there_next_time(bundle: Path, tmp_path: Path) -> None:
+def test_what_was_typed_is_there_next_time_and_answers_may_go_to_a_file(
+    bundle: Path, engine: Engine, tmp_path: Path
+) -> None:
     history = KeptHistory(tmp_path / "edgewise/history.jsonl")
     history.append_string("Hello from\nlast time")
-    argv = command("chat", bundle, "--max-tokens", "4")
-    with talking(argv, XDG_STATE_HOME=str(tmp_path)) as terminal:
+    argv = command("chat", bundle, "--max-tokens", "4", "--temperature", "0")
+    answers = tmp_path / "answers.txt"
+    with talking(argv, answers, XDG_STATE_HOME=str(tmp_path)) as terminal:
         terminal.type(f"{UP}!\r", "first token after")
         terminal.type(CTRL_C, "Ctrl-C again to leave")
         assert terminal.leaves_after(CTRL_C) == 0
     latest = next(iter(KeptHistory(tmp_path / "edgewise/history.jsonl").load_history_strings()))
     assert latest == "Hello from\nlast time!"
+    asked = [{"role": "user", "content": latest}]
+    assert answers.read_text() == engine.chat(asked, max_tokens=4, temperature=0).text + "\n"
 
 
 def test_interrupts_stop_an_answer_and_do_not_lose_the_conversation(

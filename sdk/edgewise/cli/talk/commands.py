@@ -96,14 +96,14 @@ def _save(talk: Talk, rest: str) -> None:
     path = _path(rest, "/save")
     conversation = talk.conversation
     save(path, talk.model, conversation.system, conversation.turns)
-    talk.say(f"Saved {_turns(len(conversation.turns))} to {path}.")
+    talk.say(f"Saved {counted(len(conversation.turns))} to {path}.")
 
 
 def _load(talk: Talk, rest: str) -> None:
     path = _path(rest, "/load")
     saved = load(path)
     talk.conversation.replace(saved.system, saved.turns)
-    talk.say(f"Loaded {_turns(len(saved.turns))} from {path}.")
+    talk.say(f"Loaded {counted(len(saved.turns))} from {path}.")
 
 
 def _bye(talk: Talk, rest: str) -> None:
@@ -158,5 +158,6 @@ def _path(typed: str, command: str) -> Path:
     return Path(typed).expanduser()
 
 
-def _turns(count: int) -> str:
+def counted(count: int) -> str:
+    """So many turns, in words."""
     return "1 turn" if count == 1 else f"{count} turns"

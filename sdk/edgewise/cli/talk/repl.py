@@ -13,9 +13,9 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.defaults import create_output
 from rich.console import Console
 
-from edgewise.cli.output import speed
+from edgewise.cli.output import speed, stderr_console
 from edgewise.cli.talk.answer import AnswerView, cut, forgotten
-from edgewise.cli.talk.commands import run_command
+from edgewise.cli.talk.commands import counted, run_command
 from edgewise.cli.talk.conversation import Conversation, Show
 from edgewise.cli.talk.editor import Read, editor
 from edgewise.cli.talk.history import KeptHistory, history_file
@@ -35,11 +35,15 @@ _REMEDIES = {
 class Repl:
     """A conversation, and the terminal it is held in."""
 
-    def __init__(self, engine: Engine, conversation: Conversation, console: Console) -> None:
+    def __init__(
+        self, engine: Engine, conversation: Conversation, console: Console, beside: Console
+    ) -> None:
+        """Show answers on one console, and everything else beside it on another, or the same."""
         self.conversation = conversation
         self.model = engine.name
         self._engine = engine
         self._console = console
+        self._beside = beside
         self._left = False
 
     def run(self, read: Read) -> int:
@@ -63,7 +67,7 @@ class Repl:
 
     def say(self, text: str) -> None:
         """Tell the person something beside the conversation."""
-        self._console.print(text, style="dim", soft_wrap=False)
+        self._tell(text, "dim")
 
     def answer(self, ask: Callable[[Show], Completion], before: str) -> None:
         """Show the answer that `ask` gives, then how fast it came and why it was cut.
@@ -84,10 +88,9 @@ class Repl:
     def about(self) -> list[str]:
         """What runs, a line each."""
         engine = self._engine
-        turns = len(self.conversation.turns)
         return [
             f"{engine.name}: {engine.program} on {engine.device}",
-            f"{turns} turns so far, {engine.context:,} tokens of context",
+            f"{counted(len(self.conversation.turns))} so far, {engine.context:,} tokens of context",
         ]
 
     def leave(self) -> None:
@@ -103,9 +106,10 @@ class Repl:
             elif text:
                 self.answer(partial(conversation.ask, text), conversation.opening)
         except EdgewiseError as error:
-            self._console.print(
-                f"{error.message} {error.remedy}".rstrip(), style="red", soft_wrap=False
-            )
+            self._tell(f"{error.message} {error.remedy}".rstrip(), "red")
+
+    def _tell(self, text: str, style: str) -> None:
+        self._beside.print(text, style=style, soft_wrap=False, markup=False)
 
 
 @contextmanager
@@ -128,8 +132,10 @@ def talk(engine: Engine, conversation: Conversation, console: Console, *, keep: 
         keep: whether what is typed is kept for the next time.
     """
     history: History = KeptHistory(history_file()) if keep else InMemoryHistory()
-    # Where answers go to a file, the editor is drawn on stderr.
-    screen: Output | None = None if sys.stdout.isatty() else create_output(always_prefer_tty=True)
-    repl = Repl(engine, conversation, console)
+    screen: Output | None = None
+    beside = console
+    if not sys.stdout.isatty():  # answers go to a file, and nothing else does
+        screen, beside = create_output(always_prefer_tty=True), stderr_console()
+    repl = Repl(engine, conversation, console, beside)
     repl.say(f"{engine.name}: {engine.program} on {engine.device}. /help lists commands.")
     return repl.run(editor(history, screen=screen))

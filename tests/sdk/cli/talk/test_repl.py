@@ -39,7 +39,7 @@ def said(engine: Engine, conversation: Conversation, console: Console, shown: io
             raise line
 
         before = len(shown.getvalue())
-        assert Repl(engine, conversation, console).run(read) == 0
+        assert Repl(engine, conversation, console, console).run(read) == 0
         assert next(lines, None) is None
         return shown.getvalue()[before:]
 
