@@ -21,17 +21,21 @@ THINKING = (
     "{% else %}{{ '<think>\n' }}{% endif %}"
 )
 """Opens a thought itself, can be told not to, and forgets those of earlier answers."""
+LIMIT = 40
+"""Tokens of an answer, by generation_config.json."""
 
 
 @pytest.fixture(scope="session")
 def thinking_bundle(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny bundle with another chat template."""
+    """The tiny bundle with another chat template, and a limit of its own for answers."""
     folder = Path(shutil.copytree(bundle, tmp_path_factory.mktemp("thinking") / "thinker"))
-    template = folder / "chat_template.jinja"
-    template.write_text(THINKING)
     manifest = json.loads((folder / "bundle.json").read_text())
-    described = {"bytes": len(THINKING), "sha256": sha256(THINKING.encode()).hexdigest()}
-    manifest["files"][template.name] = {**manifest["files"].get(template.name, {}), **described}
+    limited = {"eos_token_id": [1, 3], "max_new_tokens": LIMIT}
+    texts = {"chat_template.jinja": THINKING, "generation_config.json": json.dumps(limited)}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        described = {"bytes": len(text), "sha256": sha256(text.encode()).hexdigest()}
+        manifest["files"][name] = {**manifest["files"].get(name, {}), **described}
     (folder / "bundle.json").write_text(json.dumps(manifest))
     return folder
 

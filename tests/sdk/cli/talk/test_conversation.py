@@ -47,11 +47,15 @@ def test_after_a_reset_only_the_system_prompt_is_left(engine: Engine) -> None:
     assert talk.ask("one", ignored).token_ids == fresh.token_ids
 
 
-def test_an_answer_may_be_as_long_as_the_context_unless_the_model_says(engine: Engine) -> None:
-    talk = Conversation(engine, {"ignore_eos": True, "temperature": 0})
-    answer = talk.ask("Hello", ignored)
+def test_an_answer_may_be_as_long_as_the_model_says_and_else_as_the_context(
+    engine: Engine, thinker: Engine
+) -> None:
+    options = {"ignore_eos": True, "temperature": 0, "max_tokens": None}
+    answer = Conversation(engine, options).ask("Hello", ignored)
     assert answer.context_full
     assert answer.usage.total_tokens == engine.context
+    answer = Conversation(thinker, options).ask("Hello", ignored)
+    assert (answer.context_full, answer.usage.completion_tokens) == (False, 40)
 
 
 def test_an_answer_is_replaced_by_another(engine: Engine) -> None:

@@ -28,7 +28,7 @@ def talk(thinker: Engine) -> Conversation:
         ("stop  the end ", "stop", ["the end"], "stop: 'the end'"),
         ("stop default", "stop", None, "stop: none (default)"),
         ("temperature default", "temperature", None, "temperature: 0.7 (default)"),
-        ("max-tokens default", "max_tokens", None, "max-tokens: 256 (default)"),
+        ("max-tokens default", "max_tokens", None, "max-tokens: 40 (default)"),
         ("seed default", "seed", None, "seed: any (default)"),
     ],
 )
@@ -95,6 +95,6 @@ def test_a_model_that_has_no_choice_says_so(engine: Engine) -> None:
 def test_everything_that_can_be_set_is_listed(talk: Conversation) -> None:
     values = {name: value for name, value, _ in all_values(talk)}
     assert values["temperature"] == "0.3"
-    assert values["max-tokens"] == "256 (default)"
+    assert values["max-tokens"] == "40 (default)"
     assert values["top-p"] == "0.95 (default)"
     assert {"stop", "system", "think", "seed", "top-k"} < values.keys()
