@@ -79,8 +79,8 @@ def _set(talk: Talk, rest: str) -> None:
 
 def _show(talk: Talk, rest: str) -> None:
     values = all_values(talk.conversation)
-    width = max(len(name) for name, _, _ in values)
-    talk.say("\n".join([*talk.about(), *(f"{name:<{width}}  {now}" for name, now, _ in values)]))
+    width = max(len(name) for name, _ in values)
+    talk.say("\n".join([*talk.about(), *(f"{name:<{width}}  {now}" for name, now in values)]))
 
 
 def _regenerate(talk: Talk, rest: str) -> None:

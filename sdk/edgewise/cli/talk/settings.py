@@ -101,6 +101,8 @@ SETTINGS: Mapping[str, Setting] = {
 def set_value(conversation: Conversation, typed: str) -> str:
     """Do what was typed after `/set`; return what is set now, in words.
 
+    A name alone sets nothing: what it is comes back, and what it is for.
+
     Raises:
         InputError: ``input.setting`` for what there is not and ``input.sampling`` for a value out
             of range; nothing is set then.
@@ -116,15 +118,16 @@ def set_value(conversation: Conversation, typed: str) -> str:
             remedy=f"There are {', '.join(SETTINGS)}.",
             code="input.setting",
         )
-    if not value.strip():
-        raise _refused(name, "", f"a value, or {DEFAULT!r}")
-    SETTINGS[name].write(conversation, value.strip())
-    return f"{name}: {SETTINGS[name].read(conversation)}"
+    setting, value = SETTINGS[name], value.strip()
+    if not value:
+        return f"{name}: {setting.read(conversation)}; {setting.about}"
+    setting.write(conversation, value)
+    return f"{name}: {setting.read(conversation)}"
 
 
-def all_values(conversation: Conversation) -> list[tuple[str, str, str]]:
-    """Each setting: its name, its value in words, what it does."""
-    return [(name, one.read(conversation), one.about) for name, one in SETTINGS.items()]
+def all_values(conversation: Conversation) -> list[tuple[str, str]]:
+    """Each setting: its name, and its value in words."""
+    return [(name, one.read(conversation)) for name, one in SETTINGS.items()]
 
 
 def _refused(name: str, value: object, wanted: str) -> InputError:

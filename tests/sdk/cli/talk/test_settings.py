@@ -65,7 +65,6 @@ def test_a_system_prompt_is_set_in_the_middle_of_a_conversation(talk: Conversati
     ("typed", "words"),
     [
         ("nothing 3", "There is no setting 'nothing'"),
-        ("temperature", "temperature is ''"),
         ("temperature warm", "temperature is 'warm'; it must be a number"),
         ("temperature nan", "temperature is nan"),
         ("temperature -1", "temperature is -1.0; it must be a number from 0 to 100"),
@@ -85,15 +84,21 @@ def test_what_cannot_be_set_is_refused_and_changes_nothing(
     assert (dict(talk.options), talk.think, talk.system) == before
 
 
+def test_a_name_alone_tells_what_it_is_for(talk: Conversation) -> None:
+    assert set_value(talk, "temperature") == "temperature: 0.3; 0 for always the likeliest token"
+    assert set_value(talk, "system ") == "system: none; the system prompt"
+    assert talk.options == {"temperature": 0.3}
+
+
 def test_a_model_that_has_no_choice_says_so(engine: Engine) -> None:
     talk = Conversation(engine, {})
     with pytest.raises(InputError, match="whether to think"):
         set_value(talk, "think")
-    assert ("think", "this model has no choice") in [(n, v) for n, v, _ in all_values(talk)]
+    assert ("think", "this model has no choice") in all_values(talk)
 
 
 def test_everything_that_can_be_set_is_listed(talk: Conversation) -> None:
-    values = {name: value for name, value, _ in all_values(talk)}
+    values = dict(all_values(talk))
     assert values["temperature"] == "0.3"
     assert values["max-tokens"] == "40 (default)"
     assert values["top-p"] == "0.95 (default)"
