@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise.cache import Progress, is_gguf, model_name
+from edgewise.cache import Progress, find_model, is_gguf, model_name
 from edgewise_runtime.errors import InputError
 
 
@@ -32,8 +32,8 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         engine = edgewise.Engine(bundle)
 
     Args:
-        path: a folder in Hugging Face layout (config.json, safetensors, tokenizer.json), or a GGUF
-            file.
+        path: a folder in Hugging Face layout (config.json, safetensors, tokenizer.json), a GGUF
+            file, or a model at a hub, ``hf:ORG/REPO``, which is fetched.
         out: the bundle's folder, which appears whole or not at all. A bundle that is there already
             keeps its programs for other targets, if all else is the same. Default:
             ``dist/<name>-<quant>``, as the command names it.
@@ -75,12 +75,12 @@ def compile(  # noqa: A001 (called as edgewise.compile)
 
     _one_of(quant=quant, recipe=recipe, bits=bits)
     names = target.split(",") if isinstance(target, str) else target
-    folder = output_folder(path, quant=quant, recipe=recipe, bits=bits, kv=kv)
-    destination = folder if out is None else Path(out)
-    with told(progress, f"Compiling {path} to {destination}") as tell:
+    with told(progress, f"Compiling {path}") as tell:
+        checkpoint = find_model(Path(path), tell)
+        named = output_folder(checkpoint, quant=quant, recipe=recipe, bits=bits, kv=kv)
         return compile_apart(
-            path,
-            destination,
+            checkpoint,
+            named if out is None else out,
             targets=tuple(name.strip() for name in names),
             quant=quant,
             recipe=recipe,

@@ -50,8 +50,9 @@ class Engine(Loaded):
         """Load a model.
 
         Args:
-            bundle: a bundle folder, or a checkpoint: a folder in Hugging Face layout or a GGUF
-                file, which is compiled once, as `edgewise.compile` does unless told otherwise, into
+            bundle: a bundle, by its folder or its name in `edgewise ls`; or a checkpoint: a folder
+                in Hugging Face layout, a GGUF file, or ``hf:ORG/REPO`` at a hub, which is fetched.
+                It is compiled once, as `edgewise.compile` does unless told otherwise, into
                 ``$XDG_CACHE_HOME/edgewise/bundles``.
             device: what to run on: a device, or the name of one as `edgewise doctor` lists them,
                 such as ``"wgpu:1"``. Default: what `program` is for, and else the first kind in

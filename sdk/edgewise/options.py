@@ -45,6 +45,7 @@ class RequestOptions(SamplingKeywords, total=False):
     timeout_s: float | None
     context_policy: ContextPolicy | None
     cache_salt: str | None
+    begun: Sequence[int] | None
 
 
 class SubmitOptions(RequestOptions, total=False):
@@ -143,6 +144,11 @@ OPTIONS: dict[str, Option] = {
     "cache_salt": Option(
         "text of 1 to 256 characters",
         "share prefixes in KV memory only with requests of the same salt",
+    ),
+    "begun": Option(
+        "token ids",
+        "of conversations: an answer that ended too early, as its completion had them. It goes on "
+        "from them as if it had not; pieces are what is new, the completion has all",
     ),
     "n": Option(
         "1 to 64",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.options import SamplingOptions, SubmitOptions, refused, sampling_params
+from edgewise.prompt import token_ids
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
@@ -40,12 +41,19 @@ class Asked:
     timeout_s: float | None
     policy: ContextPolicy
     extras: tuple[str, ...]
+    begun: tuple[int, ...]
 
     def of_prompt(self, ids: tuple[int, ...]) -> Request:
         """The request for a prompt as it is.
 
-        Raises InputError ``input.option`` where turns of it should be dropped.
+        Raises InputError ``input.option`` for options that only conversations have.
         """
+        if self.begun:
+            raise InputError(
+                f"begun has {len(self.begun)} tokens of an answer; this prompt has none.",
+                remedy="Put them at the end of the prompt, or use chat.",
+                code="input.option",
+            )
         if self.policy == "drop":
             raise InputError(
                 "context_policy 'drop' forgets turns of a conversation; this is none.",
@@ -77,6 +85,7 @@ class Asked:
             shorten=shorter,
             dropped_turns=dropped,
             extras=self.extras,
+            begun=len(self.begun),
         )
 
 
@@ -104,8 +113,9 @@ def read_options(
     for name, (allows, wanted) in _TREATMENT.items():
         if name in given and not allows(given[name]):
             raise refused(name, given[name], wanted, code="input.option")
-    value: SamplingOptions | None = given.pop("sampling", None)
-    beside = {name: value for name, value in given.items() if name not in _TREATMENT}
+    value: SamplingOptions | None = given.get("sampling")
+    others = {*_TREATMENT, "begun"}
+    beside = {name: value for name, value in given.items() if name not in others}
     params = sampling_params({**defaults, **(value.given() if value else {}), **beside})
     if params.n != 1 and not several:
         raise InputError(
@@ -119,6 +129,7 @@ def read_options(
         timeout_s=given.get("timeout_s"),
         policy=given.get("context_policy", "stop"),
         extras=(given["cache_salt"],) if "cache_salt" in given else (),
+        begun=token_ids(given.get("begun", ())),
     )
 
 

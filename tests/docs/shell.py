@@ -116,10 +116,15 @@ def _targets() -> set[str]:
 
 def _pip(command: Command) -> None:
     for word in command.words[2:]:
-        if word.startswith("-"):
+        path = word.partition("[")[0]
+        if path.startswith("."):
+            assert (ROOT / command.folder / path / "pyproject.toml").is_file(), (
+                f"no {path} to install"
+            )
+            word = word.replace(path, "edgewise")
+        elif word.startswith("-"):
             continue
-        own = word.replace(".", "edgewise", 1) if word[0] == "." else word
-        wanted = Requirement(own)
+        wanted = Requirement(word)
         if wanted.name == "edgewise":
             assert wanted.extras <= _extras(), f"{word}: extras are {sorted(_extras())}"
 

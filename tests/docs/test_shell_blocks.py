@@ -71,6 +71,7 @@ def test_it_names_what_is_there(command: Command) -> None:
         ("make nonsense", "make has no nonsense"),
         ("make bench NONSENSE=1", "NONSENSE=1"),
         ('pip install ".[nonsense]"', "extras are"),
+        ("pip install ./nonsense", "nothing to install"),
         ("python bench/nonsense.py", "there is no bench/nonsense.py"),
         ("python bench/cpu.py --nonsense", "has no --nonsense"),
         ("python -m tools.nonsense", "there is no tools/nonsense.py"),

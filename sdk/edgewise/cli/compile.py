@@ -8,6 +8,7 @@ from shlex import quote
 from time import perf_counter
 
 from edgewise.cache import is_gguf
+from edgewise.cli.flags import located
 from edgewise.cli.output import came_out, stdout_console, stored_again
 from edgewise.compiling import output_folder, stored_as
 from edgewise.phases import Phases
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
     parser.add_argument(
-        "path", metavar="PATH", type=Path, help="a checkpoint folder, or a GGUF file"
+        "path", metavar="PATH", type=Path, help="a checkpoint folder, a GGUF file, or hf:ORG/REPO"
     )
     parser.add_argument(
         "-o",
@@ -116,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
+    args.path = located(args.path)
     stored = stored_as(args.quant, args.recipe, args.bits)
     if is_gguf(args.path) and stored not in (None, AS_FILE):
         console.print(stored_again(args.path, stored))

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from rich.text import Text
 
-from edgewise.cli import chat, completion, diff, doctor, inspect, ls, rm, run, serve
+from edgewise.cli import chat, completion, diff, doctor, inspect, ls, pull, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
 from edgewise.cli.ending import ended_by_signals
@@ -27,6 +27,7 @@ from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
+    "pull": (pull, "fetch a model from a hub"),
     "compile": (compile_command, "compile a checkpoint to a bundle"),
     "chat": (chat, "talk with a model"),
     "run": (run, "continue one prompt"),
