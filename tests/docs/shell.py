@@ -118,9 +118,8 @@ def _pip(command: Command) -> None:
     for word in command.words[2:]:
         path = word.partition("[")[0]
         if path.startswith("."):
-            assert (ROOT / command.folder / path / "pyproject.toml").is_file(), (
-                f"no {path} to install"
-            )
+            project = ROOT / command.folder / path / "pyproject.toml"
+            assert project.is_file(), f"{path} is nothing to install"
             word = word.replace(path, "edgewise")
         elif word.startswith("-"):
             continue
