@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 
 from edgewise.cache import (
     cached_bundle,
     find_bundle,
+    find_model,
     has_programs,
     is_bundle,
     is_checkpoint,
@@ -17,12 +19,13 @@ from edgewise.cache import (
 from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
 from edgewise.devices import target_for
 from edgewise.engine import Engine
+from edgewise.hub.names import is_hub_name
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS, named_device
 from edgewise_runtime.format.bundle import Bundle
 
-_SAMPLING: dict[str, tuple[type, str, str]] = {
+SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
     "--temperature": (float, "T", "0 for always the likeliest token"),
     "--top-k": (int, "K", "keep the K likeliest tokens"),
@@ -35,11 +38,18 @@ _SAMPLING: dict[str, tuple[type, str, str]] = {
 }
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """Add the sampling options; what is not given is the model's default."""
+def add_sampling(
+    parser: argparse.ArgumentParser,
+    most: str = "default: generation_config.json of the model, else 256",
+) -> None:
+    """Add the sampling options; what is not given is the model's default.
+
+    `most` says how many tokens that are.
+    """
     group = parser.add_argument_group("sampling")
-    for flag, (kind, metavar, about) in _SAMPLING.items():
-        group.add_argument(flag, type=kind, metavar=metavar, help=about)
+    for flag, (kind, metavar, about) in SAMPLING.items():
+        told = f"{about} ({most})" if flag == "--max-tokens" else about
+        group.add_argument(flag, type=kind, metavar=metavar, help=told)
     group.add_argument(
         "--stop", action="append", metavar="TEXT", help="end before this text; may be repeated"
     )
@@ -73,7 +83,8 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="a bundle, by path or by its name in ls, a checkpoint folder, or a GGUF file",
+        help="a bundle, by path or by its name in ls, a checkpoint folder, a GGUF file, or "
+        "hf:ORG/REPO, which is fetched",
     )
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -126,21 +137,28 @@ def load(args: argparse.Namespace) -> Engine:
     )
 
 
+def located(path: Path) -> Path:
+    """Where a model lies; one of a hub that is not here yet is fetched, with a bar."""
+    with Phases() if is_hub_name(str(path)) else nullcontext() as phases:
+        return find_model(path, phases)
+
+
 def compiled(
     path: Path, quant: str | None, *, target: str | None = None, context: int | None = None
 ) -> Path:
     """The model at a path, or the bundle that its checkpoint is compiled to, once; see
     `edgewise.cache.find_bundle`. What happens is said on stderr, with a bar on a terminal."""
+    console = stderr_console()
+    name, path = path, located(path)
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE
 
-    console = stderr_console()
     cached = cached_bundle(path, quant, context)
     if has_programs(cached, target):
         console.print(f"Using {cached}", markup=False)
         return cached
-    console.print(f"Compiling {path} once, to {cached}", markup=False)
+    console.print(f"Compiling {name} once, to {cached}", markup=False)
     if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
