@@ -212,12 +212,10 @@ def find_bundle(
         )
     cached = cached_bundle(path, quant, context)
     if not has_programs(cached, target):
-        installed.need(installed.TVM)
-        from edgewise_compiler.compile import compile_model
+        from edgewise_compiler.apart import compile_apart
         from edgewise_compiler.targets.table import DEFAULT
 
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(
+        compile_apart(
             path,
             cached,
             targets=DEFAULT if target is None else (target,),

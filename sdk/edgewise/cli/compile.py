@@ -17,7 +17,6 @@ from edgewise.cli.output import (
     stored_again,
 )
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,9 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
-    need(TVM)
-    # The compiler takes a second to import, which no other command should wait for.
-    from edgewise_compiler.compile import compile_model
+    # Names and what starts a compiler: TVM is loaded in its process only.
+    from edgewise_compiler.apart import compile_apart
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT
     from edgewise_compiler.targets.table import TARGETS
 
@@ -135,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     out = args.out or Path("dist") / "-".join(filter(None, parts))
     start = perf_counter()
     with Phases() as phases:
-        compile_model(
+        compile_apart(
             args.path,
             out,
             targets=tuple(name.strip() for name in args.target.split(",")),
