@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from edgewise.hub.names import DIGEST, hub_model, is_hub_name, repo_of
@@ -57,14 +58,22 @@ def stored_bundle(name: Path) -> Path | None:
     return next(named, None)
 
 
-def find_model(name: Path, progress: Progress | None = None) -> Path:
+def find_model(
+    name: Path, progress: Progress | None = None, *, targets: Sequence[str | None] = ()
+) -> Path:
     """The path that a person means by a name: of a bundle, a checkpoint folder or a GGUF file.
 
     That is a path as it is, the bundle that `edgewise ls` lists by the name, or of a model at a hub
     (``hf:ORG/REPO``, see `edgewise.hub.names`) its files, which are fetched if they are not here
     yet. A name that is none of these is returned as it is.
 
+    Args:
+        progress: told about fetching.
+        targets: what it is to be compiled for, None for the CPU: before it is fetched, what that
+            needs is looked for.
+
     Raises:
+        CompileError: something that compiling needs is missing, and would be found out later.
         InputError: ``input.model`` for a name that begins as a hub's and is none.
         HubError, CheckpointError, UnsupportedError, StorageError: see `edgewise.hub.pull.pull`.
     """
@@ -72,8 +81,9 @@ def find_model(name: Path, progress: Progress | None = None) -> Path:
         model = hub_model(str(name))
         # Only here: the hub's library takes a while to import.
         from edgewise.hub.pull import find
+        from edgewise_compiler.apart import check_installed
 
-        return find(model, progress)
+        return find(model, progress, before=partial(check_installed, targets))
     return name if is_bundle(name) or is_checkpoint(name) else stored_bundle(name) or name
 
 
@@ -191,7 +201,7 @@ def find_bundle(
         UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
         EdgewiseError: what compiling raises.
     """
-    path = find_model(path, progress)
+    path = find_model(path, progress, targets=[target])
     if is_bundle(path):
         return path
     if not is_checkpoint(path):

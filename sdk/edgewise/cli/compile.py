@@ -120,7 +120,8 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
-    args.path = located(args.path)
+    targets = tuple(name.strip() for name in args.target.split(","))
+    args.path = located(args.path, targets=targets)
     stored = args.quant if args.recipe is None else args.recipe.stem
     if args.bits is not None:
         stored = f"b{args.bits:g}"
@@ -136,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         compile_apart(
             args.path,
             out,
-            targets=tuple(name.strip() for name in args.target.split(",")),
+            targets=targets,
             quant=args.quant,
             recipe=args.recipe,
             bits=args.bits,
