@@ -116,7 +116,7 @@ test-full: export EDGEWISE_FULL := 1
 test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
 
-test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) packages
+test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)

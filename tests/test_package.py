@@ -165,14 +165,14 @@ def test_what_errors_say_to_install_is_what_the_wheel_asks_for(
 
 def test_no_error_says_to_install_what_pip_does_not_find() -> None:
     """edgewise itself may have come from a clone: what pip finds are the packages it asks for."""
-    known = {"torch", "llama-cpp-python"}
+    known = {"torch", "transformers", "llama-cpp-python", "ziglang"}
     named = {
         match[1]
         for package, folder in PACKAGES.items()
         for path in (folder / package).rglob("*.py")
         for match in re.finditer(r"pip install ([\w\[\]-]+)", path.read_text())
     }
-    assert named == known
+    assert named <= known
 
 
 def requirements(extra: str) -> set[str]:
