@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from edgewise.hub.names import DIGEST, hub_model, is_hub_name, repo_of
+from edgewise.hub.names import DIGEST, REPO, HubModel, hub_model, is_hub_name, repo_of
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
@@ -74,7 +74,8 @@ def find_model(
 
     Raises:
         CompileError: something that compiling needs is missing, and would be found out later.
-        InputError: ``input.model`` for a name that begins as a hub's and is none.
+        InputError: ``input.model`` for a name that begins as a hub's and is none, and for one that
+            only a hub may have, without ``hf:``.
         HubError, CheckpointError, UnsupportedError, StorageError: see `edgewise.hub.pull.pull`.
     """
     if is_hub_name(str(name)):
@@ -84,7 +85,17 @@ def find_model(
         from edgewise_compiler.apart import check_installed
 
         return find(model, progress, before=partial(check_installed, targets))
-    return name if is_bundle(name) or is_checkpoint(name) else stored_bundle(name) or name
+    if is_bundle(name) or is_checkpoint(name):
+        return name
+    found = stored_bundle(name)
+    if found is None and REPO.fullmatch(str(name)) and not name.exists():
+        raise InputError(
+            f"{str(name)!r} is no model: there is no such folder or file.",
+            remedy=f"Check the path, or what `edgewise ls` lists. The model of that name at the "
+            f"hub is {HubModel(str(name))}.",
+            code="input.model",
+        )
+    return found or name
 
 
 def is_checkpoint(path: Path) -> bool:

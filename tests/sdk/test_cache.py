@@ -43,6 +43,15 @@ def test_a_change_asks_for_a_new_bundle(checkpoints: Callable[[str], Path], tmp_
     assert before.name.startswith("tiny-balanced-")
 
 
+@pytest.mark.parametrize("command", [["chat", "--question", "Hi"], ["compile"]])
+def test_a_name_that_only_the_hub_can_have_is_told_with_what_to_write(
+    command: list[str], hub: SmallHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "tiny/llama"]) == 1
+    assert "hf:tiny/llama" in capsys.readouterr().err
+    assert hub.requests == []
+
+
 @pytest.mark.parametrize("command", [["run", "hf:tiny/llama", "Hi"], ["compile", "hf:tiny/llama"]])
 def test_what_compiling_needs_is_looked_for_before_a_model_is_fetched(
     command: list[str],
