@@ -74,7 +74,8 @@ def find_model(name: Path, progress: Progress | None = None) -> Path:
         from edgewise.hub.pull import find
 
         return find(model, progress)
-    return name if is_checkpoint(name) else stored_bundle(name) or name
+    known = is_bundle(name) or is_checkpoint(name)
+    return name if known else stored_bundle(name) or name
 
 
 def is_checkpoint(path: Path) -> bool:
