@@ -158,6 +158,12 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
         )
 
 
+def check_config(raw: bytes) -> None:
+    """Raise what `open_checkpoint` would for the model that a config.json describes."""
+    config = _object({"config.json": raw}, "config.json")
+    find_family(config).read_config(config)
+
+
 def _read_files(folder: Path) -> dict[str, bytes]:
     """The files of :data:`MAX_BYTES` that a folder has."""
     if not folder.is_dir():

@@ -81,6 +81,12 @@ class InputError(EdgewiseError):
     default_code = "input"
 
 
+class HubError(EdgewiseError):
+    """A hub of models cannot be reached, or does not hand out what was asked for."""
+
+    default_code = "hub"
+
+
 class StorageError(EdgewiseError):
     """Reading or writing a file failed: no space, no permission, not there."""
 

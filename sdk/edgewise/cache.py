@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from edgewise.hub.names import DIGEST, hub_model, is_hub_name, repo_of
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
@@ -56,6 +57,26 @@ def stored_bundle(name: Path) -> Path | None:
     return next(named, None)
 
 
+def find_model(name: Path, progress: Progress | None = None) -> Path:
+    """The path that a person means by a name: of a bundle, a checkpoint folder or a GGUF file.
+
+    That is a path as it is, the bundle that `edgewise ls` lists by the name, or of a model at a hub
+    (``hf:ORG/REPO``, see `edgewise.hub.names`) its files, which are fetched if they are not here
+    yet. A name that is none of these is returned as it is.
+
+    Raises:
+        InputError: ``input.model`` for a name that begins as a hub's and is none.
+        HubError, CheckpointError, UnsupportedError, StorageError: see `edgewise.hub.pull.pull`.
+    """
+    if is_hub_name(str(name)):
+        model = hub_model(str(name))
+        # Only here: the hub's library takes a while to import.
+        from edgewise.hub.pull import find
+
+        return find(model, progress)
+    return name if is_checkpoint(name) else stored_bundle(name) or name
+
+
 def is_checkpoint(path: Path) -> bool:
     """Whether a path looks like a checkpoint: a folder in Hugging Face layout, or a GGUF file."""
     return is_gguf(path) or (path / "config.json").is_file()
@@ -69,11 +90,20 @@ def is_gguf(path: Path) -> bool:
 
 
 def model_name(checkpoint: Path) -> str:
-    """What a checkpoint is called: its folder, or its file without the suffix."""
+    """What a checkpoint is called: its folder or repository, or its file without the suffix."""
     from edgewise_compiler.gguf import names
 
-    path = checkpoint.resolve()
-    return names.model_name(path) if names.is_gguf(path) else path.name
+    path = _place(checkpoint)
+    if names.is_gguf(path):
+        return names.model_name(path)
+    return repo_of(path).rpartition("/")[2] or path.name
+
+
+def _place(checkpoint: Path) -> Path:
+    """Where a checkpoint lies. A file keeps its name: in the hub's cache it is a link."""
+    if checkpoint.is_dir():
+        return checkpoint.resolve()
+    return checkpoint.parent.resolve() / checkpoint.name
 
 
 def _files(checkpoint: Path) -> list[Path]:
@@ -83,6 +113,12 @@ def _files(checkpoint: Path) -> list[Path]:
     if names.is_gguf(checkpoint):
         return [part for part in names.parts(checkpoint) if part.is_file()]
     return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
+
+
+def _version(file: Path) -> int | str:
+    """What changes with a file: its time, or the hash that a link in the hub's cache leads to."""
+    target = file.readlink().name if file.is_symlink() else ""
+    return target if DIGEST.fullmatch(target) else file.stat().st_mtime_ns
 
 
 def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | None = None) -> Path:
@@ -95,17 +131,13 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
-    path = checkpoint.resolve()
+    path = _place(checkpoint)
     if quant is None and not is_gguf(path):
         quant = DEFAULT_QUANT
-    files = sorted(
-        (file.name, status.st_size, status.st_mtime_ns)
-        for file in _files(path)
-        if (status := file.stat())
-    )
+    files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
     made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
     longer = _longer(context)
-    what = [str(path), files, quant, *([longer] if longer else []), *made_by]
+    what = [repo_of(path) or str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
     parts = [model_name(path), quant, f"c{longer}" if longer else None, key]
@@ -148,23 +180,21 @@ def find_bundle(
     A checkpoint is compiled once. What is asked for besides is for that: a bundle stays as it is.
 
     Args:
-        path: a bundle, a name that `edgewise ls` lists, a checkpoint folder or a GGUF file.
+        path: as for `find_model`.
         quant: how weights are stored; None for the default.
         target: what a program is needed for; None for the CPU. It is added to what is kept.
         context: tokens of prompt and answer that there must be room for.
-        progress: told about phases of compiling.
+        progress: told about phases of fetching and compiling.
 
     Raises:
         InputError: ``input.model`` where it is none of these.
         UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
         EdgewiseError: what compiling raises.
     """
+    path = find_model(path, progress)
     if is_bundle(path):
         return path
     if not is_checkpoint(path):
-        stored = stored_bundle(path)
-        if stored is not None:
-            return stored
         from edgewise_compiler.foreign import foreign_model
 
         raise foreign_model(path) or InputError(
@@ -176,17 +206,16 @@ def find_bundle(
                 if path.exists()
                 else "there is no such folder or file."
             ),
-            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder or a GGUF file.",
+            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder, a GGUF "
+            "file, or a model at a hub: hf:ORG/REPO.",
             code="input.model",
         )
     cached = cached_bundle(path, quant, context)
     if not has_programs(cached, target):
-        installed.need(installed.TVM)
-        from edgewise_compiler.compile import compile_model
+        from edgewise_compiler.apart import compile_apart
         from edgewise_compiler.targets.table import DEFAULT
 
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(
+        compile_apart(
             path,
             cached,
             targets=DEFAULT if target is None else (target,),

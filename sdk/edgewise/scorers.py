@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from edgewise.cache import Progress, find_bundle
+from edgewise.cache import Progress, find_bundle, find_model
 from edgewise.divergence import Logits
 from edgewise.engine import Engine
+from edgewise.hub.names import repo_of
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
@@ -54,11 +55,12 @@ def run_by_llama_cpp(path: Path) -> bool:
 def open_scorer(
     path: Path, *, context: int, threads: int | None, trust: bool, progress: Progress | None
 ) -> AbstractContextManager[Scorer]:
-    """Load a bundle, a checkpoint (compiled once, to float32) or a ``.gguf`` file.
+    """Load a bundle, a checkpoint (compiled once, to float32) or a ``.gguf`` file, by any name.
 
     Raises:
-        EdgewiseError: whatever is wrong with it, when the context is entered.
+        EdgewiseError: whatever is wrong with it, some of it when the context is entered.
     """
+    path = find_model(path, progress)
     if run_by_llama_cpp(path):
         return _gguf(path, context, threads)
     return _compiled(path, context, threads, trust, progress)
@@ -73,7 +75,7 @@ def _compiled(
         manifest = Bundle.open(found, verify=False).manifest
         layout = manifest.program(engine.program).layout
         yield Scorer(
-            path.resolve().name,
+            repo_of(path).rpartition("/")[2] or path.resolve().name,
             engine.program,
             engine.model.vocab,
             *_weights(manifest, layout),

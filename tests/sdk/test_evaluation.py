@@ -16,9 +16,12 @@ import pytest
 
 from edgewise import EdgewiseError, Engine, evaluate
 from edgewise.cache import cached_bundle
+from edgewise.hub.names import HubModel
+from edgewise.hub.pull import find
 from edgewise.scorers import open_scorer
 from tests.parity.make_checkpoints import CASES, make_weights
 from tests.sdk.conftest import CASE
+from tests.sdk.hub.small_hub import SmallHub
 
 TEXT = "The quick brown fox jumps over the lazy dog, and Zürich is not 東京. " * 9
 
@@ -120,6 +123,16 @@ def test_windows_begin_with_the_token_that_texts_begin_with(
         expected = by_hand(engine, 64, [0])
     assert found.model.perplexity == pytest.approx(np.exp(-expected[:, -1].mean()), rel=1e-6)
     assert found.model.name == checkpoint.name
+
+
+def test_a_model_of_a_hub_is_called_after_its_repository(
+    bundle: Path, hub: SmallHub, checkpoints: Callable[[str], Path]
+) -> None:
+    files = {path.name: path.read_bytes() for path in checkpoints(CASE).iterdir()}
+    hub.add("tiny/llama", files)
+    shutil.copytree(bundle, cached_bundle(find(HubModel("tiny/llama")), "f32"))
+    found = evaluate("hf:tiny/llama", None, TEXT, context=32, tokens=95)
+    assert found.model.name == "llama"
 
 
 def test_no_more_tokens_are_taken_than_asked_for(bundle: Path) -> None:

@@ -12,7 +12,7 @@ ACTIVATIONS = ("silu",)
 _MANY = 1 << 17
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _RECURRENT = ("state_size", "mamba_d_state", "ssm_state_size", "ssm_cfg", "conv_L_cache")
-_QUANTIZED = ("quantization_config", "quantization", "compression_config")
+_QUANTIZED = ("quantization", "quantization_config", "compression_config")
 _GATES = ("hidden_activation", "hidden_act", "activation_function")
 _FULL = ("full_attention", "attention")
 _WINDOWS = ("sliding_attention", "chunked_attention")
@@ -28,12 +28,13 @@ def _activation(fields: ConfigFields) -> str | None:
 
 
 def _quantized(fields: ConfigFields) -> str | None:
-    """By ``quant_method``; MLX writes its ``quantization`` without one."""
+    """By ``quant_method``, which MLX does not write in its ``quantization``."""
     for key in _QUANTIZED:
         if fields.has(key):
             found = fields.values[key]
             method = found.get("quant_method") if isinstance(found, dict) else None
-            return said(key, found) if method is None else said("quant_method", method)
+            by = "MLX's " if key == "quantization" else ""
+            return f"{by}{said(key, found)}" if method is None else said("quant_method", method)
     return None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from edgewise_compiler.targets.cpu.linker import find_linker
 from edgewise_runtime.format import targets as formats
 
 if TYPE_CHECKING:
@@ -31,11 +32,20 @@ class TargetOption:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its name, the layout its weights are packed in, what can be asked of it alone."""
+    """A target.
+
+    Attributes:
+        name: as people write it.
+        layout: that its weights are packed in.
+        options: what can be asked of it alone.
+        tools: each finds a program that making code calls, or raises the CompileError that says
+            which one is missing; asked before any work is done.
+    """
 
     name: str
     layout: str
     options: tuple[TargetOption, ...] = ()
+    tools: tuple[Callable[[], object], ...] = ()
 
     @property
     def about(self) -> str:
@@ -63,6 +73,7 @@ TARGETS: Mapping[str, Target] = {
                     "or portable",
                 ),
             ),
+            tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu"),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -103,13 +102,7 @@ class SafetensorsReader(TensorFiles):
 
     def _add_shards(self, folder: Path) -> None:
         index = folder / INDEX
-        with storage_errors("read", index):
-            check_fetched(index)
-            if index.stat().st_size > MAX_INDEX:
-                raise damaged(index, f"it has more than {MAX_INDEX} bytes")
-            content = checkpoint_json(index.read_bytes(), index)
-        expected = _shards(content, index)
-        for shard, names in expected.items():
+        for shard, names in read_index(index).items():
             path = folder / shard
             if not path.is_file():
                 raise damaged(index, f"it lists {shorten(shard)}, which is not in the folder")
@@ -120,8 +113,16 @@ class SafetensorsReader(TensorFiles):
                 raise damaged(path, f"it {fault} {shorten(name)}, unlike {INDEX} says")
 
 
-def _shards(content: Any, index: Path) -> dict[str, set[str]]:
-    """Tensor names by shard, from a parsed index."""
+def read_index(path: Path) -> dict[str, set[str]]:
+    """Tensor names by shard, as the index in a file lists them; shards are plain file names.
+
+    Raises CheckpointError for what is no index.
+    """
+    index = Path(INDEX)
+    with storage_errors("read", path):
+        if path.stat().st_size > MAX_INDEX:
+            raise damaged(index, f"it has more than {MAX_INDEX} bytes")
+        content = checkpoint_json(path.read_bytes(), index)
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
         raise damaged(index, "it has no weight_map")

@@ -8,9 +8,15 @@ from shlex import quote
 from time import perf_counter
 
 from edgewise.cache import is_gguf, model_name
-from edgewise.cli.output import Phases, came_out, size, stdout_console, stored_again
+from edgewise.cli.flags import located
+from edgewise.cli.output import (
+    Phases,
+    came_out,
+    size,
+    stdout_console,
+    stored_again,
+)
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.installed import TVM, need
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
     parser.add_argument(
-        "path", metavar="PATH", type=Path, help="a checkpoint folder, or a GGUF file"
+        "path", metavar="PATH", type=Path, help="a checkpoint folder, a GGUF file, or hf:ORG/REPO"
     )
     parser.add_argument(
         "-o",
@@ -108,13 +114,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
-    need(TVM)
-    # The compiler takes a second to import, which no other command should wait for.
-    from edgewise_compiler.compile import compile_model
+    # Names and what starts a compiler: TVM is loaded in its process only.
+    from edgewise_compiler.apart import compile_apart
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
+    args.path = located(args.path)
     stored = args.quant if args.recipe is None else args.recipe.stem
     if args.bits is not None:
         stored = f"b{args.bits:g}"
@@ -127,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     out = args.out or Path("dist") / "-".join(filter(None, parts))
     start = perf_counter()
     with Phases() as phases:
-        compile_model(
+        compile_apart(
             args.path,
             out,
             targets=tuple(name.strip() for name in args.target.split(",")),

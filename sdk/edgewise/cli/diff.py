@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cache import stored_bundle
+from edgewise.cli.flags import located
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.devices import device_for
@@ -25,6 +26,7 @@ from edgewise.diff import (
     run_program,
     run_transformers,
 )
+from edgewise.hub.names import is_hub_name
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle, Program
@@ -130,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _side(text: str) -> Side:
-    path = Path(text)
+    path = located(Path(text)) if is_hub_name(text) else Path(text)
     if (path / "config.json").is_file() and not (path / "bundle.json").is_file():
         return Side("transformers", path, None, "f32")
     program_id: str | None = None

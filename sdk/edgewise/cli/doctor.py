@@ -30,7 +30,6 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import key_id, key_path, verify_program
 
-COMPILERS = ("cc", "gcc", "clang")
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
@@ -122,7 +121,7 @@ def _device(kind: Kind, found: Found) -> list[Finding]:
 
 
 def _compiler() -> list[Finding]:
-    """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
+    """Which program `compile` makes here, whether TVM loads, and what links."""
     try:
         installed.need(installed.TVM)
     except EdgewiseError as error:
@@ -131,25 +130,27 @@ def _compiler() -> list[Finding]:
 
 
 def _compiled_for() -> Finding:
-    try:
-        from edgewise_compiler.kernels.cpu.isa import ISAS
-    except Exception as error:
-        return Finding("compiler", f"TVM does not load: {error}", "problem")
+    from edgewise_compiler.kernels.cpu.isa import ISAS
+
     available = cpu_features() | {cpu_arch()}
-    fitting = [i.name for i in ISAS.values() if available.issuperset({i.arch, *i.features})]
+    fitting = [i for i in ISAS.values() if available.issuperset({i.arch, *i.features})]
     if not fitting:
         return Finding("compiler", f"no code path for {cpu_arch()}", "problem")
-    return Finding("compiler", f"makes {fitting[0]} programs (could make: {', '.join(fitting)})")
+    try:
+        fitting[0].target()
+    except Exception as error:
+        return Finding("compiler", f"TVM does not load: {error}", "problem")
+    names = [isa.name for isa in fitting]
+    return Finding("compiler", f"makes {names[0]} programs (could make: {', '.join(names)})")
 
 
 def _linker() -> Finding:
-    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if found is None:
-        says = (
-            "none found: `edgewise compile` needs one to link (apt install gcc, or Xcode's tools)"
-        )
-        return Finding("C compiler", says, "problem")
-    return Finding("C compiler", found)
+    from edgewise_compiler.targets.cpu.linker import find_linker
+
+    try:
+        return Finding("C compiler", " ".join(find_linker()))
+    except EdgewiseError as error:
+        return Finding("C compiler", f"{error.message} {error.remedy}", "problem")
 
 
 def _app() -> list[Finding]:

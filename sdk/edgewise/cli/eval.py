@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edgewise.cli.flags import compiled
+from edgewise.cli.flags import compiled, located
 from edgewise.cli.output import Phases, size, stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
 from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         with storage_errors("write", args.json):
             args.json.parent.stat()
     for path in map(Path, filter(None, (args.a, args.b))):
-        if not run_by_llama_cpp(path):
+        if not run_by_llama_cpp(located(path)):
             compiled(path, CHECKPOINT_QUANT, context=args.context)
     with Phases() as phases:
         found = evaluate(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 
 from edgewise.cache import (
     cached_bundle,
     find_bundle,
+    find_model,
     has_programs,
     is_bundle,
     is_checkpoint,
@@ -17,6 +19,7 @@ from edgewise.cache import (
 from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
 from edgewise.devices import target_for
 from edgewise.engine import Engine
+from edgewise.hub.names import is_hub_name
 from edgewise.request import SamplingOptions
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS, named_device
@@ -73,7 +76,8 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="a bundle, by path or by its name in ls, a checkpoint folder, or a GGUF file",
+        help="a bundle, by path or by its name in ls, a checkpoint folder, a GGUF file, or "
+        "hf:ORG/REPO, which is fetched",
     )
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -126,21 +130,28 @@ def load(args: argparse.Namespace) -> Engine:
     )
 
 
+def located(path: Path) -> Path:
+    """Where a model lies; one of a hub that is not here yet is fetched, with a bar."""
+    with Phases() if is_hub_name(str(path)) else nullcontext() as phases:
+        return find_model(path, phases)
+
+
 def compiled(
     path: Path, quant: str | None, *, target: str | None = None, context: int | None = None
 ) -> Path:
     """The model at a path, or the bundle that its checkpoint is compiled to, once; see
     `edgewise.cache.find_bundle`. What happens is said on stderr, with a bar on a terminal."""
+    console = stderr_console()
+    name, path = path, located(path)
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE
 
-    console = stderr_console()
     cached = cached_bundle(path, quant, context)
     if has_programs(cached, target):
         console.print(f"Using {cached}", markup=False)
         return cached
-    console.print(f"Compiling {path} once, to {cached}", markup=False)
+    console.print(f"Compiling {name} once, to {cached}", markup=False)
     if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()

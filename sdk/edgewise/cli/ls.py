@@ -1,4 +1,4 @@
-"""`edgewise ls`: bundles in ./dist and in the cache, and which of them a name means."""
+"""`edgewise ls`: bundles in ./dist and in the cache, models of hubs, and what a name means."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.text import Text
 
 from edgewise.cache import stored_bundle, stored_bundles
 from edgewise.cli.output import size, stdout_console
+from edgewise.hub.names import hub_model, is_hub_name
+from edgewise.hub.stored import stored
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
 
@@ -42,8 +44,10 @@ def run(args: argparse.Namespace) -> int:
     """Print what there is, or how to get a bundle."""
     console = stdout_console()
     found = stored_bundles()
-    if not found:
+    models = stored()
+    if not found and not models:
         console.print("No bundles in ./dist or the cache. Make one: edgewise compile PATH")
+        console.print("No models of the hub on this disk. Fetch one: edgewise pull ORG/REPO")
         return 0
     rows, troubles = [], []
     for folder, where in found.items():
@@ -52,7 +56,12 @@ def run(args: argparse.Namespace) -> int:
         except EdgewiseError as error:
             rows.append(Row(folder.name, "?", "?", "?", "unusable", where))
             troubles.append(f"{folder.name} is unusable: {error.message} {error.remedy}".rstrip())
-    show(console, rows)
+    if rows:
+        show(console, rows)
+    if models:
+        console.print("Of the hub, compiled when they are first used:", style="dim")
+    for model in models:
+        console.print(f"{size(model.size):>10}{' ' * GAP}{model.name}")
     for trouble in troubles:
         console.print(Text(trouble, style="yellow"))
     return 0
@@ -82,6 +91,14 @@ def named(name: str) -> Path:
 
     Raises InputError ``input.bundle`` where there is none.
     """
+    if is_hub_name(name):
+        model = hub_model(name)
+        raise InputError(
+            f"{name} is no bundle: it lies in the hub's cache, for other programs as well.",
+            remedy=f"Compile it: edgewise compile {name}. To delete what was fetched: "
+            f"hf cache rm model/{model.repo}",
+            code="input.bundle",
+        )
     found = stored_bundle(Path(name))
     if found is None:
         raise InputError(

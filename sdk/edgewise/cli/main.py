@@ -1,7 +1,7 @@
 """The command line: which command it is, and what happens when one fails.
 
 Exit statuses: 0 fine, 1 an error (said in one sentence, with what to do about it), 2 wrong usage,
-130 interrupted.
+130 interrupted. SIGTERM and SIGHUP end the process after it has cleaned up.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from types import ModuleType
 
 from rich.text import Text
 
-from edgewise.cli import chat, completion, diff, doctor, inspect, ls, rm, run, serve
+from edgewise.cli import chat, completion, diff, doctor, inspect, ls, pull, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
+from edgewise.cli.ending import ended_by_signals
 from edgewise.cli.output import stderr_console
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
+    "pull": (pull, "fetch a model from a hub"),
     "compile": (compile_command, "compile a checkpoint to a bundle"),
     "chat": (chat, "talk with a model"),
     "run": (run, "continue one prompt"),
@@ -49,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # of a terminal that lacks some characters
     args = parse(sys.argv[1:] if argv is None else argv)
     try:
-        status: int = args.run(args)
+        with ended_by_signals():
+            status: int = args.run(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return status

@@ -7,12 +7,26 @@ from time import perf_counter
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 from edgewise.cli.stored import stored_by_scheme
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.format.bundle import Bundle
 
+IN_BYTES = ("Downloading",)
+"""Phases whose numbers are bytes."""
+MEASURED_S = 3.0
+"""Seconds of a phase after which it is told how long the rest will take."""
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
 
@@ -68,6 +82,33 @@ def speed(completion: Completion) -> str:
     return " · ".join(parts)
 
 
+class _HowFar(ProgressColumn):
+    """How much of a phase is done, and since when; of bytes how fast, and how long it will take."""
+
+    def __init__(self, *, speed: bool) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._speed = speed
+
+    def render(self, task: Task) -> Text:
+        """The words of one line, which leave the speed out where there is little room."""
+        words = f"{task.percentage:>3.0f} %"
+        if task.description in IN_BYTES:
+            words += f" of {size(task.total or 0)}"
+        if task.finished or task.description not in IN_BYTES:
+            return Text(f"{words} {_clock(task.finished_time or task.elapsed)}")
+        if self._speed and task.speed:
+            words += f", {size(task.speed)}/s"
+        if (task.elapsed or 0) >= MEASURED_S and task.time_remaining is not None:
+            words += f", {_clock(task.time_remaining)} left"
+        return Text(words)
+
+
+def _clock(seconds: float | None) -> str:
+    """Hours, minutes and seconds."""
+    whole = int(seconds or 0)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
 class Phases:
     """Hears about phases (see `edgewise.cache.Progress`) and shows them on stderr with times.
 
@@ -81,9 +122,8 @@ class Phases:
             Progress(
                 SpinnerColumn(finished_text="✓"),
                 TextColumn("{task.description}"),
-                BarColumn(bar_width=30),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeElapsedColumn(),
+                BarColumn(bar_width=max(8, min(30, self._console.width - 60))),
+                _HowFar(speed=self._console.width >= 76),
                 console=self._console,
             )
             if self._console.is_terminal
@@ -98,6 +138,8 @@ class Phases:
                 self._tasks[phase] = self._bars.add_task(phase, total=total or 1)
             self._bars.update(self._tasks[phase], completed=done if total else 1, total=total or 1)
             return
+        if phase in IN_BYTES and phase not in self._started:
+            self._console.print(f"{phase} {size(total - done)}", markup=False)
         started = self._started.setdefault(phase, perf_counter())
         if done >= total and phase not in self._tasks:
             self._tasks[phase] = TaskID(0)

@@ -287,7 +287,7 @@ def test_what_families_read_is_not_in_the_table_of_those_that_none_reads() -> No
         ({"layer_types": ["full_attention", "mamba"]}, "unsupported.attention", "'mamba'"),
         ({"hidden_act": "relu2"}, "unsupported.activation", "hidden_act is 'relu2'"),
         ({"quantization_config": {"quant_method": "awq"}}, "unsupported.quantized", "'awq'"),
-        ({"quantization": {"group_size": 64, "bits": 4}}, "unsupported.quantized", "group_size"),
+        ({"quantization": {"group_size": 64, "bits": 4}}, "unsupported.quantized", "MLX's quant"),
         ({"rope_scaling": {"type": "su"}}, "unsupported.rope", "rope_type is 'su'"),
         ({"partial_rotary_factor": 0.5}, "unsupported.rope", "partial_rotary_factor is 0.5"),
         (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
-
-import tvm
+from typing import TYPE_CHECKING
 
 from edgewise_runtime.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import tvm
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class Isa:
 
     def target(self) -> tvm.target.Target:
         """The TVM target that compiles kernels for this instruction set."""
+        # Here: what only asks which instruction sets there are does not wait for TVM to load.
+        import tvm
+
         return tvm.target.Target(
             {
                 "kind": "llvm",

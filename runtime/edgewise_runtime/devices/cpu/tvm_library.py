@@ -17,8 +17,8 @@ import threading
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.files import cache_folder
+from edgewise_runtime.errors import DeviceError, StorageError
+from edgewise_runtime.files import cache_folder, storage_errors, temporary_folder
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.installed import FFI, TVM
 
@@ -135,14 +135,18 @@ def load_library(data: bytes, name: str) -> Any:
 
     Raises:
         DeviceError: ``device.library`` where the system refuses to load it.
+        StorageError: where there is no room for the copy.
     """
-    reasons: list[str] = []
-    # Some systems forbid running code from their temporary folder.
-    for parent in (Path(tempfile.gettempdir()), cache_folder()):
+    refused: list[Exception] = []
+    # Some systems forbid running code from their temporary folder, and some have it full.
+    for place in (temporary_folder, cache_folder):
         try:
-            return _load_copy(data, PurePosixPath(name).name, parent)
-        except (OSError, RuntimeError) as cause:
-            reasons.append(shorten(str(cause).strip().splitlines()[-1:]))
+            return _load_copy(data, PurePosixPath(name).name, place())
+        except (StorageError, OSError, RuntimeError) as cause:
+            refused.append(cause)
+    if all(isinstance(cause, StorageError) for cause in refused):
+        raise refused[0]
+    reasons = [shorten(str(cause).strip().splitlines()[-1:]) for cause in refused]
     raise DeviceError(
         f"{name} could not be loaded: {'; '.join(reasons)}.",
         remedy="Compile the model again on this machine.",
@@ -151,11 +155,13 @@ def load_library(data: bytes, name: str) -> Any:
 
 
 def _load_copy(data: bytes, name: str, parent: Path) -> Any:
-    parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
+    with storage_errors("copy a library to", parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
     try:
         copy = folder / name
-        copy.write_bytes(data)
+        with storage_errors("copy a library to", parent):
+            copy.write_bytes(data)
         return ffi().load_module(str(copy))
     finally:
         # Windows keeps a loaded library's file until the process ends.

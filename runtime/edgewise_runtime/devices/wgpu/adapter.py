@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import temporary_folder
 from edgewise_runtime.installed import WGPU
 
 BACKENDS = ("Metal", "Vulkan", "D3D12")
@@ -109,7 +109,7 @@ def _no_display() -> Iterator[None]:
     if DISPLAY_FOLDER in os.environ:
         yield
         return
-    os.environ[DISPLAY_FOLDER] = tempfile.gettempdir()
+    os.environ[DISPLAY_FOLDER] = str(temporary_folder())
     try:
         yield
     finally:
