@@ -63,6 +63,7 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> I
     with pytest.MonkeyPatch.context() as patch:
         # One key for all processes: what one of them compiled runs in the others.
         patch.setenv("XDG_DATA_HOME", str(shared / "data"))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         cache = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(cache))
         # Models of hubs. Their library reads the variable once, when it is imported.

@@ -102,8 +102,8 @@ def _models() -> Iterator[str]:
         f"Widths are multiples: {widths}. At most: {decoder.MAX_HEAD_DIM} elements a head, "
         f"{decoder.MAX_LAYERS:,} layers, {decoder.MAX_VOCAB:,} tokens in a vocabulary, "
         f"{decoder.MAX_EOS} of them that end a text, {MAX_CONTEXT:,} tokens of context "
-        f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {MAX_BATCH} sequences decoded "
-        "together. How a family is added: [add-a-family.md](add-a-family.md)."
+        f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {MAX_BATCH} sequences "
+        "decoded together. How a family is added: [add-a-family.md](add-a-family.md)."
     )
     yield ""
     yield "What a model may ask for beyond that is refused, by these keys:"

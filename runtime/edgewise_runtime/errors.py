@@ -23,8 +23,13 @@ class EdgewiseError(Exception):
         self.remedy = remedy
         super().__init__(message)
 
+    @property
+    def said(self) -> str:
+        """What happened and what to do about it, for people who know where they are."""
+        return f"{self.message} {self.remedy}".rstrip()
+
     def __str__(self) -> str:
-        return f"{self.message} {self.remedy}".rstrip() + f" [{self.code}]"
+        return f"{self.said} [{self.code}]"
 
 
 class CheckpointError(EdgewiseError):

@@ -95,11 +95,14 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
             raise
 
 
-def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
-    """Write JSON as UTF-8 with a final newline, atomically. NaN and infinities are refused."""
+def write_json(path: Path, value: Any, *, indent: int | None = None, mode: int = 0o666) -> None:
+    """Write JSON as UTF-8 with a final newline, atomically. NaN and infinities are refused.
+
+    `mode` is that of `write_bytes`.
+    """
     separators = (",", ":") if indent is None else (",", ": ")
     text = json.dumps(value, indent=indent, separators=separators, allow_nan=False)
-    write_bytes(path, (text + "\n").encode())
+    write_bytes(path, (text + "\n").encode(), mode=mode)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -158,6 +161,11 @@ def data_folder() -> Path:
 def cache_folder() -> Path:
     """Where what can be rebuilt lives: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     return _user_folder("XDG_CACHE_HOME", ".cache")
+
+
+def state_folder() -> Path:
+    """Where what was typed lives: ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    return _user_folder("XDG_STATE_HOME", ".local/state")
 
 
 def temporary_folder() -> Path:

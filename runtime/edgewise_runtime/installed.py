@@ -7,12 +7,19 @@ Two distributions hold the same files, so only one of them is installed at a tim
 
 from __future__ import annotations
 
+import re
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from edgewise_runtime.errors import CompileError, DeviceError, EdgewiseError, InputError
+from edgewise_runtime.errors import (
+    CompileError,
+    DeviceError,
+    EdgewiseError,
+    InputError,
+    UnsupportedError,
+)
 
 VERSION = "0.1.0"
 """Of edgewise. Builds of both distributions read it here."""
@@ -26,7 +33,7 @@ class Package:
 
     Attributes:
         name: what an index calls it.
-        versions: which ones will do, as in ``>=1.2,<2``.
+        versions: which ones will do, as in ``>=1.2,<2``; empty for any.
         purpose: what it is needed for, the beginning of a sentence.
         error: what is raised where it is missing, and the code.
     """
@@ -55,6 +62,19 @@ WGPU = Package("wgpu", ">=0.32,<0.33", "Running WebGPU programs", (DeviceError, 
 CRYPTOGRAPHY = Package(
     "cryptography", ">=44,<100", "Making a certificate", (InputError, "serve.tls")
 )
+LLAMA_CPP = Package(
+    "llama-cpp-python",
+    "",
+    "Scoring a GGUF file as it is",
+    (UnsupportedError, "unsupported.llama_cpp"),
+)
+TORCH, TRANSFORMERS = (
+    Package(name, "", "Comparing with transformers", (UnsupportedError, "unsupported.transformers"))
+    for name in ("torch", "transformers")
+)
+
+OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS)
+"""Those that one command needs for one thing, for which it asks then."""
 
 
 def need(package: Package) -> None:
@@ -90,3 +110,12 @@ def requirements() -> list[str]:
     """What the installed distribution cannot do without, each as pyproject.toml has it."""
     lines = [line for name in distributions() for line in requires(name) or []]
     return [line for line in dict.fromkeys(lines) if "extra ==" not in line]
+
+
+def required(line: str) -> Package:
+    """The package in one of `requirements`, as it is known here or else as edgewise needs it."""
+    wanted = line.partition(";")[0].strip()
+    name = re.split(r"[<>=!~ ]", wanted, maxsplit=1)[0]
+    known = {package.name: package for package in (TVM, FFI, *OPTIONAL)}
+    plain = Package(name, wanted.removeprefix(name), "edgewise", (EdgewiseError, "install"))
+    return known.get(name, plain)

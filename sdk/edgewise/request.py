@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from edgewise.prompt import token_ids
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
@@ -64,12 +65,15 @@ class RequestOptions(SamplingOptions, total=False):
     raises EngineError ``engine.context``, and ``"drop"`` (of `chat`) forgets the oldest turns after
     the system prompt. The completion says so: ``context_full``, ``dropped_turns``.
     ``cache_salt``: requests share prefixes in KV memory only with others of the same salt.
+    ``begun`` (of `chat`): token ids of an answer that ended too early, as its completion had them.
+    It goes on from them as if it had not; pieces are what is new, the completion has all.
     """
 
     priority: int | None
     timeout_s: float | None
     context_policy: ContextPolicy | None
     cache_salt: str | None
+    begun: Sequence[int] | None
 
 
 class SubmitOptions(RequestOptions, total=False):
@@ -87,12 +91,19 @@ class Asked:
     timeout_s: float | None
     policy: ContextPolicy
     extras: tuple[str, ...]
+    begun: tuple[int, ...]
 
     def of_prompt(self, ids: tuple[int, ...]) -> Request:
         """The request for a prompt as it is.
 
-        Raises InputError ``input.option`` where turns of it should be dropped.
+        Raises InputError ``input.option`` for options that only conversations have.
         """
+        if self.begun:
+            raise InputError(
+                f"begun has {len(self.begun)} tokens of an answer; this prompt has none.",
+                remedy="Put them at the end of the prompt, or use chat.",
+                code="input.option",
+            )
         if self.policy == "drop":
             raise InputError(
                 "context_policy 'drop' forgets turns of a conversation; this is none.",
@@ -124,6 +135,7 @@ class Asked:
             shorten=shorter,
             dropped_turns=dropped,
             extras=self.extras,
+            begun=len(self.begun),
         )
 
 
@@ -151,7 +163,7 @@ def read_options(
     for name, (allows, wanted) in _TREATMENT.items():
         if name in given and not allows(given[name]):
             raise _refused(name, given[name], wanted, code="input.option")
-    sampling = {name: value for name, value in given.items() if name not in _TREATMENT}
+    sampling = {n: value for n, value in given.items() if n not in _TREATMENT and n != "begun"}
     params = _sampling({**defaults, **sampling})
     if params.n != 1 and not several:
         raise InputError(
@@ -165,6 +177,7 @@ def read_options(
         timeout_s=given.get("timeout_s"),
         policy=given.get("context_policy", "stop"),
         extras=(given["cache_salt"],) if "cache_salt" in given else (),
+        begun=token_ids(given.get("begun", ())),
     )
 
 

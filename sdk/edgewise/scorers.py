@@ -12,9 +12,10 @@ from edgewise.cache import Progress, find_bundle, find_model
 from edgewise.divergence import Logits
 from edgewise.engine import Engine
 from edgewise.hub.names import repo_of
-from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
+from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
+from edgewise_runtime.installed import LLAMA_CPP, need
 
 CHECKPOINT_QUANT = "f32"
 """How a checkpoint is compiled to be scored: nothing is taken from it."""
@@ -108,14 +109,9 @@ def _weights(manifest: BundleManifest, layout: str) -> tuple[int, int]:
 def _gguf(path: Path, context: int, threads: int | None) -> Iterator[Scorer]:
     if not path.is_file():
         raise InputError(f"There is no file {path}.", remedy="Check the path.", code="input.model")
-    try:
-        import llama_cpp
-    except ImportError as error:
-        raise UnsupportedError(
-            f"Running {path.name} needs the package llama-cpp-python.",
-            remedy="Install it beside edgewise: pip install llama-cpp-python",
-            code="unsupported.llama_cpp",
-        ) from error
+    need(LLAMA_CPP)
+    import llama_cpp
+
     try:
         model = llama_cpp.Llama(
             model_path=str(path),

@@ -39,6 +39,7 @@ class Session:
 
     Attributes:
         context: the most tokens of prompt and answer together.
+        defaults: sampling options that the model's generation_config.json sets.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Session:
         self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_folder(self.bundle.path, special)
-        self._defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
+        self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
@@ -121,13 +122,13 @@ class Session:
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
         ids = self.ids(prompt)
-        asked = read_options(options, self._defaults, several=several)
+        asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
     def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
         """As `ask` of each prompt, and whether there was just one."""
         prompts, alone = each_prompt_ids(prompt, self.tokenizer)
-        asked = read_options(options, self._defaults)
+        asked = read_options(options, self.defaults)
         return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
 
     def ask_chat(
@@ -140,11 +141,12 @@ class Session:
         several: bool = False,
     ) -> list[Choice]:
         """As `ask` of the next turn of a conversation."""
+        asked = read_options(options, self.defaults, several=several)
 
         def encode(kept: Sequence[Message]) -> list[int]:
-            return self._segments.encode(self.render(kept, tools=tools, variables=variables))
+            text = self.render(kept, tools=tools, variables=variables)
+            return [*self._segments.encode(text), *asked.begun]
 
-        asked = read_options(options, self._defaults, several=several)
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
 
@@ -211,6 +213,11 @@ class Loaded:
     def context(self) -> int:
         """The most tokens of prompt and answer together."""
         return self._session.context
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The sampling options that the model's generation_config.json sets."""
+        return dict(self._session.defaults)
 
     @property
     def program(self) -> str:

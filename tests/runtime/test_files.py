@@ -131,8 +131,10 @@ def test_the_users_folders_follow_the_environment(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert files.data_folder() == tmp_path / "data/edgewise"
     assert files.cache_folder() == tmp_path / "cache/edgewise"
+    assert files.state_folder() == tmp_path / "state/edgewise"
 
 
 @pytest.mark.parametrize("value", ["", "relative"])
@@ -142,8 +144,10 @@ def test_without_the_environment_they_are_at_home(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", value)
     monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("XDG_STATE_HOME")
     assert files.data_folder() == tmp_path / ".local/share/edgewise"
     assert files.cache_folder() == tmp_path / ".cache/edgewise"
+    assert files.state_folder() == tmp_path / ".local/state/edgewise"
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise_runtime import installed
 from edgewise_runtime.errors import CompileError, EdgewiseError
-from edgewise_runtime.installed import TVM, WGPU, Package, need
+from edgewise_runtime.installed import FFI, TVM, WGPU, Package, need
 
 ABSENT = Package("edgewise-absent", ">=1,<2", "Baking bread", (EdgewiseError, "bread"))
 
@@ -39,3 +39,18 @@ def test_this_distribution_and_what_it_requires_are_found() -> None:
     required = installed.requirements()
     assert TVM.requirement in required
     assert not any(line.startswith("pytest") for line in required)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("rich<16,>=13.7", ("rich", "<16,>=13.7")),
+        ("apache-tvm-ffi==0.1.14.post1", ("apache-tvm-ffi", "==0.1.14.post1")),
+        ("tokenizers >=0.21; python_version > '3'", ("tokenizers", " >=0.21")),
+        ("numpy", ("numpy", "")),
+    ],
+)
+def test_a_requirement_is_a_package_and_its_versions(line: str, expected: tuple[str, str]) -> None:
+    package = installed.required(line)
+    assert (package.name, package.versions) == expected
+    assert package.purpose == (FFI.purpose if package.name == FFI.name else "edgewise")

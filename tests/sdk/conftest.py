@@ -1,4 +1,5 @@
-"""One engine for all tests that only read from it, and one checkpoint that was used directly."""
+"""One engine for all tests that only read from it, one checkpoint that was used directly, and
+packages that are not there."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from huggingface_hub import close_session, constants
 
 from edgewise import Engine
 from edgewise.cli.main import main
+from edgewise_runtime import installed
+from edgewise_runtime.installed import Package
 from tests.sdk.hub.small_hub import SmallHub, serve_hub
 
 CASE = "llama-gqa2-tied-linear"
@@ -76,3 +80,19 @@ def hub(
     close_session()
     yield hub_servers
     close_session()
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[Package], None]:
+    """Makes a package as if it were not installed."""
+    there = installed.version
+
+    def hide(package: Package) -> None:
+        def version(name: str) -> str:
+            if name == package.name:
+                raise PackageNotFoundError(name)
+            return there(name)
+
+        monkeypatch.setattr(installed, "version", version)
+
+    return hide

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from edgewise.cache import cached_bundle
 from edgewise.hub.names import HubModel
 from edgewise.hub.pull import find
 from edgewise.scorers import open_scorer
+from edgewise_runtime.installed import LLAMA_CPP, Package
 from tests.parity.make_checkpoints import CASES, make_weights
 from tests.sdk.conftest import CASE
 from tests.sdk.hub.small_hub import SmallHub
@@ -200,9 +200,9 @@ def test_a_reference_that_is_not_there_is_said_to_be(bundle: Path, name: str) ->
 
 
 def test_a_gguf_file_needs_a_package_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without: Callable[[Package], None]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)  # as where it is not installed
+    without(LLAMA_CPP)
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     with pytest.raises(EdgewiseError, match="pip install llama-cpp-python") as caught:
         evaluate(tmp_path / "model.gguf", None, TEXT, context=64)

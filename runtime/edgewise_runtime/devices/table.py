@@ -25,7 +25,7 @@ class Found:
         about: which processor it is, and its driver.
         features: what programs may need and find on it.
         limits: bytes of what it has limits for.
-        trouble: why it runs nothing, empty where it does.
+        trouble: why it runs nothing and what to do about it, empty where it does.
     """
 
     name: str

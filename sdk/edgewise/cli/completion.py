@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 
 from edgewise.cli.shells import SHELLS, Command, Option, Words
 
@@ -13,6 +14,9 @@ for now:    eval "$(edgewise completion bash)"        bash and zsh
 for good:   put the same line into ~/.bashrc, ~/.zshrc (after compinit) or
             ~/.config/fish/config.fish
 """
+
+MOST_ABOUT = 60
+"""Characters of a description."""
 
 FILES, MODELS = Words(files=True), Words(files=True, models=True)
 
@@ -78,8 +82,6 @@ def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
 
 
 def _brief(about: str | None) -> str:
-    """The first clause of a help text."""
-    text = (about or "").replace("%%", "%")
-    for end in ("; ", ", ", ": ", " ("):
-        text = text.partition(end)[0]
-    return text.rstrip(".")
+    """A help text, as much of it as stands beside a name."""
+    text = (about or "").replace("%%", "%").rstrip(".")
+    return shorten(text, MOST_ABOUT, placeholder="…")

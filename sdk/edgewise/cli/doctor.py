@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.table import Table
@@ -30,12 +30,17 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import key_id, key_path, verify_program
 
-_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+_MARKS = {
+    "ok": ("✓", "green"),
+    "absent": ("–", "dim"),
+    "warning": ("!", "yellow"),
+    "problem": ("✗", "red"),
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; `grade` is ``ok``, ``warning`` or ``problem``."""
+    """One line of the report; `grade` is a name of `_MARKS`."""
 
     what: str
     says: str
@@ -57,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
         _devices,
         _compiler,
         _app,
+        _optional,
         _memory,
         _trust,
     ]
@@ -80,21 +86,20 @@ def _python() -> list[Finding]:
 def _packages() -> list[Finding]:
     """The packages edgewise depends on; exact pins are there because other versions crash."""
     names = " and ".join(installed.distributions())
-    findings = [Finding(names or "edgewise", installed.VERSION)]
-    for line in installed.requirements():
-        name = line.split(";")[0].strip()
-        pin = name.split("==")[1] if "==" in name else None
-        for separator in "<>=!~ ":
-            name = name.split(separator)[0]
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            findings.append(Finding(name, "not installed", "problem"))
-            continue
-        wrong = pin is not None and found != pin
-        says = f"{found}, but edgewise needs {pin}" if wrong else found
-        findings.append(Finding(name, says, "problem" if wrong else "ok"))
-    return findings
+    required = [installed.required(line) for line in installed.requirements()]
+    return [
+        Finding(names or "edgewise", installed.VERSION),
+        *(_package(package, "problem") for package in required),
+    ]
+
+
+def _package(package: installed.Package, grade: str) -> Finding:
+    """Which version is there, or what a command that needs it says; `grade` is for that."""
+    try:
+        installed.need(package)
+    except EdgewiseError as error:
+        return Finding(package.name, error.said, grade)
+    return Finding(package.name, version(package.name))
 
 
 def _devices() -> list[Finding]:
@@ -104,7 +109,7 @@ def _devices() -> list[Finding]:
         try:
             found = kind.entry.find()
         except EdgewiseError as error:
-            findings.append(Finding(kind.title, f"{error.message} {error.remedy}", "warning"))
+            findings.append(Finding(kind.title, error.said, "warning"))
         else:
             findings += [line for device in found for line in _device(kind, device)]
     return findings
@@ -160,6 +165,12 @@ def _app() -> list[Finding]:
     return [Finding("chat app", f"not built: {BUILD}", "warning")]
 
 
+def _optional() -> list[Finding]:
+    """Packages that a command asks for when it needs them, but for those that are required here."""
+    required = {installed.required(line).name for line in installed.requirements()}
+    return [_package(p, "absent") for p in installed.OPTIONAL if p.name not in required]
+
+
 def _memory() -> list[Finding]:
     free = available_memory()
     cache = bundles_folder()
@@ -207,7 +218,7 @@ def _runs(bundle: Bundle, name: str) -> Finding:
         device = named_device(name)
         program = choose(bundle, None, device.features(), device.target, device.name)
     except EdgewiseError as error:
-        return Finding(what, f"{error.message} {error.remedy}", "problem")
+        return Finding(what, error.said, "problem")
     try:
         verify_program(bundle.manifest, program)
     except EdgewiseError:

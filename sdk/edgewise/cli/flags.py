@@ -25,7 +25,7 @@ from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS, named_device
 from edgewise_runtime.format.bundle import Bundle
 
-_SAMPLING: dict[str, tuple[type, str, str]] = {
+SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
     "--temperature": (float, "T", "0 for always the likeliest token"),
     "--top-k": (int, "K", "keep the K likeliest tokens"),
@@ -38,11 +38,18 @@ _SAMPLING: dict[str, tuple[type, str, str]] = {
 }
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """Add the sampling options; what is not given is the model's default."""
+def add_sampling(
+    parser: argparse.ArgumentParser,
+    most: str = "default: generation_config.json of the model, else 256",
+) -> None:
+    """Add the sampling options; what is not given is the model's default.
+
+    `most` says how many tokens that are.
+    """
     group = parser.add_argument_group("sampling")
-    for flag, (kind, metavar, about) in _SAMPLING.items():
-        group.add_argument(flag, type=kind, metavar=metavar, help=about)
+    for flag, (kind, metavar, about) in SAMPLING.items():
+        told = f"{about} ({most})" if flag == "--max-tokens" else about
+        group.add_argument(flag, type=kind, metavar=metavar, help=told)
     group.add_argument(
         "--stop", action="append", metavar="TEXT", help="end before this text; may be repeated"
     )

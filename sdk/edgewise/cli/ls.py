@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             rows.append(_row(Bundle.open(folder, verify=False), folder, where))
         except EdgewiseError as error:
             rows.append(Row(folder.name, "?", "?", "?", "unusable", where))
-            troubles.append(f"{folder.name} is unusable: {error.message} {error.remedy}".rstrip())
+            troubles.append(f"{folder.name} is unusable: {error.said}")
     if rows:
         show(console, rows)
     if models:

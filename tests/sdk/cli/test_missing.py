@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -11,26 +11,19 @@ import pytest
 from edgewise.cli.main import main
 from edgewise.server import assets
 from edgewise_runtime import installed
-from edgewise_runtime.installed import CRYPTOGRAPHY, TVM, Package
+from edgewise_runtime.devices.cpu import tvm_library
+from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.installed import (
+    CRYPTOGRAPHY,
+    LLAMA_CPP,
+    TORCH,
+    TRANSFORMERS,
+    TVM,
+    Package,
+)
 from tests.sdk.cli.conftest import Run
 
 CASE = "llama-gqa2-tied-linear"
-
-
-@pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[Package], None]:
-    """Makes a package as if it were not installed."""
-    there = installed.version
-
-    def hide(package: Package) -> None:
-        def version(name: str) -> str:
-            if name == package.name:
-                raise PackageNotFoundError(name)
-            return there(name)
-
-        monkeypatch.setattr(installed, "version", version)
-
-    return hide
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
@@ -97,3 +90,66 @@ def test_doctor_tells_whether_the_chat_app_is_there(
     said = " ".join(edgewise("doctor").split())
     assert ("chat app built" in said) is built
     assert (f"chat app not built: {assets.BUILD}" in said) is not built
+
+
+def said_by_doctor(capsys: pytest.CaptureFixture[str]) -> str:
+    main(["doctor"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def sentence(error: str) -> str:
+    """The message and the remedy in what a command wrote."""
+    return error.removeprefix("error: ").rpartition(" [")[0]
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        (TVM, "compile {checkpoint} -o {out}"),
+        (CRYPTOGRAPHY, "serve {both} --tls --port 0"),
+        (LLAMA_CPP, "eval {gguf} --text {gguf}"),
+        (TORCH, "diff {checkpoint} {both}"),
+        (TRANSFORMERS, "diff {checkpoint} {both}"),
+    ],
+)
+def test_doctor_says_of_a_missing_package_what_the_command_says(
+    package: Package,
+    line: str,
+    without: Callable[[Package], None],
+    checkpoints: Callable[[str], Path],
+    bundles: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gguf = tmp_path / "model.gguf"
+    gguf.write_bytes(b"GGUF")
+    places = {
+        "checkpoint": checkpoints(CASE),
+        "both": bundles(CASE, targets=("cpu", "webgpu")),
+        "gguf": gguf,
+        "out": tmp_path / "out",
+    }
+    without(package)
+    error = sentence(error_of(capsys, *(word.format(**places) for word in line.split())))
+    assert "needs the package" in error
+    assert error in said_by_doctor(capsys)
+
+
+def test_doctor_says_of_missing_gpus_what_the_command_says(
+    bundles: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "wgpu", None)
+    both = bundles(CASE, targets=("cpu", "webgpu"))
+    error = sentence(error_of(capsys, "run", both, "x", "--device", "wgpu"))
+    assert error in said_by_doctor(capsys)
+
+
+def test_doctor_says_of_a_missing_runtime_what_running_on_the_cpu_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(tvm_library.RUNTIME_NAMES, sys.platform, "libabsent.so")
+    with pytest.raises(DeviceError, match=r"libabsent\.so") as refused:
+        tvm_library.runtime_path()
+    assert refused.value.said in said_by_doctor(capsys)
