@@ -10,7 +10,7 @@ WEB    := web/node_modules/ready.stamp
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
-NAMES  := runtime compiler sdk tools tests bench
+NAMES  := runtime compiler sdk tools tests bench light hatch_build.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -18,12 +18,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo web test test-python test-web test-full test-python-full packages lint format bench clean
+.PHONY: help demo web wheels test test-python test-web test-full test-python-full packages lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
 	@echo "make web           build the chat app that edgewise serve hands out"
+	@echo "make wheels        the wheels of edgewise and edgewise-light, in dist/"
 	@echo "make test          the quick suite (minutes)"
 	@echo "make test-python   of it, the tests of the Python packages"
 	@echo "make test-web      of it, the tests of web/, most of them in Chromium"
@@ -79,6 +80,11 @@ $(APP): $(APP_NEEDS) $(WEB)
 
 web: $(APP)
 
+# From what is installed here already; each has the chat app in it.
+wheels: $(VENV)/ready.stamp $(APP)
+	@$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist
+	@cd light && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(CURDIR)/dist
+
 # Tint, to type-check shaders: Dawn for Node, of which only this platform's build is kept.
 $(SHADERS): tests/shaders/package-lock.json tests/shaders/keep_platform.mjs | packages
 	@echo "Installing the shader checker (130 MB of builds, 21 MB of which stay; once)"
@@ -110,7 +116,7 @@ test-full: export EDGEWISE_FULL := 1
 test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
 
-test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) packages
+test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)

@@ -36,7 +36,8 @@ def _rows(samples: Collection[str]) -> Iterator[Row]:
     for key in samples:
         yield _row(f"{key} tok/s", ".1f", key, "tok_s")
     for key in samples:
-        yield _row(f"{key} of reading", ".1%", key, "of_bandwidth")
+        yield _row(f"{key} of median read", ".1%", key, "of_median")
+        yield _row(f"{key} of best read", ".1%", key, "of_best")
     yield _row("memory MiB", ".0f", "peak_mib")
     for key in ("load", "ready", "first_token"):
         yield _row(f"{key} s", ".2f", key)
@@ -73,7 +74,8 @@ def _ratios(result: Figures) -> Iterator[str]:
 
 
 def _others(result: Figures) -> Iterator[str]:
-    yield _line("memory is read at GB/s", [f"{result['read_gb_s']:.1f}"])
+    for pace, rate in result["read_gb_s"].items():
+        yield _line(f"{pace} reading GB/s", [f"{rate:.1f}"])
     for key in BUSY:
         yield _line(key, [f"{result[key]:.2f}"])
 

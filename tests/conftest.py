@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from hypothesis import settings
 
 from tests.sampling import mark_cases
@@ -62,7 +63,12 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> I
     with pytest.MonkeyPatch.context() as patch:
         # One key for all processes: what one of them compiled runs in the others.
         patch.setenv("XDG_DATA_HOME", str(shared / "data"))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        cache = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        # Models of hubs. Their library reads the variable once, when it is imported.
+        patch.setenv("HF_HUB_CACHE", str(cache / "hub"))
+        patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))
         yield
 
 

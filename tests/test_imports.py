@@ -21,9 +21,19 @@ FOLDERS = {
     "edgewise": ROOT / "sdk/edgewise",
 }
 # What the compiler may share with the runtime: the formats that both sides of a bundle agree on,
-# how files are written and signed, and what this machine's processor is.
+# how files are written and signed, what is installed, and what this machine's processor is.
 SHARED = {
-    f"edgewise_runtime.{name}" for name in ("cost", "cpuid", "errors", "files", "format", "trust")
+    f"edgewise_runtime.{name}"
+    for name in (
+        "cost",
+        "cpuid",
+        "errors",
+        "files",
+        "folders",
+        "format",
+        "installed",
+        "trust",
+    )
 }
 
 
@@ -104,6 +114,12 @@ def test_the_sdk_imports_the_compiler_only_where_something_is_compiled() -> None
     assert [i for i in used if within(i.module, {"tvm"})] == []
 
 
+def test_the_sdk_compiles_in_a_process_of_its_own() -> None:
+    used = imports_of("edgewise")
+    assert [i for i in used if within(i.module, {"edgewise_compiler.compile"})] == []
+    assert [i for i in used if within(i.module, {"edgewise_compiler.apart"})]
+
+
 def test_relative_and_late_imports_are_understood() -> None:
     source = "from ..plan import read\nfrom . import files\ndef f():\n    import tvm.relax\n"
     found = list(imports_in(ast.parse(source), ["edgewise_runtime", "devices"], "x.py"))
@@ -141,6 +157,18 @@ def test_the_help_of_a_command_loads_names_of_targets_and_not_what_makes_them() 
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:\n"
         "    main(['compile', '--help'])\n"
         "assert 'webgpu' in said.getvalue()"
+    )
+    assert loaded_after(code) == "{'edgewise_compiler'}"
+
+
+def test_what_cannot_be_compiled_is_refused_before_tvm_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "from edgewise_compiler.compile import compile_model\n"
+        "from edgewise_runtime.errors import CheckpointError\n"
+        "try:\n"
+        f"    compile_model({str(tmp_path)!r}, {str(tmp_path / 'bundle')!r})\n"
+        "except CheckpointError:\n"
+        "    pass"
     )
     assert loaded_after(code) == "{'edgewise_compiler'}"
 

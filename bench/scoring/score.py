@@ -17,7 +17,8 @@ from edgewise.cache import is_bundle
 from edgewise.divergence import Logits
 from edgewise.evaluation import CONTEXT, evaluate_scorers
 from edgewise.scorers import Scorer, open_scorer
-from edgewise_runtime.files import new_folder, write_json
+from edgewise_runtime.files import write_json
+from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import Bundle
 from engines import compiler_age, our_bundle, quantize
 from scoring.models import Model

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import Tokenizer
 
+from edgewise_compiler.foreign import check_floats, foreign_model
 from edgewise_compiler.gguf.names import is_gguf
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.source import translate
@@ -26,7 +27,7 @@ from edgewise_compiler.models.families import find_family
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_compiler.weights.files import checkpoint_json
+from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError, raised_by_rust
@@ -135,7 +136,12 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> None:
-    """Raise CheckpointError unless ``weights`` has what the family needs, in shape, and no more."""
+    """Raise CheckpointError unless ``weights`` has what the family needs, in shape, and no more.
+
+    Raises:
+        UnsupportedError: they are named as quantizers name them.
+    """
+    check_floats(weights.names())
     unused = set(weights.names())
     for spec in family.params(model):
         check_param(spec, weights)
@@ -152,10 +158,16 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
         )
 
 
+def check_config(raw: bytes) -> None:
+    """Raise what `open_checkpoint` would for the model that a config.json describes."""
+    config = _object({"config.json": raw}, "config.json")
+    find_family(config).read_config(config)
+
+
 def _read_files(folder: Path) -> dict[str, bytes]:
     """The files of :data:`MAX_BYTES` that a folder has."""
     if not folder.is_dir():
-        raise CheckpointError(
+        raise foreign_model(folder) or CheckpointError(
             f"{folder} is no folder and no GGUF file."
             if folder.exists()
             else f"There is no folder {folder}.",
@@ -165,13 +177,15 @@ def _read_files(folder: Path) -> dict[str, bytes]:
         )
     for name, (code, remedy) in NEEDED.items():
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} has no {name}.", remedy=remedy, code=code)
+            known = foreign_model(folder) if name == "config.json" else None
+            raise known or CheckpointError(f"{folder} has no {name}.", remedy=remedy, code=code)
     return {name: _read(folder / name) for name in MAX_BYTES if (folder / name).is_file()}
 
 
 def _read(path: Path) -> bytes:
     limit = MAX_BYTES[path.name]
     with storage_errors("read", path):
+        check_fetched(path)
         size = path.stat().st_size
         if size > limit:
             raise CheckpointError(

@@ -24,11 +24,12 @@ from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, Recipe, find_preset, read_recipe
 from edgewise_compiler.smoothing import smoothed
-from edgewise_compiler.targets.lowering import state_group
+from edgewise_compiler.state import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError
-from edgewise_runtime.files import new_folder, sha256_file, write_bytes, write_json
+from edgewise_runtime.files import sha256_file, write_bytes, write_json
+from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     ModelInfo,
@@ -38,6 +39,7 @@ from edgewise_runtime.format.bundle import (
     write_manifest,
 )
 from edgewise_runtime.format.proof import PROOF
+from edgewise_runtime.installed import VERSION
 
 
 def compile_model(
@@ -65,7 +67,7 @@ def compile_model(
             programs for other targets, if it is of the same checkpoint, recipe and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
         quant: how weights are stored, a name of `quantize.recipes.QUANTS`. Default: a file that is
-            quantized keeps its codes where a scheme has them (``as-file``); others get ``q4``.
+            quantized keeps its codes where a scheme has them (``as-file``), others ``balanced``.
         recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
         bits: bits a weight on average, scales included, instead of ``quant`` or ``recipe``: what is
             found to matter more gets more (`calibrate.sensitivity`). Takes a minute or more.
@@ -89,13 +91,14 @@ def compile_model(
         CheckpointError: the checkpoint cannot be read.
         UnsupportedError: it asks for something edgewise does not do.
         InputError: an option is out of range.
-        CompileError: code generation failed.
+        CompileError: a C compiler is missing, or code generation failed.
         StorageError: the output cannot be written, or holds what this cannot be added to.
     """
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    with open_checkpoint(Path(path)) as opened:
+    # First: where nothing can be written, nothing is worth computing.
+    with new_folder(destination, replace=True) as folder, open_checkpoint(Path(path)) as opened:
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
@@ -128,48 +131,47 @@ def compile_model(
 
         chosen = calibrated_codes(checkpoint, schemes, calibration, partial(tell, "Calibrating"))
         codes = own | chosen
-        with new_folder(destination, replace=True) as folder:
-            # 2. The weights, read once and packed in the layouts of all targets.
-            job = Job(checkpoint, options, schemes, folder, tell)
-            tensors = {
-                layout: layout_tensors(layout, schemes, job.params, options.bounds.context)
-                for layout in (LAYOUTS[TARGETS[target].layout] for target in options.targets)
-            }
-            layouts = pack_weights(
-                folder,
-                tensors,
-                schemes,
-                job.params,
-                checkpoint.weights,
-                partial(tell, "Packing weights"),
-                codes,
-            )
-            # 3. Each target's programs: graphs, passes, kernels, plans and code.
-            programs: list[Program] = []
-            for target in options.targets:
-                made = TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
-                # Before files of an older bundle come: only what was just made is vouched for.
-                programs += [trust.sign_program(p, partial(_hash_of, folder)) for p in made]
-            # 4. Programs of other targets that were there before.
-            if kept is not None:
-                bundle, staying = kept
-                copy_programs(bundle, staying, folder)
-                layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
-                programs += staying
-            # 5. What GPU programs must answer, from the weights as they lie there.
-            if GPU in tensors:
-                tell("Computing the proof", 0, 1)
-                proof = make_proof(job, layouts[GPU.name])
-                if proof is not None:
-                    write_json(folder / PROOF, proof.to_json())
-                tell("Computing the proof", 1, 1)
-            # 6. Everything the runtime needs besides, and the manifest over all of it.
-            tell("Writing the bundle", 0, 1)
-            for file, content in checkpoint.files.items():
-                write_bytes(folder / file, content)
-            manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
-            write_manifest(folder, manifest)
-            tell("Writing the bundle", 1, 1)
+        # 2. The weights, read once and packed in the layouts of all targets.
+        job = Job(checkpoint, options, schemes, folder, tell)
+        tensors = {
+            layout: layout_tensors(layout, schemes, job.params, options.bounds.context)
+            for layout in (LAYOUTS[TARGETS[target].layout] for target in options.targets)
+        }
+        layouts = pack_weights(
+            folder,
+            tensors,
+            schemes,
+            job.params,
+            checkpoint.weights,
+            partial(tell, "Packing weights"),
+            codes,
+        )
+        # 3. Each target's programs: graphs, passes, kernels, plans and code.
+        programs: list[Program] = []
+        for target in options.targets:
+            made = TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
+            # Before files of an older bundle come: only what was just made is vouched for.
+            programs += [trust.sign_program(p, partial(_hash_of, folder)) for p in made]
+        # 4. Programs of other targets that were there before.
+        if kept is not None:
+            bundle, staying = kept
+            copy_programs(bundle, staying, folder)
+            layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
+            programs += staying
+        # 5. What GPU programs must answer, from the weights as they lie there.
+        if GPU in tensors:
+            tell("Computing the proof", 0, 1)
+            proof = make_proof(job, layouts[GPU.name])
+            if proof is not None:
+                write_json(folder / PROOF, proof.to_json())
+            tell("Computing the proof", 1, 1)
+        # 6. Everything the runtime needs besides, and the manifest over all of it.
+        tell("Writing the bundle", 0, 1)
+        for file, content in checkpoint.files.items():
+            write_bytes(folder / file, content)
+        manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
+        write_manifest(folder, manifest)
+        tell("Writing the bundle", 1, 1)
     return destination
 
 
@@ -195,6 +197,12 @@ def _hash_of(folder: Path, path: str) -> str:
 
 def _check_destination(destination: Path) -> None:
     """Only a bundle, or nothing, may be replaced."""
+    if destination.name in ("", ".."):
+        raise StorageError(
+            f"{str(destination)!r} is no name for a new folder.",
+            remedy="Name one with -o, such as dist/model-q4.",
+            code="storage.exists",
+        )
     if not destination.exists() or (destination / "bundle.json").is_file():
         return
     if destination.is_dir() and not any(destination.iterdir()):
@@ -249,7 +257,7 @@ def build_manifest(
         model=model,
         weights_id=weights,
         created_by={
-            "edgewise": version("edgewise"),
+            "edgewise": VERSION,
             "tvm": version("apache-tvm"),
             "user": trust.key_id() or "",
         },

@@ -9,17 +9,31 @@ from pathlib import Path
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
-from edgewise_compiler.targets.lowering import Bounds
-from edgewise_compiler.targets.table import TARGETS
+from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS, check_tools
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.state import pages_for
 
-DEFAULT_CONTEXT = 4096
 MAX_CONTEXT = 1 << 20
 MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096
 KV_KINDS = ("auto", "int8")
 """What KV pages hold: as each program does its arithmetic, or int8 codes."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds of the step symbols: token rows, sequences, tokens of context."""
+
+    rows: int
+    batch: int
+    context: int
+
+    @property
+    def pages(self) -> int:
+        """Pages one sequence can hold."""
+        return pages_for(self.context, PAGE_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ def check_options(
     Raises:
         UnsupportedError: an unknown target, CPU path or kind of pages.
         InputError: a number out of range, or no target.
+        CompileError: this machine lacks a tool that a target needs.
     """
     for target in targets:
         if target not in TARGETS:
@@ -92,6 +107,7 @@ def check_options(
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
     rows = max(min(prefill_chunk, context), max_batch)
     paths = _isas(cpu)
+    check_tools(targets)
     return Options(
         targets=tuple(dict.fromkeys(targets)),
         recipe=recipe(),

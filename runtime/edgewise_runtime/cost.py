@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -113,23 +114,34 @@ def _kernel_cost(kernel: Kernel, values: Mapping[str, int]) -> tuple[int, int]:
     return moved, 0
 
 
-def measure_bandwidth(seconds: float = 0.3, threads: int | None = None) -> float:
-    """GB/s (1e9 bytes) at which this machine's memory is read by all threads together.
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """GB/s (1e9 bytes) of the fastest pass over memory, and of the median pass.
+
+    On a machine shared with others the two lie far apart: the best is what the memory can do, the
+    median what it gave meanwhile.
+    """
+
+    best: float
+    median: float
+
+
+def measure_bandwidth(seconds: float = 0.3, threads: int | None = None) -> Bandwidth:
+    """How fast this machine's memory is read by all threads together.
 
     Each thread takes the maximum of its own array again and again, which NumPy does faster than
-    memory delivers; the best pass counts, since other programs only make passes slower. Takes
-    256 MiB of memory for about `seconds`.
+    memory delivers. Takes 256 MiB of memory for about `seconds`.
     """
     count = default_threads() if threads is None else threads
     parts = [np.ones(BANDWIDTH_BYTES // 4 // count, dtype=np.int32) for _ in range(count)]
     read = sum(part.nbytes for part in parts)
-    best = float("inf")
+    passes: list[float] = []
     with ThreadPoolExecutor(count) as pool:
         end = time.perf_counter() + seconds
         while True:
             start = time.perf_counter()
             list(pool.map(np.max, parts))
             now = time.perf_counter()
-            best = min(best, now - start)
+            passes.append(now - start)
             if now >= end:
-                return read / best / 1e9
+                return Bandwidth(read / min(passes) / 1e9, read / median(passes) / 1e9)

@@ -23,8 +23,13 @@ class EdgewiseError(Exception):
         self.remedy = remedy
         super().__init__(message)
 
+    @property
+    def said(self) -> str:
+        """What happened and what to do about it, for people who know where they are."""
+        return f"{self.message} {self.remedy}".rstrip()
+
     def __str__(self) -> str:
-        return f"{self.message} {self.remedy}".rstrip() + f" [{self.code}]"
+        return f"{self.said} [{self.code}]"
 
 
 class CheckpointError(EdgewiseError):
@@ -79,6 +84,12 @@ class InputError(EdgewiseError):
     """A prompt, parameter or option is out of range."""
 
     default_code = "input"
+
+
+class HubError(EdgewiseError):
+    """A hub of models cannot be reached, or does not hand out what was asked for."""
+
+    default_code = "hub"
 
 
 class StorageError(EdgewiseError):

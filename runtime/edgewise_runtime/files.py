@@ -1,7 +1,8 @@
 """Files that appear whole or not at all, hashes of large ones, and the user's folders.
 
 Everything is written under a temporary name beside its target, flushed to the disk and renamed, so
-a reader never meets half a file and a failure leaves what was there before.
+a reader never meets half a file and a failure leaves what was there before. For whole folders see
+`folders`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import secrets
-import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ CHUNK = 1 << 20
 _CAUSES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("full", "Free some space on that disk or choose another folder."),
     errno.EDQUOT: ("full", "Free some of your quota on that disk or choose another folder."),
+    errno.EFBIG: ("full", "The disk, or `ulimit -f`, allows no file of that size: choose another."),
     errno.EACCES: ("permission", "Check who owns it, or choose a folder you may write to."),
     errno.EPERM: ("permission", "Check who owns it, or choose a folder you may write to."),
     errno.EROFS: ("permission", "The disk is mounted read-only: choose another folder."),
@@ -61,7 +63,7 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Flush a folder's entries, which makes a rename in it last; only POSIX can."""
     if os.name != "posix":
         return
@@ -87,17 +89,20 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
 
 
-def write_json(path: Path, value: Any, *, indent: int | None = None) -> None:
-    """Write JSON as UTF-8 with a final newline, atomically. NaN and infinities are refused."""
+def write_json(path: Path, value: Any, *, indent: int | None = None, mode: int = 0o666) -> None:
+    """Write JSON as UTF-8 with a final newline, atomically. NaN and infinities are refused.
+
+    `mode` is that of `write_bytes`.
+    """
     separators = (",", ":") if indent is None else (",", ": ")
     text = json.dumps(value, indent=indent, separators=separators, allow_nan=False)
-    write_bytes(path, (text + "\n").encode())
+    write_bytes(path, (text + "\n").encode(), mode=mode)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -115,71 +120,6 @@ def read_bytes(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise StorageError(f"{path} is larger than {most} bytes.", code="storage.size")
     return data
-
-
-@contextmanager
-def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Build a whole folder that appears at `path` when the block ends, or never.
-
-    The block fills a temporary folder beside `path`. On any exception, KeyboardInterrupt included,
-    that folder is removed and `path` is as it was. With `replace`, a folder already at `path` is
-    moved away first and removed last.
-
-    Raises:
-        StorageError: ``storage.exists`` where `path` exists and `replace` is false.
-    """
-    if not replace:
-        _refuse_existing(path)
-    temporary = _temporary(path)
-    with storage_errors("create", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-    try:
-        yield temporary
-        with storage_errors("write", path):
-            _sync_tree(temporary)
-            _put_in_place(temporary, path, replace=replace)
-            _sync_folder(path.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _refuse_existing(path: Path) -> None:
-    if os.path.lexists(path):
-        raise StorageError(
-            f"{path} exists.",
-            remedy="Remove it, choose another name, or ask to replace it.",
-            code="storage.exists",
-        )
-
-
-def _sync_tree(folder: Path) -> None:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            # Windows flushes only what is open for writing.
-            with (Path(root) / name).open("rb" if os.name == "posix" else "r+b") as file:
-                os.fsync(file.fileno())
-        _sync_folder(Path(root))
-
-
-def _put_in_place(built: Path, path: Path, *, replace: bool) -> None:
-    if not replace or not os.path.lexists(path):
-        # Renaming onto an empty folder succeeds on POSIX, so look once more.
-        _refuse_existing(path)
-        built.rename(path)
-        return
-    old = _temporary(path)
-    path.rename(old)
-    try:
-        built.rename(path)
-    except BaseException:
-        old.rename(path)
-        raise
-    if old.is_dir() and not old.is_symlink():
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        old.unlink()
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -221,3 +161,24 @@ def data_folder() -> Path:
 def cache_folder() -> Path:
     """Where what can be rebuilt lives: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     return _user_folder("XDG_CACHE_HOME", ".cache")
+
+
+def state_folder() -> Path:
+    """Where what was typed lives: ``$XDG_STATE_HOME`` or ``~/.local/state``."""
+    return _user_folder("XDG_STATE_HOME", ".local/state")
+
+
+def temporary_folder() -> Path:
+    """Where the system keeps temporary files: ``$TMPDIR``, ``/tmp`` or what else can be written to.
+
+    Raises:
+        StorageError: ``storage.temporary`` where none of them can.
+    """
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as cause:
+        raise StorageError(
+            f"{cause.strerror}.",
+            remedy="Free some space in one of them, or name another folder in TMPDIR.",
+            code="storage.temporary",
+        ) from cause

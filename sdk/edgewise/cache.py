@@ -1,17 +1,21 @@
-"""Bundles that are compiled when a checkpoint is used directly, and kept for the next time."""
+"""Bundles that have a name here: those in ./dist, and those in the cache, which are compiled when a
+checkpoint is used directly and kept for the next time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from edgewise.hub.names import DIGEST, REPO, HubModel, hub_model, is_hub_name, repo_of
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format.manifest import VERSION
+from edgewise_runtime.format import manifest
+from edgewise_runtime.format.bundle import Bundle
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -34,6 +38,66 @@ def is_bundle(path: Path) -> bool:
     return (path / "bundle.json").is_file()
 
 
+def stored_bundles() -> dict[Path, str]:
+    """The bundles that `edgewise ls` lists, and of each where it is: ``dist`` or ``cache``."""
+    homes = {"dist": Path("dist"), "cache": bundles_folder()}
+    return {
+        folder: where
+        for where, home in homes.items()
+        if home.is_dir()
+        for folder in sorted(home.glob("[!.]*"))  # what is being written begins with a dot
+        if is_bundle(folder)
+    }
+
+
+def stored_bundle(name: Path) -> Path | None:
+    """The bundle that a path leads to, or else the one that `edgewise ls` lists by this name."""
+    if is_bundle(name):
+        return name
+    named = (folder for folder in stored_bundles() if folder.name == str(name))
+    return next(named, None)
+
+
+def find_model(
+    name: Path, progress: Progress | None = None, *, targets: Sequence[str | None] = ()
+) -> Path:
+    """The path that a person means by a name: of a bundle, a checkpoint folder or a GGUF file.
+
+    That is a path as it is, the bundle that `edgewise ls` lists by the name, or of a model at a hub
+    (``hf:ORG/REPO``, see `edgewise.hub.names`) its files, which are fetched if they are not here
+    yet. A name that is none of these is returned as it is.
+
+    Args:
+        progress: told about fetching.
+        targets: what it is to be compiled for, None for the CPU: before it is fetched, what that
+            needs is looked for.
+
+    Raises:
+        CompileError: something that compiling needs is missing, and would be found out later.
+        InputError: ``input.model`` for a name that begins as a hub's and is none, and for one that
+            only a hub may have, without ``hf:``.
+        HubError, CheckpointError, UnsupportedError, StorageError: see `edgewise.hub.pull.pull`.
+    """
+    if is_hub_name(str(name)):
+        model = hub_model(str(name))
+        # Only here: the hub's library takes a while to import.
+        from edgewise.hub.pull import find
+        from edgewise_compiler.apart import check_installed
+
+        return find(model, progress, before=partial(check_installed, targets))
+    if is_bundle(name) or is_checkpoint(name):
+        return name
+    found = stored_bundle(name)
+    if found is None and REPO.fullmatch(str(name)) and not name.exists():
+        raise InputError(
+            f"{str(name)!r} is no model: there is no such folder or file.",
+            remedy=f"Check the path, or what `edgewise ls` lists. The model of that name at the "
+            f"hub is {HubModel(str(name))}.",
+            code="input.model",
+        )
+    return found or name
+
+
 def is_checkpoint(path: Path) -> bool:
     """Whether a path looks like a checkpoint: a folder in Hugging Face layout, or a GGUF file."""
     return is_gguf(path) or (path / "config.json").is_file()
@@ -47,11 +111,20 @@ def is_gguf(path: Path) -> bool:
 
 
 def model_name(checkpoint: Path) -> str:
-    """What a checkpoint is called: its folder, or its file without the suffix."""
+    """What a checkpoint is called: its folder or repository, or its file without the suffix."""
     from edgewise_compiler.gguf import names
 
-    path = checkpoint.resolve()
-    return names.model_name(path) if names.is_gguf(path) else path.name
+    path = _place(checkpoint)
+    if names.is_gguf(path):
+        return names.model_name(path)
+    return repo_of(path).rpartition("/")[2] or path.name
+
+
+def _place(checkpoint: Path) -> Path:
+    """Where a checkpoint lies. A file keeps its name: in the hub's cache it is a link."""
+    if checkpoint.is_dir():
+        return checkpoint.resolve()
+    return checkpoint.parent.resolve() / checkpoint.name
 
 
 def _files(checkpoint: Path) -> list[Path]:
@@ -63,39 +136,95 @@ def _files(checkpoint: Path) -> list[Path]:
     return [file for pattern in _FILES for file in checkpoint.glob(pattern)]
 
 
-def cached_bundle(checkpoint: Path, quant: str | None = None) -> Path:
+def _version(file: Path) -> int | str:
+    """What changes with a file: its time, or the hash that a link in the hub's cache leads to."""
+    target = file.readlink().name if file.is_symlink() else ""
+    return target if DIGEST.fullmatch(target) else file.stat().st_mtime_ns
+
+
+def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | None = None) -> Path:
     """Return where the bundle of a checkpoint is kept, whether it is there yet or not.
 
     The name changes with the checkpoint's files, the quantization, the machine's CPU, the version
-    of edgewise and that of its format, so a bundle found there is what `compile` would make now.
+    of edgewise and that of its format, so a bundle found there is what `compile` would make now. It
+    changes with a context that is longer than what is compiled unless asked for; one that is
+    shorter needs no bundle of its own.
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
-    path = checkpoint.resolve()
+    path = _place(checkpoint)
     if quant is None and not is_gguf(path):
         quant = DEFAULT_QUANT
-    files = sorted(
-        (file.name, status.st_size, status.st_mtime_ns)
-        for file in _files(path)
-        if (status := file.stat())
-    )
-    made_by = [version("edgewise"), VERSION, cpu_arch(), sorted(cpu_features())]
-    what = [str(path), files, quant, *made_by]
+    files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
+    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
+    longer = _longer(context)
+    what = [repo_of(path) or str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
-    parts = [model_name(path), quant, key]
+    parts = [model_name(path), quant, f"c{longer}" if longer else None, key]
     return bundles_folder() / "-".join(filter(None, parts))
 
 
-def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | None = None) -> Path:
-    """Return a bundle for `path`: itself, or what its checkpoint compiles to, once.
+def _longer(context: int | None) -> int | None:
+    """A context that has to be asked for when compiling; None where the default will do."""
+    from edgewise_compiler.targets.table import DEFAULT_CONTEXT
 
-    Raises InputError ``input.model`` where it is neither, and what compiling raises.
+    return None if context is None or context <= DEFAULT_CONTEXT else context
+
+
+def has_programs(bundle: Path, target: str | None) -> bool:
+    """Whether there is a bundle with programs for a target, None for the CPU.
+
+    A bundle that cannot be read has none: what is kept in the cache is made again then.
+    """
+    from edgewise_compiler.targets.table import DEFAULT
+
+    if not is_bundle(bundle):
+        return False
+    try:
+        programs = Bundle.open(bundle, verify=False).manifest.programs
+    except EdgewiseError:
+        return False
+    return (target or DEFAULT[0]) in {program.target for program in programs}
+
+
+def find_bundle(
+    path: Path,
+    *,
+    quant: str | None = None,
+    target: str | None = None,
+    context: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Return a bundle for `path`: itself, the one of that name, or what its checkpoint compiles to.
+
+    A checkpoint is compiled once. What is asked for besides is for that: a bundle stays as it is.
+
+    Args:
+        path: as for `find_model`.
+        quant: how weights are stored; None for the default.
+        target: what a program is needed for; None for the CPU. It is added to what is kept.
+        context: tokens of prompt and answer that there must be room for.
+        progress: told about phases of fetching and compiling; None for bars in a terminal.
+
+    Raises:
+        InputError: ``input.model`` where it is none of these.
+        UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
+        EdgewiseError: what compiling raises.
     """
     if is_bundle(path):
         return path
+    # rich takes a while to import, which loading a bundle should not wait for.
+    from edgewise.phases import told
+
+    with told(progress, f"Fetching {path}") as tell:
+        path = find_model(path, tell, targets=[target])
+    if is_bundle(path):
+        return path
     if not is_checkpoint(path):
-        raise InputError(
+        from edgewise_compiler.foreign import foreign_model
+
+        raise foreign_model(path) or InputError(
             f"{str(path)!r} is no model: "
             + (
                 "it has neither a bundle.json nor a config.json."
@@ -104,13 +233,22 @@ def find_bundle(path: Path, *, quant: str | None = None, progress: Progress | No
                 if path.exists()
                 else "there is no such folder or file."
             ),
-            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder or a GGUF file.",
+            remedy="Name a bundle (`edgewise ls` lists them), a checkpoint folder, a GGUF "
+            "file, or a model at a hub: hf:ORG/REPO.",
             code="input.model",
         )
-    cached = cached_bundle(path, quant)
-    if not is_bundle(cached):
-        from edgewise_compiler.compile import compile_model
+    cached = cached_bundle(path, quant, context)
+    if not has_programs(cached, target):
+        from edgewise_compiler.apart import compile_apart
+        from edgewise_compiler.targets.table import DEFAULT
 
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        compile_model(path, cached, quant=quant, progress=progress)
+        with told(progress, f"Compiling {path} once, to {cached}") as tell:
+            compile_apart(
+                path,
+                cached,
+                targets=DEFAULT if target is None else (target,),
+                quant=quant,
+                context=_longer(context),
+                progress=tell,
+            )
     return cached

@@ -10,8 +10,16 @@ from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.proof import read_proof
 from edgewise_runtime.format.state import paged_state, pages_for
-from edgewise_runtime.format.targets import is_native
+from edgewise_runtime.format.targets import TARGETS, is_native
 from edgewise_runtime.kv.budget import pool_pages
+
+
+def target_for(device: Device | None, program: str | None) -> str | None:
+    """The target that a checkpoint is to be compiled for: the device's, or else the program's,
+    whose id begins with it; None where neither is asked for."""
+    if device is not None:
+        return device.target
+    return next((name for name in TARGETS if program and program.startswith(f"{name}-")), None)
 
 
 def device_for(

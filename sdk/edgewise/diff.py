@@ -20,9 +20,10 @@ from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request, Sequence
-from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.state import paged_state, pages_for
+from edgewise_runtime.installed import TORCH, TRANSFORMERS, need
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.text import Tokenizer
 
@@ -194,15 +195,11 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outpu
     Raises:
         UnsupportedError: transformers or torch is not installed.
     """
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM
-    except ImportError as error:
-        raise UnsupportedError(
-            f"Comparing with transformers needs the package {error.name!r}.",
-            remedy="Install edgewise[parity].",
-            code="unsupported.transformers",
-        ) from error
+    need(TORCH)
+    need(TRANSFORMERS)
+    import torch
+    from transformers import AutoModelForCausalLM
+
     model = AutoModelForCausalLM.from_pretrained(
         checkpoint, dtype=torch.float32, attn_implementation="eager"
     ).eval()

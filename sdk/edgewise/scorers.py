@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from edgewise.cache import Progress, find_bundle
+from edgewise.cache import Progress, find_bundle, find_model
 from edgewise.divergence import Logits
 from edgewise.engine import Engine
-from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError
+from edgewise.hub.names import repo_of
+from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
+from edgewise_runtime.installed import LLAMA_CPP, need
 
 CHECKPOINT_QUANT = "f32"
 """How a checkpoint is compiled to be scored: nothing is taken from it."""
@@ -54,11 +56,12 @@ def run_by_llama_cpp(path: Path) -> bool:
 def open_scorer(
     path: Path, *, context: int, threads: int | None, trust: bool, progress: Progress | None
 ) -> AbstractContextManager[Scorer]:
-    """Load a bundle, a checkpoint (compiled once, to float32) or a ``.gguf`` file.
+    """Load a bundle, a checkpoint (compiled once, to float32) or a ``.gguf`` file, by any name.
 
     Raises:
-        EdgewiseError: whatever is wrong with it, when the context is entered.
+        EdgewiseError: whatever is wrong with it, some of it when the context is entered.
     """
+    path = find_model(path, progress)
     if run_by_llama_cpp(path):
         return _gguf(path, context, threads)
     return _compiled(path, context, threads, trust, progress)
@@ -68,12 +71,12 @@ def open_scorer(
 def _compiled(
     path: Path, context: int, threads: int | None, trust: bool, progress: Progress | None
 ) -> Iterator[Scorer]:
-    found = find_bundle(path, quant=CHECKPOINT_QUANT, progress=progress)
+    found = find_bundle(path, quant=CHECKPOINT_QUANT, context=context, progress=progress)
     with Engine(found, context=context, threads=threads, trust=trust) as engine:
         manifest = Bundle.open(found, verify=False).manifest
         layout = manifest.program(engine.program).layout
         yield Scorer(
-            path.resolve().name,
+            repo_of(path).rpartition("/")[2] or path.resolve().name,
             engine.program,
             engine.model.vocab,
             *_weights(manifest, layout),
@@ -106,14 +109,9 @@ def _weights(manifest: BundleManifest, layout: str) -> tuple[int, int]:
 def _gguf(path: Path, context: int, threads: int | None) -> Iterator[Scorer]:
     if not path.is_file():
         raise InputError(f"There is no file {path}.", remedy="Check the path.", code="input.model")
-    try:
-        import llama_cpp
-    except ImportError as error:
-        raise UnsupportedError(
-            f"Running {path.name} needs the package llama-cpp-python.",
-            remedy="Install it beside edgewise: pip install llama-cpp-python.",
-            code="unsupported.llama_cpp",
-        ) from error
+    need(LLAMA_CPP)
+    import llama_cpp
+
     try:
         model = llama_cpp.Llama(
             model_path=str(path),

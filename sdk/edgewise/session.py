@@ -10,12 +10,14 @@ from typing import Any
 from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
-from edgewise.devices import device_for, load_program
+from edgewise.devices import device_for, load_program, target_for
+from edgewise.messages import conversation, each_conversation
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.request import defaults_from, read_options
+from edgewise.request import Asked, defaults_from, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.devices.table import named_device
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
@@ -38,6 +40,7 @@ class Session:
 
     Attributes:
         context: the most tokens of prompt and answer together.
+        defaults: sampling options that the model's generation_config.json sets.
     """
 
     def __init__(
@@ -53,14 +56,22 @@ class Session:
         progress: Progress | None,
     ) -> None:
         """See `Engine`."""
-        self.bundle = Bundle.open(find_bundle(Path(bundle), progress=progress), progress=progress)
+        # Before anything is compiled for it: there may be no such device.
+        named = named_device(device, threads=threads) if isinstance(device, str) else device
+        path = find_bundle(
+            Path(bundle),
+            target=target_for(named, program),
+            context=context,
+            progress=progress,
+        )
+        self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_folder(self.bundle.path)
         self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_folder(self.bundle.path, special)
-        self._defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
-        chosen = device_for(self.bundle, device, program, threads=threads)
+        self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
+        chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
             self.bundle, chosen, program, context=self.context, trust=trust, progress=progress
@@ -112,18 +123,18 @@ class Session:
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
         ids = self.ids(prompt)
-        asked = read_options(options, self._defaults, several=several)
+        asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
     def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
         """As `ask` of each prompt, and whether there was just one."""
         prompts, alone = each_prompt_ids(prompt, self.tokenizer)
-        asked = read_options(options, self._defaults)
+        asked = read_options(options, self.defaults)
         return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
 
     def ask_chat(
         self,
-        messages: Sequence[Message],
+        messages: Any,
         tools: Sequence[Mapping[str, Any]] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -131,13 +142,26 @@ class Session:
         several: bool = False,
     ) -> list[Choice]:
         """As `ask` of the next turn of a conversation."""
+        asked = read_options(options, self.defaults, several=several)
+        return self._next_turn(conversation(messages), tools, variables, asked)
 
-        def encode(kept: Sequence[Message]) -> list[int]:
-            return self._segments.encode(self.render(kept, tools=tools, variables=variables))
-
-        asked = read_options(options, self._defaults, several=several)
-        turns = Turns(messages, encode)
-        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
+    def ask_each_chat(
+        self,
+        messages: Any,
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> tuple[list[list[Choice]], bool]:
+        """As `ask_chat` of each conversation, and whether there was just one."""
+        conversations, alone = each_conversation(messages)
+        asked = read_options(options, self.defaults)
+        if asked.begun and not alone:
+            raise InputError(
+                f"begun is of one answer; there are {len(conversations)} conversations.",
+                remedy="Call chat for the one that it belongs to.",
+                code="input.option",
+            )
+        return [self._next_turn(one, tools, variables, asked) for one in conversations], alone
 
     def render(
         self,
@@ -149,7 +173,21 @@ class Session:
         """Return the prompt text of a conversation."""
         if self._template is None:
             raise missing_template(self.bundle.name)
-        return self._template.render(messages, tools=tools, **(variables or {}))
+        return self._template.render(conversation(messages), tools=tools, **(variables or {}))
+
+    def _next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
+        asked: Asked,
+    ) -> list[Choice]:
+        def encode(kept: Sequence[Message]) -> list[int]:
+            text = self.render(kept, tools=tools, variables=variables)
+            return [*self._segments.encode(text), *asked.begun]
+
+        turns = Turns(messages, encode)
+        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:
@@ -202,6 +240,11 @@ class Loaded:
     def context(self) -> int:
         """The most tokens of prompt and answer together."""
         return self._session.context
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The sampling options that the model's generation_config.json sets."""
+        return dict(self._session.defaults)
 
     @property
     def program(self) -> str:

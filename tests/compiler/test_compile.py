@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +16,9 @@ import pytest
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.layouts import shards
-from edgewise_runtime.errors import EdgewiseError, StorageError
+from edgewise_runtime.errors import CompileError, EdgewiseError, StorageError
 from edgewise_runtime.format.bundle import Bundle
+from tests.disks import file_sizes_limited
 from tests.parity.make_checkpoints import CASES, make_weights, write_weights
 
 CASE = "llama-mha"
@@ -125,6 +128,61 @@ def test_an_interrupt_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         compile_model(checkpoints(CASE), tmp_path / "bundle", progress=interrupt)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_larger_than_the_disk_takes_are_a_clear_error_and_leave_nothing(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with file_sizes_limited(4096), pytest.raises(StorageError) as caught:
+        compile_model(checkpoints(CASE), tmp_path / "dist/bundle")
+    assert caught.value.code == "storage.full"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_for_temporary_files_is_needed(
+    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    # As the bundles that other tests share: what TVM made for them is kept.
+    case = "llama-gqa2-tied-linear"
+    out = compile_model(checkpoints(case), tmp_path / "bundle", quant="q4", prefill_chunk=128)
+    assert Bundle.open(out).manifest.programs
+    assert not list(out.rglob("*.o"))
+
+
+def test_a_place_that_cannot_be_written_is_found_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="/sys/bundle") as caught:
+        compile_model(tmp_path / "nowhere", "/sys/bundle")
+    assert caught.value.code == "storage.permission"
+    assert caught.value.remedy
+
+
+def test_a_missing_c_compiler_is_found_before_any_work(
+    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    heard: set[str] = set()
+    with pytest.raises(CompileError) as caught:
+        compile_model(
+            checkpoints(CASE),
+            tmp_path / "bundle",
+            bits=5.0,
+            progress=lambda phase, done, total: heard.add(phase),
+        )
+    assert caught.value.code == "compile.linker"
+    assert heard == {"Reading"}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_a_folder_that_has_no_name_is_no_place_for_a_bundle(
+    place: str, checkpoints: Callable[[str], Path]
+) -> None:
+    with pytest.raises(StorageError) as caught:
+        compile_model(checkpoints(CASE), place)
+    assert "-o" in caught.value.remedy
 
 
 def test_a_folder_that_is_no_bundle_is_never_replaced(

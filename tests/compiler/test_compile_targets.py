@@ -59,7 +59,7 @@ def test_a_second_target_reads_no_matrix_again(
         return read(reader, name, start, stop)
 
     monkeypatch.setattr(SafetensorsReader, "read", recording)
-    options: dict[str, Any] = {"cpu": "portable", "max_batch": 1}
+    options: dict[str, Any] = {"cpu": "portable", **BOUNDS}
     compile_model(checkpoints(CASE), tmp_path / "one", targets=("cpu",), **options)
     alone = reads.copy()
     reads.clear()

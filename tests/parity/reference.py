@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.models.rope import rope_table
+from edgewise_compiler.models.rotation import rope_table
 
 Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]

@@ -37,25 +37,36 @@ HALF_TOLERANCE = 2 * F32_TOLERANCE
 """Where pages hold float16 a key or value near the middle of two may be rounded to the other one:
 2^-11 of it, as much again as sums in another order. Not to round at all is 8e-3."""
 
-# Between them: both families, every scheme, both kinds of pages; programs of each are all taken.
+NAMES = [variant.name for variant in VARIANTS]
+
+
+def programs(arithmetic: str) -> list[str]:
+    return [variant.name for variant in VARIANTS if variant.arithmetic("f32") == arithmetic]
+
+
+# Between them: both families, every scheme, both kinds of pages. A software GPU compiles a program
+# for seconds, so that the quick suite takes some programs for each, and all of them for some test.
 FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
 AGREEING = sampled(
     product(["llama-gqa2-tied-linear", "qwen3-gqa2-tied"], ["f32", "f16"]),
     [("qwen3-gqa2-tied", "f16")],
 )
 QUANTIZED = sampled(
-    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS),
-    [("llama-gqa4-bias-llama3", "q4"), ("qwen3-gqa4-d96-bias", "fives")],
+    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS, NAMES),
+    [
+        ("llama-gqa4-bias-llama3", "q4", "webgpu-f32"),
+        ("llama-gqa4-bias-llama3", "q4", "webgpu-f16-subgroups"),
+        ("qwen3-gqa4-d96-bias", "fives", "webgpu-f32-serial"),
+        ("qwen3-gqa4-d96-bias", "fives", "webgpu-f16"),
+    ],
+)
+ROUNDING = sampled(
+    product(["q8", "q6", "q4", *reference.MIXED], [variant.name for variant in INT8_VARIANTS]),
+    [("fours", "webgpu-a8-subgroups"), ("q6", "webgpu-a8"), ("fives", "webgpu-a8")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
 
 pytestmark = pytest.mark.sampled(one_in=2)
-
-NAMES = [variant.name for variant in VARIANTS]
-
-
-def programs(arithmetic: str) -> list[str]:
-    return [variant.name for variant in VARIANTS if variant.arithmetic("f32") == arithmetic]
 
 
 def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
@@ -65,87 +76,93 @@ def scores(bundle: Path, program: str, tokens: list[int]) -> np.ndarray:
         return engine.score(tokens)
 
 
+@pytest.mark.parametrize(
+    "program", sampled(programs("f32"), ["webgpu-f32-subgroups", "webgpu-f32-serial"])
+)
 @pytest.mark.parametrize("case", FLOATS)
-def test_f32_logits_are_those_of_transformers(case: str, bundles: BundleFactory) -> None:
+def test_f32_logits_are_those_of_transformers(
+    case: str, program: str, bundles: BundleFactory
+) -> None:
     golden = make_goldens.load(case)
     bundle = bundles(case, "f32", targets=("webgpu",))
-    for program in programs("f32"):
-        logits = scores(bundle, program, golden["tokens"].tolist())
-        assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE, program
+    logits = scores(bundle, program, golden["tokens"].tolist())
+    assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE
 
 
+@pytest.mark.parametrize("program", programs("f16"))
 @pytest.mark.parametrize("case", FLOATS)
-def test_f16_logits_are_near_those_of_transformers(case: str, bundles: BundleFactory) -> None:
+def test_f16_logits_are_near_those_of_transformers(
+    case: str, program: str, bundles: BundleFactory
+) -> None:
     golden = make_goldens.load(case)
     bundle = bundles(case, "f32", targets=("webgpu",))
     spread = golden["logits"].std()
-    for program in programs("f16"):
-        logits = scores(bundle, program, golden["tokens"].tolist())[golden["rows"]]
-        error = (logits - golden["logits"]) / spread
-        assert rms(error) < F16_NOISE, program
-        assert np.abs(error).max() < F16_LARGEST, program
-        assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
+    logits = scores(bundle, program, golden["tokens"].tolist())[golden["rows"]]
+    error = (logits - golden["logits"]) / spread
+    assert rms(error) < F16_NOISE
+    assert np.abs(error).max() < F16_LARGEST
+    assert top1_agrees(golden["logits"], logits, F16_LARGEST * spread)
 
 
+@pytest.mark.parametrize("program", sampled(programs("f32"), ["webgpu-f32"]))
 @pytest.mark.parametrize(("case", "quant"), AGREEING)
 def test_f32_programs_of_cpu_and_webgpu_agree(
-    case: str, quant: str, bundles: BundleFactory
+    case: str, quant: str, program: str, bundles: BundleFactory
 ) -> None:
     tokens = make_goldens.load(case)["tokens"].tolist()
     bundle = bundles(case, quant, targets=("cpu", "webgpu"))
     with Engine(bundle) as engine:
         expected = engine.score(tokens)
-    for program in programs("f32"):
-        logits = scores(bundle, program, tokens)
-        assert np.abs(logits - expected).max() < F32_TOLERANCE
-        assert top1_agrees(expected, logits, F32_TOLERANCE)
+    logits = scores(bundle, program, tokens)
+    assert np.abs(logits - expected).max() < F32_TOLERANCE
+    assert top1_agrees(expected, logits, F32_TOLERANCE)
 
 
-@pytest.mark.parametrize(("case", "quant"), QUANTIZED)
+@pytest.mark.parametrize(("case", "quant", "program"), QUANTIZED)
 def test_quantized_weights_are_computed_with_exactly(
-    case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+    case: str,
+    quant: str,
+    program: str,
+    bundles: BundleFactory,
+    checkpoints: Callable[[str], Path],
 ) -> None:
     tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
-    exact = reference.logits(cfg, weights, tokens)
-    rounded = reference.logits(cfg, weights, tokens, kv="float16")
-    bundle = bundles(case, quant, targets=("webgpu",))
-    for program in programs("f32"):
-        difference = scores(bundle, program, tokens) - rounded
-        assert np.abs(difference).max() < HALF_TOLERANCE
-        assert rms(difference) < F32_TOLERANCE / 2
-    for program in programs("f16"):
-        assert rms((scores(bundle, program, tokens) - exact) / exact.std()) < F16_NOISE
+    found = scores(bundles(case, quant, targets=("webgpu",)), program, tokens)
+    if program in programs("f16"):
+        exact = reference.logits(cfg, weights, tokens)
+        assert rms((found - exact) / exact.std()) < F16_NOISE
+        return
+    difference = found - reference.logits(cfg, weights, tokens, kv="float16")
+    assert np.abs(difference).max() < HALF_TOLERANCE
+    assert rms(difference) < F32_TOLERANCE / 2
 
 
-@pytest.mark.parametrize("quant", ["q8", "q6", "q4", *reference.MIXED])
+@pytest.mark.parametrize(("quant", "program"), ROUNDING)
 def test_integer_prefill_adds_the_noise_of_rounded_activations(
-    quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+    quant: str, program: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
     case = "qwen3-gqa2-tied"
     tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
     exact = reference.logits(cfg, weights, tokens)
-    bundle = bundles(case, quant, targets=("webgpu",))
-    for variant in INT8_VARIANTS:
-        noise = rms((scores(bundle, variant.name, tokens) - exact) / exact.std())
-        assert F16_NOISE < noise < ROUNDING_NOISE, variant.name
+    found = scores(bundles(case, quant, targets=("webgpu",)), program, tokens)
+    assert F16_NOISE < rms((found - exact) / exact.std()) < ROUNDING_NOISE
 
 
+@pytest.mark.parametrize("program", sampled(programs("f32"), ["webgpu-f32-subgroups"]))
 @pytest.mark.parametrize("case", CODED)
 def test_int8_pages_add_the_noise_of_their_codes(
-    case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+    case: str, program: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
     tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
     weights = reference.load_weights(checkpoints(case))
     exact = reference.logits(cfg, weights, tokens)
     rounded = reference.logits(cfg, weights, tokens, kv="int8")
     bundle = bundles(case, "f32", targets=("webgpu",), kv="int8")
-    for program in programs("f32"):
-        logits = scores(bundle, f"{program}-kv8", tokens)
-        noise = rms(logits - exact) / exact.std()
-        assert F16_NOISE < noise < CODE_NOISE, program
-        assert noise < 1.15 * rms(rounded - exact) / exact.std(), program
+    noise = rms(scores(bundle, f"{program}-kv8", tokens) - exact) / exact.std()
+    assert F16_NOISE < noise < CODE_NOISE
+    assert noise < 1.15 * rms(rounded - exact) / exact.std()
 
 
 @pytest.mark.parametrize("program", NAMES)

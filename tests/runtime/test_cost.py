@@ -58,4 +58,5 @@ def test_costs_need_values_in_range(values: dict[str, int], code: str) -> None:
 
 
 def test_bandwidth_is_measured_in_a_plausible_range() -> None:
-    assert 0.1 < measure_bandwidth(0.01, threads=1) < 10_000
+    found = measure_bandwidth(0.01, threads=1)
+    assert 0.1 < found.median <= found.best < 10_000

@@ -6,12 +6,14 @@ import errno
 import hashlib
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from edgewise_runtime import files
 from edgewise_runtime.errors import StorageError
+from tests.disks import file_sizes_limited
 
 
 def entries(folder: Path) -> list[str]:
@@ -70,6 +72,7 @@ def test_what_stood_there_stays_when_writing_fails(
     [
         (errno.ENOSPC, "storage.full"),
         (errno.EDQUOT, "storage.full"),
+        (errno.EFBIG, "storage.full"),
         (errno.EACCES, "storage.permission"),
         (errno.EPERM, "storage.permission"),
         (errno.EROFS, "storage.permission"),
@@ -107,99 +110,6 @@ def test_only_a_file_can_be_read(tmp_path: Path) -> None:
         assert error.value.code == code
 
 
-def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "bundle"
-    with files.new_folder(path) as folder:
-        (folder / "sub").mkdir()
-        (folder / "sub" / "a").write_text("a")
-        assert not path.exists()
-    assert (path / "sub" / "a").read_text() == "a"
-    assert entries(tmp_path / "deep") == ["bundle"]
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("replace", [True, False])
-def test_a_folder_never_appears_when_something_goes_wrong(
-    tmp_path: Path, error: type[BaseException], replace: bool
-) -> None:
-    path = tmp_path / "bundle"
-    if replace:
-        path.mkdir()
-        (path / "old").write_text("old")
-    before = entries(tmp_path)
-
-    def build() -> None:
-        with files.new_folder(path, replace=replace) as folder:
-            (folder / "new").write_text("new")
-            raise error
-
-    with pytest.raises(error):
-        build()
-    assert entries(tmp_path) == before
-    assert not (path / "new").exists()
-
-
-def test_a_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
-    path = tmp_path / "bundle"
-    path.mkdir()
-    (path / "old").write_text("old")
-    with pytest.raises(StorageError) as error, files.new_folder(path):
-        pytest.fail("the block was entered")
-    assert error.value.code == "storage.exists"
-    with files.new_folder(path, replace=True) as folder:
-        (folder / "new").write_text("new")
-    assert entries(path) == ["new"]
-    assert entries(tmp_path) == ["bundle"]
-
-
-def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "old").write_text("old")
-    (tmp_path / "bundle").symlink_to("real")
-    with files.new_folder(tmp_path / "bundle", replace=True) as folder:
-        (folder / "new").write_text("new")
-    assert entries(tmp_path) == ["bundle", "real"]
-    assert entries(tmp_path / "real") == ["old"]
-    assert not (tmp_path / "bundle").is_symlink()
-
-
-def test_a_folder_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "bundle"
-    with pytest.raises(StorageError) as error, files.new_folder(path):
-        path.mkdir()
-    assert error.value.code == "storage.exists"
-    assert entries(tmp_path) == ["bundle"]
-
-
-def test_the_old_folder_comes_back_when_the_new_one_cannot_be_put_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "bundle"
-    path.mkdir()
-    (path / "old").write_text("old")
-    rename, calls = Path.rename, []
-
-    def second_fails(self: Path, target: Path) -> Path:
-        calls.append(self)
-        if len(calls) == 2:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", second_fails)
-    with pytest.raises(StorageError), files.new_folder(path, replace=True) as folder:
-        (folder / "new").write_text("new")
-    assert entries(path) == ["old"]
-    assert entries(tmp_path) == ["bundle"]
-
-
-def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError) as error, files.new_folder(tmp_path / "file" / "bundle"):
-        pytest.fail("the block was entered")
-    assert error.value.code in {"storage.missing", "storage.exists"}
-    assert error.value.remedy
-
-
 @pytest.mark.parametrize("size", [0, 1, files.CHUNK, 2 * files.CHUNK + 3])
 def test_a_file_hashes_like_its_bytes(tmp_path: Path, size: int) -> None:
     data = bytes(range(256)) * (size // 256 + 1)
@@ -221,8 +131,10 @@ def test_the_users_folders_follow_the_environment(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert files.data_folder() == tmp_path / "data/edgewise"
     assert files.cache_folder() == tmp_path / "cache/edgewise"
+    assert files.state_folder() == tmp_path / "state/edgewise"
 
 
 @pytest.mark.parametrize("value", ["", "relative"])
@@ -232,8 +144,10 @@ def test_without_the_environment_they_are_at_home(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", value)
     monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("XDG_STATE_HOME")
     assert files.data_folder() == tmp_path / ".local/share/edgewise"
     assert files.cache_folder() == tmp_path / ".cache/edgewise"
+    assert files.state_folder() == tmp_path / ".local/state/edgewise"
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,3 +159,12 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     with pytest.raises(StorageError) as error:
         files.data_folder()
     assert "XDG_DATA_HOME" in error.value.remedy
+
+
+def test_where_no_temporary_file_can_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with file_sizes_limited(0), pytest.raises(StorageError, match="temporary directory") as error:
+        files.temporary_folder()
+    assert error.value.code == "storage.temporary"
+    assert "TMPDIR" in error.value.remedy
+    assert files.temporary_folder().is_dir()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgewise import Engine
-from edgewise.devices import device_for, load_program
+from edgewise.devices import device_for, load_program, target_for
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import DeviceError
@@ -141,3 +141,14 @@ def test_a_layers_pages_stay_within_the_largest_buffer(bundle: Path) -> None:
     page = 2 * 2 * 16 * 32 * 2
     assert pages_on(bundle, Tight(1000, PAGES_FOR_ALL * page)) == PAGES_FOR_ALL
     assert pages_on(bundle, Tight(1000, PAGES_FOR_ALL * page - 1)) == PAGES_FOR_ALL - 1
+
+
+@pytest.mark.parametrize(
+    ("program", "target"),
+    [(None, None), ("webgpu-f16", "webgpu"), ("cpu-w4a8-avx2", "cpu"), ("abacus-f32", None)],
+)
+def test_a_checkpoint_is_compiled_for_its_device_or_its_program(
+    program: str | None, target: str | None
+) -> None:
+    assert target_for(None, program) == target
+    assert target_for(CpuDevice(1), program) == "cpu"

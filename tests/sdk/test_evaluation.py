@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,9 +15,13 @@ import pytest
 
 from edgewise import EdgewiseError, Engine, evaluate
 from edgewise.cache import cached_bundle
+from edgewise.hub.names import HubModel
+from edgewise.hub.pull import find
 from edgewise.scorers import open_scorer
+from edgewise_runtime.installed import LLAMA_CPP, Package
 from tests.parity.make_checkpoints import CASES, make_weights
 from tests.sdk.conftest import CASE
+from tests.sdk.hub.small_hub import SmallHub
 
 TEXT = "The quick brown fox jumps over the lazy dog, and Zürich is not 東京. " * 9
 
@@ -122,6 +125,16 @@ def test_windows_begin_with_the_token_that_texts_begin_with(
     assert found.model.name == checkpoint.name
 
 
+def test_a_model_of_a_hub_is_called_after_its_repository(
+    bundle: Path, hub: SmallHub, checkpoints: Callable[[str], Path]
+) -> None:
+    files = {path.name: path.read_bytes() for path in checkpoints(CASE).iterdir()}
+    hub.add("tiny/llama", files)
+    shutil.copytree(bundle, cached_bundle(find(HubModel("tiny/llama")), "f32"))
+    found = evaluate("hf:tiny/llama", None, TEXT, context=32, tokens=95)
+    assert found.model.name == "llama"
+
+
 def test_no_more_tokens_are_taken_than_asked_for(bundle: Path) -> None:
     heard: list[tuple[str, int, int]] = []
     found = evaluate(
@@ -187,9 +200,9 @@ def test_a_reference_that_is_not_there_is_said_to_be(bundle: Path, name: str) ->
 
 
 def test_a_gguf_file_needs_a_package_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, without: Callable[[Package], None]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)  # as where it is not installed
+    without(LLAMA_CPP)
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     with pytest.raises(EdgewiseError, match="pip install llama-cpp-python") as caught:
         evaluate(tmp_path / "model.gguf", None, TEXT, context=64)

@@ -44,7 +44,7 @@ from edgewise_compiler.models.base import (
     RotationSpec,
     VectorSpec,
 )
-from edgewise_compiler.models.rope import rope_table
+from edgewise_compiler.models.rotation import rope_table
 from edgewise_compiler.quantize.codes import Floats, RowSource
 from edgewise_compiler.quantize.floats import F32
 from edgewise_compiler.weights.base import WeightReader

@@ -12,36 +12,18 @@ import numpy as np
 
 from edgewise_compiler.gguf.blocks import Floats
 from edgewise_compiler.gguf.codes import HELD, Unpack
+from edgewise_compiler.gguf.known import check_options, find_architecture
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.quantize.codes import CodedRows, Holders
 from edgewise_compiler.weights.files import check_rows, damaged
-from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
 ROPE_DIVISORS = "rope_freqs.weight"
 
 _MOST = 1 << 31
 _HUGE = 1e30
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """How files of one ``general.architecture`` are read.
-
-    Attributes:
-        model: value of ``architectures`` in config.json.
-        pairs: rotated pairs of queries and keys lie beside each other, not half a head apart.
-    """
-
-    model: str
-    pairs: bool = False
-
-
-ARCHITECTURES = {
-    "llama": Architecture("LlamaForCausalLM", pairs=True),
-    "qwen3": Architecture("Qwen3ForCausalLM"),
-}
 
 _LAYER = {
     "attn_norm": "input_layernorm",
@@ -60,42 +42,6 @@ _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output
 
 _NAME = re.compile(r"(?:blk\.(0|[1-9]\d{0,3})\.)?([a-z_]+)\.(weight|bias)")
 
-_NEUTRAL: dict[str, tuple[float, ...]] = {
-    "attention.causal": (True,),
-    "attention.clamp_kqv": (0,),
-    "attention.max_alibi_bias": (0,),
-    "attention.scale": (0,),
-    "attn_logit_softcapping": (0,),
-    "embedding_scale": (0, 1),
-    "final_logit_softcapping": (0,),
-    "logit_scale": (0, 1),
-    "residual_scale": (0, 1),
-    "rope.scale_linear": (0, 1),
-    "rope.scaling.attn_factor": (0, 1),
-    "rope.scaling.yarn_attn_factor": (0, 1),
-    "rope.scaling.yarn_ext_factor": (-1, 1),
-    "rope.scaling.yarn_log_multiplier": (0,),
-    "use_parallel_residual": (False,),
-}
-"""Keys that change what a model computes, and the values that leave it as it is."""
-
-
-def find_architecture(reader: GgufReader) -> tuple[str, Architecture]:
-    """The architecture that a file names.
-
-    Raises:
-        CheckpointError: it names none.
-        UnsupportedError: it is not implemented.
-    """
-    name = ConfigFields(reader.metadata, reader.path.name).text("general.architecture")
-    if name not in ARCHITECTURES:
-        raise UnsupportedError(
-            f"GGUF files of architecture {shorten(name)} are not implemented.",
-            remedy=f"Implemented: {', '.join(ARCHITECTURES)}.",
-            code="unsupported.architecture",
-        )
-    return name, ARCHITECTURES[name]
-
 
 def read_config(reader: GgufReader) -> dict[str, Any]:
     """What config.json would say; the family checks it as it checks any other.
@@ -106,14 +52,7 @@ def read_config(reader: GgufReader) -> dict[str, Any]:
     """
     name, architecture = find_architecture(reader)
     fields = ConfigFields(reader.metadata, reader.path.name)
-    for key, allowed in _NEUTRAL.items():
-        found = fields.values.get(f"{name}.{key}", allowed[0])
-        if not isinstance(found, int | float) or found not in allowed:
-            raise UnsupportedError(
-                f"{name}.{key} is {shorten(found)} in {reader.path.name}: not implemented.",
-                remedy="Use a model without it.",
-                code="unsupported.option",
-            )
+    check_options(reader, name)
 
     def integer(key: str, **default: int) -> int:
         return fields.integer(f"{name}.{key}", 0, _MOST, **default)

@@ -51,7 +51,7 @@ def _by(regex: str) -> tuple[Mapping[str, Any], ...]:
     return split, _GPT2_STEP | {"use_regex": False}
 
 
-_RULES: dict[str, _Rules] = {
+RULES: dict[str, _Rules] = {
     "gpt-2": _Rules((_GPT2_STEP,)),
     "smollm": _Rules(({"type": "Digits", "individual_digits": True}, _GPT2_STEP)),
     "qwen2": _Rules(_by(_QWEN2), nfc=True),
@@ -90,15 +90,15 @@ def byte_level(vocabulary: Vocabulary) -> Pipeline:
 
 def _rules(vocabulary: Vocabulary) -> _Rules:
     pre = vocabulary.fields.text(f"{KEYS}.pre", "default")
-    if pre not in _RULES:
+    if pre not in RULES:
         raise UnsupportedError(
             f"{KEYS}.pre in {vocabulary.path.name} is {shorten(pre)}: how it cuts text is not "
             "known.",
-            remedy=f"Known: {', '.join(_RULES)}. A file that names none was made by an old "
+            remedy=f"Known: {', '.join(RULES)}. A file that names none was made by an old "
             "llama.cpp: convert the model again.",
             code="unsupported.tokenizer",
         )
-    return _RULES[pre]
+    return RULES[pre]
 
 
 def _merge(text: str, vocabulary: Vocabulary) -> list[str]:

@@ -13,7 +13,7 @@ from edgewise_compiler.gguf.codes import Unpack
 from edgewise_compiler.gguf.container import Container, Value, read_container
 from edgewise_compiler.gguf.names import parts
 from edgewise_compiler.quantize.codes import CodedRows
-from edgewise_compiler.weights.files import check_finite, check_rows, damaged
+from edgewise_compiler.weights.files import check_fetched, check_finite, check_rows, damaged
 from edgewise_compiler.weights.open_files import TensorFiles
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.files import storage_errors
@@ -99,6 +99,7 @@ class GgufReader(TensorFiles):
 
     def _add(self, path: Path) -> Container:
         with storage_errors("read", path):
+            check_fetched(path)
             file = self._files[path.name] = path.open("rb")
             container = read_container(file, os.fstat(file.fileno()).st_size, path)
         twice = container.tensors.keys() & self._tensors.keys()

@@ -34,7 +34,7 @@ class _Kind:
     named: Mapping[str, int]
 
 
-_KINDS = {"gpt2": _Kind(byte_level, {}), "llama": _Kind(sentencepiece, NAMED)}
+KINDS = {"gpt2": _Kind(byte_level, {}), "llama": _Kind(sentencepiece, NAMED)}
 """By ``tokenizer.ggml.model``."""
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -87,14 +87,14 @@ def tokenizer_files(metadata: Mapping[str, Value], path: Path) -> dict[str, Any]
 
 def _kind(fields: ConfigFields) -> _Kind:
     model = fields.text(f"{KEYS}.model")
-    if model not in _KINDS:
+    if model not in KINDS:
         raise UnsupportedError(
             f"The tokenizer in {fields.where} is of kind {shorten(model)}.",
             remedy="Byte-level BPE (gpt2) and SentencePiece's BPE (llama) are read; use the "
             "original checkpoint in safetensors format with its tokenizer.json.",
             code="unsupported.tokenizer",
         )
-    return _KINDS[model]
+    return KINDS[model]
 
 
 def _ends(vocabulary: Vocabulary, kind: _Kind) -> list[int]:

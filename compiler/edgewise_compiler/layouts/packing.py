@@ -14,7 +14,7 @@ from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rope import rope_table
+from edgewise_compiler.models.rotation import rope_table
 from edgewise_compiler.quantize.codes import (
     CodedRows,
     CodeSource,

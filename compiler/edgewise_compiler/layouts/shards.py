@@ -39,7 +39,7 @@ class Shards:
         """Some tensors for writing, as long as the block lasts.
 
         Their pages leave this process with it; the kernel writes them to the disk when it likes,
-        and whoever finishes the bundle waits for that (`edgewise_runtime.files.new_folder`).
+        and whoever finishes the bundle waits for that (`edgewise_runtime.folders.new_folder`).
 
         Raises:
             StorageError: a file cannot be mapped.

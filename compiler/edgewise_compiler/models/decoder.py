@@ -23,8 +23,9 @@ from edgewise_compiler.models.base import (
 )
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import MAX_CONTEXT, RopeConfig, read_rope
+from edgewise_compiler.models.shape import SHAPE
+from edgewise_compiler.models.traits import refuse
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
-from edgewise_runtime.format.reading import shorten
 
 MAX_WIDTH = 1 << 17
 MAX_VOCAB = 1 << 22
@@ -33,6 +34,8 @@ MAX_HEADS = 1 << 10
 MAX_HEAD_DIM = 256
 MAX_EOS = 16
 """A step's buffer of end tokens has this many entries."""
+MULTIPLES = {"hidden_size": 32, "head_dim": 16, "num_attention_heads × head_dim": 32}
+"""Widths that kernels need multiples of, in elements."""
 ROTATION = "rope"
 """The one rotation of these models."""
 
@@ -89,7 +92,7 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     rope = read_rope(hf, context=context, theta=traits.rope_theta)
     _check_shape(hidden, heads, kv_heads, head_dim)
     _check_divisors(rope, head_dim)
-    _check_variant(fields, layer_count)
+    refuse(SHAPE, fields)
     check_eos_count(eos)
     return ModelConfig(
         family=traits.family,
@@ -130,10 +133,8 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
             remedy="Correct config.json.",
             code="checkpoint.config",
         )
-    for name, value, step in (
-        ("hidden_size", hidden, 32),
-        ("head_dim", head_dim, 16),
-        ("num_attention_heads × head_dim", heads * head_dim, 32),
+    for (name, step), value in zip(
+        MULTIPLES.items(), (hidden, head_dim, heads * head_dim), strict=True
     ):
         if value % step:
             raise UnsupportedError(
@@ -156,48 +157,6 @@ def _check_divisors(rope: RopeConfig, head_dim: int) -> None:
             remedy="Correct config.json.",
             code="checkpoint.config",
         )
-
-
-def _check_variant(fields: ConfigFields, layer_count: int) -> None:
-    """Refuse options that change what the model computes and are not implemented."""
-    activation = fields.text("hidden_act", "silu")
-    if activation != "silu":
-        raise UnsupportedError(
-            f"hidden_act {shorten(activation)} is not implemented.",
-            remedy="Use a model with hidden_act 'silu'.",
-            code="unsupported.activation",
-        )
-    if fields.has("quantization_config"):
-        method = (fields.mapping("quantization_config") or {}).get("quant_method")
-        raise UnsupportedError(
-            f"The checkpoint is already quantized (quant_method {shorten(method)}).",
-            remedy="Use the original float checkpoint; --quant quantizes it.",
-            code="unsupported.quantized",
-        )
-    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
-        if fields.integer(key, 0, 1 << 16, 0):
-            raise UnsupportedError(
-                f"{key} is {fields.values[key]}: mixtures of experts are not implemented.",
-                remedy="Use a dense model.",
-                code="unsupported.experts",
-            )
-    windowed = _windowed_layers(fields, layer_count)
-    if windowed:
-        raise UnsupportedError(
-            f"{windowed} of {layer_count} layers use something other than full attention "
-            f"(sliding_window {shorten(fields.values.get('sliding_window'))}).",
-            remedy="Use a model whose layers all attend to the whole context.",
-            code="unsupported.attention",
-        )
-
-
-def _windowed_layers(fields: ConfigFields, layer_count: int) -> int:
-    kinds = fields.values.get("layer_types")
-    if isinstance(kinds, list):
-        return sum(kind != "full_attention" for kind in kinds)
-    if not fields.has("sliding_window") or not fields.flag("use_sliding_window", True):
-        return 0
-    return max(0, layer_count - fields.integer("max_window_layers", 0, MAX_WIDTH, 0))
 
 
 def params(cfg: ModelConfig) -> Iterator[ParamSpec]:

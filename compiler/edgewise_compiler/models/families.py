@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise_compiler.models.base import Family
+from edgewise_compiler.models.elsewhere import missing, refusal
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.qwen3 import QWEN3
-from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
 FAMILIES: tuple[Family, ...] = (LLAMA, QWEN3)
@@ -33,9 +34,6 @@ def find_family(hf: Mapping[str, Any]) -> Family:
             code="checkpoint.config",
         )
     if name not in by_name:
-        raise UnsupportedError(
-            f"Models of architecture {shorten(name)} are not implemented.",
-            remedy=f"Implemented: {', '.join(a for f in FAMILIES for a in f.architectures)}.",
-            code="unsupported.architecture",
-        )
+        what = f"Models of architecture {shorten(name)}"
+        raise refusal(what, missing(name, hf), (a for f in FAMILIES for a in f.architectures))
     return by_name[name]

@@ -1,11 +1,4 @@
-"""Rotary position embeddings: frequencies and the table of cosines and sines.
-
-RoPE is Su et al. 2021 (arXiv 2104.09864). The scaled variants are position interpolation (Chen et
-al. 2023, arXiv 2306.15595), Llama 3.1's frequency bands (arXiv 2407.21783), YaRN (Peng et al. 2023,
-arXiv 2309.00071), and LongRoPE's divisors (Ding et al. 2024, arXiv 2402.13753). Models are trained
-with float32 tables, so every step is rounded to float32 where transformers rounds it: at position
-100,000 the last bit of a frequency is 0.006 radians.
-"""
+"""Rotary position embeddings as config.json describes them; `rotation` computes their tables."""
 
 from __future__ import annotations
 
@@ -14,11 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_compiler.models.traits import Trait, refuse, said
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
 MAX_CONTEXT = 1 << 24
@@ -26,8 +17,6 @@ MAX_CONTEXT = 1 << 24
 
 MAX_PAIRS = 1 << 10
 """Pairs of dimensions that a list of divisors may have."""
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -74,26 +63,11 @@ def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfi
         CheckpointError: a missing, mistyped or senseless value.
     """
     top = ConfigFields(hf)
-    key = "rope_scaling" if top.mapping("rope_scaling") else "rope_parameters"
-    fields = ConfigFields(top.mapping(key) or {}, where=f"{key!r} of config.json")
-    kind = fields.text("rope_type", fields.text("type", "default"))
-    if kind not in _READERS:
-        raise UnsupportedError(
-            f"Rotary embeddings of type {shorten(kind)} are not implemented.",
-            remedy=f"Implemented: {', '.join(_READERS)}.",
-            code="unsupported.rope",
-        )
-    for source in (top, fields):
-        rotated = source.number("partial_rotary_factor", 0.0, 1.0, 1.0)
-        if rotated != 1.0:
-            raise UnsupportedError(
-                f"partial_rotary_factor {rotated:g} rotates only part of a head.",
-                remedy="Use a model that rotates whole heads (partial_rotary_factor 1).",
-                code="unsupported.rope",
-            )
+    refuse(TRAITS, top)
+    fields = _scaling(top)
     outer_theta = top.number("rope_theta", 1.0, 1e12, theta)
     theta = fields.number("rope_theta", 1.0, 1e12, outer_theta)
-    return _READERS[kind](fields, top, theta, context)
+    return _READERS[_kind(fields)](fields, top, theta, context)
 
 
 def _read_default(
@@ -153,13 +127,6 @@ def _read_longrope(
     fields: ConfigFields, top: ConfigFields, theta: float, context: int
 ) -> RopeConfig:
     divisors = fields.numbers("long_factor", 1e-6, 1e32, most=MAX_PAIRS)
-    if fields.numbers("short_factor", 1e-6, 1e32, most=MAX_PAIRS) != divisors:
-        raise UnsupportedError(
-            "A longrope whose short_factor and long_factor differ is not implemented: keys would "
-            "turn with the length of the text.",
-            remedy="Use a model that rotates short and long texts alike.",
-            code="unsupported.rope",
-        )
     original = _original_context(fields, top, context)
     factor = _factor(fields, default=max(1.0, context / original))
     scale = (
@@ -175,6 +142,16 @@ def _read_longrope(
     )
 
 
+def _scaling(top: ConfigFields) -> ConfigFields:
+    """What config.json says of the rotation, under either name."""
+    key = "rope_scaling" if top.mapping("rope_scaling") else "rope_parameters"
+    return ConfigFields(top.mapping(key) or {}, where=f"{key!r} of config.json")
+
+
+def _kind(fields: ConfigFields) -> str:
+    return fields.text("rope_type", fields.text("type", "default"))
+
+
 _READERS: dict[str, Callable[[ConfigFields, ConfigFields, float, int], RopeConfig]] = {
     "default": _read_default,
     "linear": _read_linear,
@@ -182,6 +159,72 @@ _READERS: dict[str, Callable[[ConfigFields, ConfigFields, float, int], RopeConfi
     "longrope": _read_longrope,
     "yarn": _read_yarn,
 }
+
+KINDS = tuple(_READERS)
+"""What ``rope_type`` may be."""
+
+
+def _several(top: ConfigFields) -> str | None:
+    """transformers 5 has an object by kind of layer where these rotate differently."""
+    kinds = [kind for kind, value in _scaling(top).values.items() if isinstance(value, dict)]
+    return f"rope_parameters has {shorten(kinds, 60)}" if kinds else None
+
+
+def _unknown_kind(top: ConfigFields) -> str | None:
+    kind = _kind(_scaling(top))
+    return None if kind in KINDS else said("rope_type", kind)
+
+
+def _partial(top: ConfigFields) -> str | None:
+    for fields in (top, _scaling(top)):
+        for key in ("partial_rotary_factor", "rotary_pct"):
+            rotated = fields.number(key, 0.0, 1.0, 1.0)
+            if rotated != 1.0:
+                return said(key, rotated)
+    return None
+
+
+def _two_lists(top: ConfigFields) -> str | None:
+    """Keys would turn with the length of the text."""
+    fields = _scaling(top)
+    if _kind(fields) != "longrope":
+        return None
+    short, long = (
+        fields.numbers(key, 1e-6, 1e32, most=MAX_PAIRS) for key in ("short_factor", "long_factor")
+    )
+    return None if short == long else "its short_factor and long_factor differ"
+
+
+TRAITS = tuple(
+    Trait(name, keys, have, "unsupported.rope", find)
+    for name, keys, have, find in (
+        (
+            "a rotation for each kind of layer",
+            ("rope_parameters",),
+            "one rotation for all layers",
+            _several,
+        ),
+        (
+            "rotary embeddings of this type",
+            ("rope_scaling", "rope_parameters"),
+            f"rope_type {', '.join(KINDS)}",
+            _unknown_kind,
+        ),
+        (
+            "rotations of a part of each head",
+            ("partial_rotary_factor", "rotary_pct"),
+            "heads that are rotated as a whole",
+            _partial,
+        ),
+        (
+            "a longrope that turns short and long texts differently",
+            ("short_factor", "long_factor"),
+            "the same short_factor and long_factor",
+            _two_lists,
+        ),
+    )
+)
+"""What configurations may ask for of rotations that is not there."""
 
 
 def _factor(fields: ConfigFields, **default: float) -> float:
@@ -206,84 +249,3 @@ def _yarn_attention_factor(fields: ConfigFields, factor: float) -> float:
 
 def _yarn_mscale(factor: float, weight: float) -> float:
     return 1.0 if factor <= 1.0 else 0.1 * weight * math.log(factor) + 1.0
-
-
-def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Floats:
-    """Radians per position of each pair of dimensions, float32 ``[head_dim / 2]``."""
-    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
-    # The power in float64: NumPy's float32 power differs from torch's in many last bits.
-    powers = np.power(np.float64(rope.theta), exponents.astype(np.float64)).astype(np.float32)
-    return _FREQUENCIES[rope.kind](rope, powers, head_dim)
-
-
-def _default_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
-    return np.float32(1.0) / powers
-
-
-def _linear_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
-    return np.float32(1.0) / powers / np.float32(rope.factor)
-
-
-def _llama3_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
-    plain = np.float32(1.0) / powers
-    factor = np.float32(rope.factor)
-    # torch divides a number by a tensor as number × reciprocal: the same roundings here.
-    wavelength = np.float32(1.0) / plain * np.float32(2 * math.pi)
-    longest = rope.original_context / rope.low_freq_factor
-    shortest = rope.original_context / rope.high_freq_factor
-    stretched = np.where(wavelength > np.float32(longest), plain / factor, plain)
-    band = np.float32(rope.high_freq_factor - rope.low_freq_factor)
-    smooth = np.float32(1.0) / wavelength * np.float32(rope.original_context)
-    smooth = (smooth - np.float32(rope.low_freq_factor)) / band
-    blend = (np.float32(1.0) - smooth) * stretched / factor + smooth * stretched
-    inside = (wavelength >= np.float32(shortest)) & (wavelength <= np.float32(longest))
-    return np.where(inside, blend, stretched).astype(np.float32)
-
-
-def _longrope_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
-    return np.float32(1.0) / (np.array(rope.divisors, np.float32) * powers)
-
-
-def _yarn_frequencies(rope: RopeConfig, powers: Floats, head_dim: int) -> Floats:
-    low = _yarn_dimension(rope, rope.beta_fast, head_dim)
-    high = _yarn_dimension(rope, rope.beta_slow, head_dim)
-    if rope.truncate:
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, head_dim - 1)
-    # A ramp of no width would divide by zero; this is the width transformers gives it.
-    width = np.float32(high - low if high != low else 0.001)
-    steps = np.arange(head_dim // 2, dtype=np.float32)
-    kept = np.float32(1.0) - np.clip((steps - np.float32(low)) / width, 0, 1).astype(np.float32)
-    plain = np.float32(1.0) / powers
-    stretched = np.float32(1.0) / (np.float32(rope.factor) * powers)
-    blend: Floats = stretched * (np.float32(1.0) - kept) + plain * kept
-    return blend
-
-
-def _yarn_dimension(rope: RopeConfig, rotations: float, head_dim: int) -> float:
-    """The (fractional) dimension whose wavelength fits ``rotations`` times the original context."""
-    turns = math.log(rope.original_context / (rotations * 2 * math.pi))
-    return head_dim * turns / (2 * math.log(rope.theta))
-
-
-_FREQUENCIES: dict[str, Callable[[RopeConfig, Floats, int], Floats]] = {
-    "default": _default_frequencies,
-    "linear": _linear_frequencies,
-    "llama3": _llama3_frequencies,
-    "longrope": _longrope_frequencies,
-    "yarn": _yarn_frequencies,
-}
-
-
-def rope_table(rope: RopeConfig, head_dim: int, context: int) -> Floats:
-    """Cosines and sines of every position, float32 ``[context, 2, head_dim / 2]``.
-
-    Row 0 of a position holds the cosines and row 1 the sines, both times ``attention_factor``.
-    """
-    angles = np.outer(np.arange(context, dtype=np.float32), inverse_frequencies(rope, head_dim))
-    table = np.empty((context, 2, head_dim // 2), np.float32)
-    scale = np.float32(rope.attention_factor)
-    for row, function in enumerate((np.cos, np.sin)):
-        # In float64, because float32 implementations differ in the last bit between libraries.
-        np.multiply(function(angles, dtype=np.float64).astype(np.float32), scale, out=table[:, row])
-    return table

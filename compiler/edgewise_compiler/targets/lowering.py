@@ -13,30 +13,18 @@ from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Access, Argument, Call, Tensor
 from edgewise_compiler.quantize import NUMBERS
+from edgewise_compiler.state import state_group
 from edgewise_runtime.errors import CompileError
-from edgewise_runtime.format.abi import PAGE_TOKENS, shared_buffers
+from edgewise_runtime.format.abi import shared_buffers
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.manifest import StateGroup
-from edgewise_runtime.format.state import PAGES, page_rows, pages_for, row_bytes
+from edgewise_runtime.format.state import PAGES, page_rows, row_bytes
 
 KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Upper bounds of the step symbols: token rows, sequences, tokens of context."""
-
-    rows: int
-    batch: int
-    context: int
-
-    @property
-    def pages(self) -> int:
-        """Pages one sequence can hold."""
-        return pages_for(self.context, PAGE_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -150,21 +138,6 @@ class Lowering:
         """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""
         parts = (f"{name}.{part}" for part in ("weight", *NUMBERS, "bias"))
         return tuple(self.params[part] for part in parts if part in self.params)
-
-
-def state_group(layers: Iterable[int], kv_heads: int, head_dim: int, *, scales: bool) -> StateGroup:
-    """What a bundle says about pages; `scales`: with the buffers that only int8 pages have."""
-    numbers = tuple(layers)
-    return StateGroup(
-        kind="paged",
-        layers=numbers,
-        window=None,
-        page_tokens=PAGE_TOKENS,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        buffers=tuple(f"kv.{i}" for i in numbers),
-        scales=tuple(f"kv_scale.{i}" for i in numbers) if scales else (),
-    )
 
 
 def mul(*factors: Expr) -> Expr:

@@ -7,11 +7,12 @@ it is imported when the target is asked for, so that texts made from this table 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from edgewise_compiler.targets.cpu.linker import find_linker
 from edgewise_runtime.format import targets as formats
 
 if TYPE_CHECKING:
@@ -31,11 +32,20 @@ class TargetOption:
 
 @dataclass(frozen=True)
 class Target:
-    """A target: its name, the layout its weights are packed in, what can be asked of it alone."""
+    """A target.
+
+    Attributes:
+        name: as people write it.
+        layout: that its weights are packed in.
+        options: what can be asked of it alone.
+        tools: each finds a program that making code calls, or raises the CompileError that says
+            which one is missing; asked before any work is done.
+    """
 
     name: str
     layout: str
     options: tuple[TargetOption, ...] = ()
+    tools: tuple[Callable[[], object], ...] = ()
 
     @property
     def about(self) -> str:
@@ -47,6 +57,13 @@ class Target:
         module = import_module(f"edgewise_compiler.targets.{self.name}.program")
         maker: Callable[[Job, Tensors], tuple[Program, ...]] = module.make
         return maker(job, tensors)
+
+
+def check_tools(targets: Iterable[str]) -> None:
+    """Raise the CompileError that names a program which making code for these targets needs."""
+    for name in targets:
+        for find in TARGETS[name].tools:
+            find()
 
 
 TARGETS: Mapping[str, Target] = {
@@ -63,11 +80,15 @@ TARGETS: Mapping[str, Target] = {
                     "or portable",
                 ),
             ),
+            tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu"),
     )
 }
 """By name, in the order in which texts list them."""
+
+DEFAULT_CONTEXT = 4096
+"""Most tokens of a sequence where nothing is asked for and the model has as many."""
 
 DEFAULT = ("cpu",)
 """What is compiled for where nothing is asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from io import BufferedReader, FileIO
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,32 @@ def checkpoint_json(raw: bytes, path: Path) -> Any:
 def damaged(path: Path, why: str) -> CheckpointError:
     """The error for a file that is not what it should be."""
     return CheckpointError(f"{path.name} is damaged: {why}.", remedy=_AGAIN, code="checkpoint.file")
+
+
+_WEB_PAGE = ("is a web page", "Download the file itself, not the page about it.")
+
+_STANDS_FOR = {
+    b"version https://git-lfs.github.com/": (
+        "is a pointer of git-lfs, which stands for a file that was not fetched",
+        "Fetch the files: edgewise pull ORG/REPO, or git lfs install; git -C {folder} lfs pull",
+    ),
+    b"<!doctype html": _WEB_PAGE,
+    b"<html": _WEB_PAGE,
+}
+"""How files begin that came instead of others, in lower case; what they are, and the remedy."""
+
+
+def check_fetched(path: Path) -> None:
+    """Raise CheckpointError for a file that only stands for the one that was meant."""
+    with path.open("rb") as file:
+        head = file.read(max(map(len, _STANDS_FOR))).lower()
+    for begins, (what, remedy) in _STANDS_FOR.items():
+        if head.startswith(begins):
+            raise CheckpointError(
+                f"{path.name} {what}.",
+                remedy=remedy.format(folder=quote(str(path.parent))),
+                code="checkpoint.fetched",
+            )
 
 
 def read_exactly(file: BufferedReader | FileIO, count: int, path: Path) -> Bytes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from edgewise_compiler.foreign import foreign_weights
 from edgewise_compiler.weights.files import (
     Bytes,
     Floats,
+    check_fetched,
     check_finite,
     check_rows,
     checkpoint_json,
@@ -36,7 +37,7 @@ def _from_bf16(raw: Bytes) -> Floats:
     return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
-_FLOATS: dict[str, Callable[[Bytes], Floats]] = {
+FLOATS: dict[str, Callable[[Bytes], Floats]] = {
     "F32": lambda raw: raw.view("<f4"),
     "F16": lambda raw: raw.view("<f2").astype(np.float32),
     "BF16": _from_bf16,
@@ -67,10 +68,10 @@ class SafetensorsReader(TensorFiles):
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         entry = self._find(name)
-        if entry.dtype not in _FLOATS:
+        if entry.dtype not in FLOATS:
             raise UnsupportedError(
                 f"{shorten(name)} in {entry.file} is stored as {entry.dtype}.",
-                remedy=f"Use a checkpoint in one of {', '.join(_FLOATS)}.",
+                remedy=f"Use a checkpoint in one of {', '.join(FLOATS)}.",
                 code="unsupported.dtype",
             )
         if not entry.shape or not entry.bytes:
@@ -83,12 +84,13 @@ class SafetensorsReader(TensorFiles):
         stop = check_rows(name, start, stop, rows)
         row_bytes = entry.bytes // rows
         raw = self._bytes(entry, start * row_bytes, (stop - start) * row_bytes)
-        values = _FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
+        values = FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
         check_finite(name, values, start)
         return values
 
     def _add(self, path: Path) -> set[str]:
         with storage_errors("read", path):
+            check_fetched(path)
             file = self._files[path.name] = path.open("rb", buffering=0)
             entries = read_header(file, os.fstat(file.fileno()).st_size, path)
         for name in entries:
@@ -100,12 +102,7 @@ class SafetensorsReader(TensorFiles):
 
     def _add_shards(self, folder: Path) -> None:
         index = folder / INDEX
-        with storage_errors("read", index):
-            if index.stat().st_size > MAX_INDEX:
-                raise damaged(index, f"it has more than {MAX_INDEX} bytes")
-            content = checkpoint_json(index.read_bytes(), index)
-        expected = _shards(content, index)
-        for shard, names in expected.items():
+        for shard, names in read_index(index).items():
             path = folder / shard
             if not path.is_file():
                 raise damaged(index, f"it lists {shorten(shard)}, which is not in the folder")
@@ -116,8 +113,17 @@ class SafetensorsReader(TensorFiles):
                 raise damaged(path, f"it {fault} {shorten(name)}, unlike {INDEX} says")
 
 
-def _shards(content: Any, index: Path) -> dict[str, set[str]]:
-    """Tensor names by shard, from a parsed index."""
+def read_index(path: Path) -> dict[str, set[str]]:
+    """Tensor names by shard, as the index in a file lists them; shards are plain file names.
+
+    Raises CheckpointError for what is no index.
+    """
+    index = Path(INDEX)
+    with storage_errors("read", path):
+        check_fetched(path)
+        if path.stat().st_size > MAX_INDEX:
+            raise damaged(index, f"it has more than {MAX_INDEX} bytes")
+        content = checkpoint_json(path.read_bytes(), index)
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
         raise damaged(index, "it has no weight_map")
@@ -133,15 +139,7 @@ def _shards(content: Any, index: Path) -> dict[str, set[str]]:
 
 
 def _no_weights(folder: Path) -> CheckpointError | UnsupportedError:
-    for pattern in ("*.safetensors", "*.gguf", "pytorch_model*.bin", "*.pth", "*.pt"):
-        found = sorted(folder.glob(pattern))
-        if found:
-            return UnsupportedError(
-                f"{folder} has {shorten(found[0].name)} but no {SINGLE} and no {INDEX}.",
-                remedy="Save the model with transformers' save_pretrained and compile that folder.",
-                code="unsupported.weights",
-            )
-    return CheckpointError(
+    return foreign_weights(folder, f"{SINGLE} and no {INDEX}") or CheckpointError(
         f"{folder} has no weights: neither {SINGLE} nor {INDEX}.",
         remedy="Download the whole checkpoint, weights included.",
         code="checkpoint.weights",

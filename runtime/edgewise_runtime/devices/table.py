@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.installed import WGPU, Package
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Found:
         about: which processor it is, and its driver.
         features: what programs may need and find on it.
         limits: bytes of what it has limits for.
-        trouble: why it runs nothing, empty where it does.
+        trouble: why it runs nothing and what to do about it, empty where it does.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Kind:
         about: which one its bare name means, for help texts.
         target: the target whose programs it runs.
         several: a machine can have more of them: ``name:N`` is one.
-        extra: the extra of this distribution that installs what it needs, None for nothing.
+        needs: the package that it runs programs with, where edgewise does not bring it along.
     """
 
     name: str
@@ -75,18 +76,13 @@ class Kind:
     about: str
     target: str
     several: bool = False
-    extra: str | None = None
+    needs: Package | None = None
 
     @property
     def forms(self) -> str:
         """How it is named on the command line, in words."""
-        needs = "" if self.extra is None else f", by pip install {self.package}"
+        needs = "" if self.needs is None else f", by {self.needs.install}"
         return f"{self.name} ({self.about}{needs})" + (f" or {self.name}:N" if self.several else "")
-
-    @property
-    def package(self) -> str:
-        """What `pip install` takes to install what it needs."""
-        return "edgewise" if self.extra is None else f"edgewise[{self.extra}]"
 
     @property
     def entry(self) -> Entry:
@@ -98,7 +94,7 @@ DEVICES: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("cpu", "CPU", "this machine's processor", target="cpu"),
-        Kind("wgpu", "GPUs", "the best GPU", target="webgpu", several=True, extra="wgpu"),
+        Kind("wgpu", "GPUs", "the best GPU", target="webgpu", several=True, needs=WGPU),
     )
 }
 """By name; where several could run a bundle, the first does."""

@@ -101,7 +101,7 @@ class Batch:
         """Write how each row is sampled."""
         for sequence in sequences:
             if sequence.params.penalized and not sequence.counted:
-                self._buffers.counts(sequence.slot, sequence.known, sequence.prompt_len)
+                self._buffers.counts(sequence.slot, sequence.known, sequence.asked_len)
                 sequence.counted = True
         self._buffers.sampling([(s.params, s.seed, s.index) for s in sequences])
 

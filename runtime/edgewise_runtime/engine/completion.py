@@ -66,12 +66,13 @@ class Completion:
 
     Attributes:
         text: what was generated, without special tokens and before any stop string.
-        token_ids: every token generated, the one that ended it included.
+        token_ids: every token generated, the one that ended it included. Of an answer that went on
+            from tokens of an earlier one (`begun`), those and their text come first.
         finish_reason: ``stop`` (an end token, stop token or stop string), ``length`` (max_tokens
             or the context), ``cancelled`` or ``timeout``.
         seed: what gives the same text again; where none was asked for, the one that was drawn.
         index: which choice of its request it is, from 0.
-        logprobs: of each token of `token_ids`, where they were asked for.
+        logprobs: of each token that came now, the last of `token_ids`, where they were asked for.
         context_full: it ended because the context did, before `max_tokens`.
         dropped_turns: oldest turns of the conversation left out to stay within the context.
         metrics: waits and latencies, None before the engine has noted its end.

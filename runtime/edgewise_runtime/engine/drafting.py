@@ -76,7 +76,7 @@ def _view(sequence: Sequence) -> DraftView:
     return DraftView(
         key=sequence.arrival,
         tokens=sequence.known,
-        prompt_len=sequence.prompt_len,
+        prompt_len=sequence.asked_len,
         params=sequence.params,
         seed=sequence.seed,
         index=sequence.index,

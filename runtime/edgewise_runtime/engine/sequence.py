@@ -37,6 +37,7 @@ class Request:
         shorten: for the policy ``drop``.
         dropped_turns: turns of the conversation that the prompt lacks already.
         extras: what keeps its prefixes apart from those of others, such as a tenant's name.
+        begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
     """
 
     prompt: tuple[int, ...]
@@ -47,6 +48,7 @@ class Request:
     shorten: Shorten | None = None
     dropped_turns: int = 0
     extras: tuple[str, ...] = ()
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Sequence:
     Attributes:
         known: ids of the prompt and of what has been generated.
         prompt_len: how many of them are the prompt.
+        begun: those at its end that begin the answer.
         limit: how many may be known at most.
         computed: how many of them have their keys and values in pages.
         exact: how many of those, from the first, prefill has written.
@@ -104,6 +107,7 @@ class Sequence:
         self.context = context
         self.known = list(request.prompt)
         self.prompt_len = len(request.prompt)
+        self.begun = request.prompt[self.prompt_len - request.begun :]
         self.limit = min(context, self.prompt_len + params.max_tokens)
         self.seed: int = secrets.randbits(64) if params.seed is None else params.seed
         if leader is not None:
@@ -132,16 +136,21 @@ class Sequence:
         self.created = perf_counter()
         self.deadline = None if request.timeout_s is None else self.created + request.timeout_s
         self._ttft_s = 0.0
-        self._pieces: list[str] = []
         self._ends = frozenset(params.stop_token_ids)
         if not params.ignore_eos:
             self._ends |= frozenset(end_tokens)
         self._detokenizer = tokenizer.stream()
         self._stops = StopStrings(params.stop)
+        self._pieces = [self._stops.push(self._detokenizer.push(self.begun))]
 
     @property
     def ended(self) -> bool:
         return self.finish_reason is not None
+
+    @property
+    def asked_len(self) -> int:
+        """How many of those known were asked: the prompt without what begins the answer."""
+        return self.prompt_len - len(self.begun)
 
     @property
     def decoding(self) -> bool:
@@ -232,7 +241,7 @@ class Sequence:
         )
         return Completion(
             text="".join(self._pieces),
-            token_ids=tuple(self.tokens),
+            token_ids=(*self.begun, *self.tokens),
             finish_reason=self.finish_reason or "cancelled",
             usage=Usage(self.prompt_len, len(self.tokens), self.cached_tokens),
             timings=timings,

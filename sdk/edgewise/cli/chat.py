@@ -1,30 +1,32 @@
-"""`edgewise chat MODEL`: a conversation in the terminal, or one turn per line of stdin."""
+"""`edgewise chat MODEL`: a conversation in the terminal, or a turn for each line of stdin."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
-from edgewise.cli.output import speed, stdout_console
+from edgewise.cli.lines import add_json, check_json, print_line, print_piece
+from edgewise.cli.output import speed, stderr_console, stdout_console
+from edgewise.cli.talk.answer import AnswerView, cut, forgotten
+from edgewise.cli.talk.conversation import Conversation
+from edgewise.cli.talk.typed import messages
 from edgewise.engine import Engine
-from edgewise.request import SamplingOptions
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.text.thinking import parted
 
 QUESTION = "Hello! Who are you?"
-MAX_TOKENS = 512
-PROMPT = "› "
-HELP = """\
-/reset          forget the conversation
-/system TEXT    begin anew with TEXT as the system prompt
-/help           show this
-/exit           leave (also Ctrl-D, or Ctrl-C twice)
-Ctrl-C stops an answer."""
+MOST = "default: generation_config.json of the model, else what the context holds"
+_REMEDIES = {
+    "nothing": "ask again",
+    "stopped": "ask again",
+    "full": "begin a new conversation, or compile with a larger --context",
+    "limit": "--max-tokens N allows more",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,134 +34,97 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_loading(parser)
     parser.add_argument("--system", metavar="TEXT", help="the system prompt")
     parser.add_argument(
-        "--question", metavar="TEXT", help="ask this and leave (default without any input: a hello)"
+        "--question",
+        metavar="TEXT",
+        help="ask this, print the answer and nothing else to stdout, and leave",
     )
-    add_sampling(parser)
+    parser.add_argument(
+        "--think",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="have a model think before it answers, or not, where its chat template has the choice",
+    )
+    parser.add_argument(
+        "--no-history",
+        dest="history",
+        action="store_false",
+        help="do not keep what is typed for the next time",
+    )
+    add_json(parser)
+    add_sampling(parser, MOST)
 
 
 def run(args: argparse.Namespace) -> int:
     """Talk until there is nothing more to say."""
-    options = sampling(args)
-    if args.max_tokens is None:
-        options["max_tokens"] = MAX_TOKENS
-    console = stdout_console()
+    check_json(args)
     with load(args) as engine:
-        conversation = Conversation(engine, options, console, args.system)
-        if args.question is None and sys.stdin is not None and sys.stdin.isatty():
-            what = f"{engine.name}: {engine.program} on {engine.device}."
-            console.print(f"{what} /help lists commands.", style="dim", markup=False)
-            return _interact(conversation, console)
-        for question in _questions(args.question):
-            console.print(f"{PROMPT}{question}", style="bold")
-            conversation.ask(question)
+        conversation = Conversation(engine, sampling(args), system=args.system, think=args.think)
+        if args.json:
+            _print_json(conversation, _questions(args.question), stream=args.stream)
+        elif args.question is not None:
+            _ask(engine, conversation, args.question, stdout_console(), stderr_console())
+        elif sys.stdin is not None and sys.stdin.isatty():
+            # What a terminal needs is loaded for one only.
+            from edgewise.cli.talk.repl import talk
+
+            return talk(engine, conversation, stdout_console(), keep=args.history)
+        else:
+            console = stdout_console()
+            for question in _questions(None):
+                console.print(f"› {question}", style="bold")
+                _ask(engine, conversation, question, console, console)
     return 0
 
 
-class Conversation:
-    """The messages so far; when they no longer fit, the oldest are forgotten."""
-
-    def __init__(
-        self, engine: Engine, options: SamplingOptions, console: Console, system: str | None
-    ) -> None:
-        self._engine = engine
-        self._options = options
-        self._console = console
-        self._first: list[dict[str, str]] = []
-        self._turns: list[dict[str, str]] = []
-        self.begin(system)
-
-    def begin(self, system: str | None) -> None:
-        """Start anew with this system prompt."""
-        self._first = [{"role": "system", "content": system}] if system else []
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget what was said."""
-        self._turns = []
-
-    def ask(self, question: str) -> Completion:
-        """Print the answer as it comes, then how fast it was; Ctrl-C ends the answer early.
-
-        Turns that no longer fit are forgotten, which is said.
-        """
-        asked = [*self._turns, {"role": "user", "content": question}]
-        stream = self._engine.chat(
-            self._first + asked, stream=True, context_policy="drop", **self._options
-        )
-        try:
-            for piece in stream:
-                print(piece, end="", flush=True)
-        except KeyboardInterrupt:
-            stream.close()
-        completion = stream.completion
-        print()
-        note = "(stopped) " if completion.finish_reason == "cancelled" else ""
-        self._console.print(f"{note}{speed(completion)}", style="dim")
-        if completion.dropped_turns:
-            self._console.print(_forgotten(completion.dropped_turns), style="dim")
-        asked.append({"role": "assistant", "content": completion.text})
-        self._turns = asked[2 * completion.dropped_turns :]
-        return completion
+def _ask(
+    engine: Engine, conversation: Conversation, question: str, console: Console, beside: Console
+) -> None:
+    """Print an answer as it comes, and beside it how fast that was and why it was cut."""
+    view = AnswerView(console, conversation.opening)
+    try:
+        completion = conversation.ask(question, view.push)
+    finally:
+        view.finish()
+    beside.print(speed(completion), style="dim")
+    if why := cut(completion, engine.context):
+        beside.print(f"({why[1]}: {_REMEDIES[why[0]]})", style="dim")
+    if completion.dropped_turns:
+        beside.print(forgotten(completion.dropped_turns), style="dim")
 
 
-def _forgotten(turns: int) -> str:
-    if turns == 1:
-        return "(the oldest turn no longer fits and is forgotten)"
-    return f"(the {turns} oldest turns no longer fit and are forgotten)"
+def _print_json(conversation: Conversation, questions: Iterable[str], *, stream: bool) -> None:
+    def show(piece: str) -> None:
+        if stream:
+            print_piece(piece)
+
+    for question in questions:
+        opening = conversation.opening
+        completion = conversation.ask(question, show)
+        print_line({**completion.to_json(), "message": _message(completion, opening)})
+
+
+def _message(completion: Completion, opening: str) -> dict[str, str]:
+    """The answer as the message of a conversation, without its thought."""
+    thought, said = parted(opening + completion.text)
+    thinking = {"reasoning_content": thought} if thought else {}
+    return {"role": "assistant", "content": said, **thinking}
 
 
 def _questions(given: str | None) -> Iterator[str]:
-    """The question given, or stdin's lines, or the built-in one where there are none."""
+    """The question given, or those on stdin, or the built-in one where there are none."""
     if given is not None:
         yield given
         return
-    empty = True
-    for line in sys.stdin or ():
-        if line.strip():
-            empty = False
-            yield line.strip()
-    if empty:
+    asked = False
+    try:
+        for question in messages(sys.stdin or ()):
+            asked = True
+            yield question
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"What comes on stdin is no text in {error.encoding}: {error.reason}.",
+            remedy="Pipe text into it, for example: iconv -t UTF-8 FILE | edgewise chat MODEL",
+            code="input.text",
+        ) from error
+    if not asked:
         yield QUESTION
-
-
-def _interact(conversation: Conversation, console: Console) -> int:
-    with suppress(ImportError):
-        import readline  # noqa: F401 (gives `input` history and editing)
-    interrupted = False
-    while True:
-        try:
-            line = input(PROMPT).strip()
-        except EOFError:
-            console.print()
-            return 0
-        except KeyboardInterrupt:
-            console.print()
-            if interrupted:
-                return 0
-            interrupted = True
-            console.print("Ctrl-C again to leave.", style="dim")
-            continue
-        if line == "/exit":
-            return 0
-        interrupted = False
-        if line.startswith("/"):
-            _command(conversation, console, line)
-        elif line:
-            try:
-                interrupted = conversation.ask(line).finish_reason == "cancelled"
-            except InputError as error:
-                console.print(f"{error.message} {error.remedy}", style="red")
-
-
-def _command(conversation: Conversation, console: Console, line: str) -> None:
-    name, _, rest = line.partition(" ")
-    if name == "/reset":
-        conversation.reset()
-    elif name == "/system":
-        conversation.begin(rest.strip() or None)
-    elif name != "/help":
-        console.print(f"There is no {name}.", style="red")
-    if name in ("/reset", "/system"):
-        console.print("A new conversation.", style="dim")
-    else:
-        console.print(HELP, style="dim")

@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edgewise.cache import stored_bundle
+from edgewise.cli.flags import located
+from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.devices import device_for
 from edgewise.diff import (
@@ -23,6 +26,7 @@ from edgewise.diff import (
     run_program,
     run_transformers,
 )
+from edgewise.hub.names import is_hub_name
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle, Program
@@ -72,7 +76,10 @@ class Side:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    form = "BUNDLE, BUNDLE:PROGRAM or a checkpoint folder (run by transformers)"
+    form = (
+        "BUNDLE (a path, or a name from ls), BUNDLE:PROGRAM or a checkpoint folder (run by "
+        "transformers)"
+    )
     parser.add_argument("a", metavar="A", help=form)
     parser.add_argument("b", metavar="B", help=f"the reference: {form}")
     parser.add_argument(
@@ -125,13 +132,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _side(text: str) -> Side:
-    path = Path(text)
+    path = located(Path(text)) if is_hub_name(text) else Path(text)
     if (path / "config.json").is_file() and not (path / "bundle.json").is_file():
         return Side("transformers", path, None, "f32")
     program_id: str | None = None
-    if not path.exists() and ":" in text:
-        folder, program_id = text.rsplit(":", 1)
-        path = Path(folder)
+    if stored_bundle(path) is None and not path.exists() and ":" in text:
+        text, program_id = text.rsplit(":", 1)
+    path = named(text)
     bundle = Bundle.open(path)
     if program_id is None:
         device = device_for(bundle)

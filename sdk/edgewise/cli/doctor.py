@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.table import Table
@@ -19,7 +19,10 @@ from rich.text import Text
 
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
+from edgewise.server.assets import BUILD, built
+from edgewise.units import size
+from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import DEVICES, Found, Kind, named_device
@@ -28,13 +31,17 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.limits import available_memory
 from edgewise_runtime.trust import key_id, key_path, verify_program
 
-COMPILERS = ("cc", "gcc", "clang")
-_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+_MARKS = {
+    "ok": ("✓", "green"),
+    "absent": ("–", "dim"),
+    "warning": ("!", "yellow"),
+    "problem": ("✗", "red"),
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; `grade` is ``ok``, ``warning`` or ``problem``."""
+    """One line of the report; `grade` is a name of `_MARKS`."""
 
     what: str
     says: str
@@ -55,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         _packages,
         _devices,
         _compiler,
+        _app,
+        _optional,
         _memory,
         _trust,
     ]
@@ -77,23 +86,21 @@ def _python() -> list[Finding]:
 
 def _packages() -> list[Finding]:
     """The packages edgewise depends on; exact pins are there because other versions crash."""
-    findings = [Finding("edgewise", version("edgewise"))]
-    for line in requires("edgewise") or []:
-        if "extra ==" in line:
-            continue
-        name = line.split(";")[0].strip()
-        pin = name.split("==")[1] if "==" in name else None
-        for separator in "<>=!~ ":
-            name = name.split(separator)[0]
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            findings.append(Finding(name, "not installed", "problem"))
-            continue
-        wrong = pin is not None and found != pin
-        says = f"{found}, but edgewise needs {pin}" if wrong else found
-        findings.append(Finding(name, says, "problem" if wrong else "ok"))
-    return findings
+    names = " and ".join(installed.distributions())
+    required = [installed.required(line) for line in installed.requirements()]
+    return [
+        Finding(names or "edgewise", installed.VERSION),
+        *(_package(package, "problem") for package in required),
+    ]
+
+
+def _package(package: installed.Package, grade: str) -> Finding:
+    """Which version is there, or what a command that needs it says; `grade` is for that."""
+    try:
+        installed.need(package)
+    except EdgewiseError as error:
+        return Finding(package.name, error.said, grade)
+    return Finding(package.name, version(package.name))
 
 
 def _devices() -> list[Finding]:
@@ -103,7 +110,7 @@ def _devices() -> list[Finding]:
         try:
             found = kind.entry.find()
         except EdgewiseError as error:
-            findings.append(Finding(kind.title, f"{error.message} {error.remedy}", "warning"))
+            findings.append(Finding(kind.title, error.said, "warning"))
         else:
             findings += [line for device in found for line in _device(kind, device)]
     return findings
@@ -120,30 +127,49 @@ def _device(kind: Kind, found: Found) -> list[Finding]:
 
 
 def _compiler() -> list[Finding]:
-    """Which program `compile` makes here; importing the compiler also shows that TVM loads."""
+    """Which program `compile` makes here, whether TVM loads, and what links."""
+    try:
+        installed.need(installed.TVM)
+    except EdgewiseError as error:
+        return [Finding("compiler", f"{error.message} {error.remedy}", "warning")]
     return [_compiled_for(), _linker()]
 
 
 def _compiled_for() -> Finding:
-    try:
-        from edgewise_compiler.kernels.cpu.isa import ISAS
-    except Exception as error:
-        return Finding("compiler", f"TVM does not load: {error}", "problem")
+    from edgewise_compiler.kernels.cpu.isa import ISAS
+
     available = cpu_features() | {cpu_arch()}
-    fitting = [i.name for i in ISAS.values() if available.issuperset({i.arch, *i.features})]
+    fitting = [i for i in ISAS.values() if available.issuperset({i.arch, *i.features})]
     if not fitting:
         return Finding("compiler", f"no code path for {cpu_arch()}", "problem")
-    return Finding("compiler", f"makes {fitting[0]} programs (could make: {', '.join(fitting)})")
+    try:
+        fitting[0].target()
+    except Exception as error:
+        return Finding("compiler", f"TVM does not load: {error}", "problem")
+    names = [isa.name for isa in fitting]
+    return Finding("compiler", f"makes {names[0]} programs (could make: {', '.join(names)})")
 
 
 def _linker() -> Finding:
-    found = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if found is None:
-        says = (
-            "none found: `edgewise compile` needs one to link (apt install gcc, or Xcode's tools)"
-        )
-        return Finding("C compiler", says, "problem")
-    return Finding("C compiler", found)
+    from edgewise_compiler.targets.cpu.linker import find_linker
+
+    try:
+        return Finding("C compiler", " ".join(find_linker()))
+    except EdgewiseError as error:
+        return Finding("C compiler", f"{error.message} {error.remedy}", "problem")
+
+
+def _app() -> list[Finding]:
+    """What `edgewise serve` hands out besides bundles."""
+    if built():
+        return [Finding("chat app", "built")]
+    return [Finding("chat app", f"not built: {BUILD}", "warning")]
+
+
+def _optional() -> list[Finding]:
+    """Packages that a command asks for when it needs them, but for those that are required here."""
+    required = {installed.required(line).name for line in installed.requirements()}
+    return [_package(p, "absent") for p in installed.OPTIONAL if p.name not in required]
 
 
 def _memory() -> list[Finding]:
@@ -193,7 +219,7 @@ def _runs(bundle: Bundle, name: str) -> Finding:
         device = named_device(name)
         program = choose(bundle, None, device.features(), device.target, device.name)
     except EdgewiseError as error:
-        return Finding(what, f"{error.message} {error.remedy}", "problem")
+        return Finding(what, error.said, "problem")
     try:
         verify_program(bundle.manifest, program)
     except EdgewiseError:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edgewise.cli.flags import compiled
-from edgewise.cli.output import Phases, size, stderr_console, stdout_console
+from edgewise.cli.flags import compiled, located
+from edgewise.cli.output import stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
+from edgewise.phases import Phases
 from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
+from edgewise.units import size
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors, write_json
 
@@ -20,7 +22,10 @@ MOST_TEXT = 64 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    form = "a bundle, a checkpoint folder (compiled once, to f32) or a GGUF file (llama-cpp-python)"
+    form = (
+        "a bundle, by path or name, a checkpoint folder (compiled once, to f32) or a GGUF file "
+        "(llama-cpp-python)"
+    )
     parser.add_argument("a", metavar="A", help=form)
     parser.add_argument("b", metavar="B", nargs="?", help="the reference, likewise")
     parser.add_argument(
@@ -47,10 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         with storage_errors("write", args.json):
             args.json.parent.stat()
-    console = stderr_console()
     for path in map(Path, filter(None, (args.a, args.b))):
-        if not run_by_llama_cpp(path):
-            compiled(path, CHECKPOINT_QUANT, console)
+        if not run_by_llama_cpp(located(path)):
+            compiled(path, CHECKPOINT_QUANT, context=args.context)
     with Phases() as phases:
         found = evaluate(
             args.a,

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
-
-from rich.console import Console
 
 from edgewise.cache import (
     cached_bundle,
     find_bundle,
+    find_model,
+    has_programs,
     is_bundle,
     is_checkpoint,
     is_gguf,
 )
-from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
+from edgewise.cli.output import came_out, stderr_console, stored_again
+from edgewise.devices import target_for
 from edgewise.engine import Engine
-from edgewise.request import SamplingOptions
+from edgewise.hub.names import is_hub_name
+from edgewise.options import SamplingKeywords
+from edgewise.phases import Phases
 from edgewise.settings import LOOKUP
-from edgewise_runtime.devices.table import FORMS
+from edgewise_runtime.devices.table import FORMS, named_device
 from edgewise_runtime.format.bundle import Bundle
 
-_SAMPLING: dict[str, tuple[type, str, str]] = {
+SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
     "--temperature": (float, "T", "0 for always the likeliest token"),
     "--top-k": (int, "K", "keep the K likeliest tokens"),
@@ -35,11 +40,18 @@ _SAMPLING: dict[str, tuple[type, str, str]] = {
 }
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """Add the sampling options; what is not given is the model's default."""
+def add_sampling(
+    parser: argparse.ArgumentParser,
+    most: str = "default: generation_config.json of the model, else 256",
+) -> None:
+    """Add the sampling options; what is not given is the model's default.
+
+    `most` says how many tokens that are.
+    """
     group = parser.add_argument_group("sampling")
-    for flag, (kind, metavar, about) in _SAMPLING.items():
-        group.add_argument(flag, type=kind, metavar=metavar, help=about)
+    for flag, (kind, metavar, about) in SAMPLING.items():
+        told = f"{about} ({most})" if flag == "--max-tokens" else about
+        group.add_argument(flag, type=kind, metavar=metavar, help=told)
     group.add_argument(
         "--stop", action="append", metavar="TEXT", help="end before this text; may be repeated"
     )
@@ -48,9 +60,9 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def sampling(args: argparse.Namespace) -> SamplingOptions:
+def sampling(args: argparse.Namespace) -> SamplingKeywords:
     """Return what `add_sampling` parsed."""
-    return SamplingOptions(
+    return SamplingKeywords(
         max_tokens=args.max_tokens,
         temperature=args.temperature,
         top_k=args.top_k,
@@ -71,7 +83,10 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
 
     parser.add_argument(
-        "model", metavar="MODEL", help="a bundle, a checkpoint folder, or a GGUF file"
+        "model",
+        metavar="MODEL",
+        help="a bundle, by path or by its name in ls, a checkpoint folder, a GGUF file, or "
+        "hf:ORG/REPO, which is fetched",
     )
     group = parser.add_argument_group("loading")
     group.add_argument(
@@ -84,7 +99,11 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, metavar="N", help="of the CPU; default: one per physical core"
     )
     group.add_argument(
-        "--context", type=int, metavar="N", help="most tokens of prompt and answer, to save memory"
+        "--context",
+        type=int,
+        metavar="N",
+        help="most tokens of prompt and answer: fewer save memory; more than 4096 only where a "
+        "checkpoint is compiled with them (default: all that the bundle allows)",
     )
     group.add_argument(
         "--quant",
@@ -103,35 +122,53 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 
 def load(args: argparse.Namespace) -> Engine:
     """Load the model that `add_loading` parsed, compiling a checkpoint the first time."""
-    console = stderr_console()
+    # First: without its device nothing is worth minutes of compiling.
+    device = None if args.device is None else named_device(args.device, threads=args.threads)
+    target = target_for(device, args.program)
     draft = args.draft
+    if draft not in (None, LOOKUP):
+        draft = compiled(Path(draft), args.quant, target=target)
     return Engine(
-        compiled(Path(args.model), args.quant, console),
-        device=args.device,
+        compiled(Path(args.model), args.quant, target=target, context=args.context),
+        device=device,
         program=args.program,
         threads=args.threads,
         context=args.context,
-        draft=draft if draft in (None, LOOKUP) else compiled(Path(draft), args.quant, console),
+        draft=draft,
         trust=args.trust,
     )
 
 
-def compiled(path: Path, quant: str | None, console: Console) -> Path:
-    """The model at a path, or the bundle that its checkpoint is compiled to, once."""
+def located(path: Path, *, targets: Sequence[str | None] = ()) -> Path:
+    """Where a model lies; one of a hub that is not here yet is fetched, with a bar.
+
+    `targets` are what it is to be compiled for, see `edgewise.cache.find_model`.
+    """
+    with Phases() if is_hub_name(str(path)) else nullcontext() as phases:
+        return find_model(path, phases, targets=targets)
+
+
+def compiled(
+    path: Path, quant: str | None, *, target: str | None = None, context: int | None = None
+) -> Path:
+    """The model at a path, or the bundle that its checkpoint is compiled to, once; see
+    `edgewise.cache.find_bundle`. What happens is said on stderr, with a bar on a terminal."""
+    console = stderr_console()
+    name, path = path, located(path, targets=[target])
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE
 
-    cached = cached_bundle(path, quant)
-    if is_bundle(cached):
+    cached = cached_bundle(path, quant, context)
+    if has_programs(cached, target):
         console.print(f"Using {cached}", markup=False)
         return cached
-    console.print(f"Compiling {path} once, to {cached}", markup=False)
+    console.print(f"Compiling {name} once, to {cached}", markup=False)
     if is_gguf(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
-    with Phases(console) as phases:
-        found = find_bundle(path, quant=quant, progress=phases)
+    with Phases() as phases:
+        found = find_bundle(path, quant=quant, target=target, context=context, progress=phases)
     console.print(f"Compiled in {perf_counter() - start:.1f} s.", markup=False)
     console.print(came_out(Bundle.open(found, verify=False)), markup=False)
     return found

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.cli.stored import Stored, stored_by_scheme
 from edgewise.devices import device_for
+from edgewise.units import size
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import device_for_target
@@ -204,7 +205,7 @@ def _print_costs(
     """One row a plan; where there is just one plan, a row for each of its kernels before it."""
     at = {name: _values(plan, bundle.model, history, batch) for name, plan in plans.items()}
     costs = {name: plan_cost(plan, at[name]) for name, plan in plans.items()}
-    rate = (measure_bandwidth(), float("inf"))
+    rate = (measure_bandwidth().best, float("inf"))
     table = _table("plan", "rows", "history", "launches", "bytes", "operations", "ms")
     for name, cost in costs.items():
         rows: list[tuple[str, int, int, int, float]] = []

@@ -1,17 +1,40 @@
-"""`edgewise ls`: bundles in ./dist and in the cache, and which of them a name means."""
+"""`edgewise ls`: bundles in ./dist and in the cache, models of hubs, and what a name means."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from edgewise.cache import bundles_folder, is_bundle
-from edgewise.cli.output import size, stdout_console
+from edgewise.cache import stored_bundle, stored_bundles
+from edgewise.cli.output import stdout_console
+from edgewise.hub.names import hub_model, is_hub_name
+from edgewise.hub.stored import stored
+from edgewise.units import size
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
+
+GAP = 2
+"""Columns of space between columns of the table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is told of a model, in words. The fields are the columns, and so their headings."""
+
+    name: str
+    size: str
+    weights: str
+    context: str
+    targets: str
+    where: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,30 +42,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table, or how to get a bundle."""
+    """Print what there is, or how to get a bundle."""
     console = stdout_console()
-    found = folders()
-    if not found:
+    found = stored_bundles()
+    models = stored()
+    if not found and not models:
         console.print("No bundles in ./dist or the cache. Make one: edgewise compile PATH")
+        console.print("No models of the hub on this disk. Fetch one: edgewise pull ORG/REPO")
         return 0
-    columns = ("name", "size", "weights", "context", "programs", "folder")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
-    for folder in found:
-        table.add_row(*(Text(cell, overflow="fold") for cell in _row(folder)))
-    console.print(table)
+    rows, troubles = [], []
+    for folder, where in found.items():
+        try:
+            rows.append(_row(Bundle.open(folder, verify=False), folder, where))
+        except EdgewiseError as error:
+            rows.append(Row(folder.name, "?", "?", "?", "unusable", where))
+            troubles.append(f"{folder.name} is unusable: {error.said}")
+    if rows:
+        show(console, rows)
+    if models:
+        console.print("Of the hub, compiled when they are first used:", style="dim")
+    for model in models:
+        console.print(f"{size(model.size):>10}{' ' * GAP}{model.name}")
+    for trouble in troubles:
+        console.print(Text(trouble, style="yellow"))
     return 0
 
 
-def folders() -> list[Path]:
-    """Return every folder with a bundle.json in ./dist and in the cache, by name."""
-    homes = [Path("dist"), bundles_folder()]
-    return [
-        folder
-        for home in homes
-        if home.is_dir()
-        for folder in sorted(home.iterdir())
-        if is_bundle(folder)
-    ]
+def show(console: Console, rows: Sequence[Row]) -> None:
+    """Print a table, or where the console is too narrow for it, two lines a row.
+
+    A name stays in one piece, however long it is: it is there to be typed or copied.
+    """
+    headings = tuple(Row.__dataclass_fields__)
+    columns = zip(headings, *map(astuple, rows), strict=True)
+    if sum(max(map(cell_len, column)) + GAP for column in columns) <= console.width:
+        table = Table(*headings, box=None, padding=(0, GAP, 0, 0))
+        for row in rows:
+            table.add_row(*map(Text, astuple(row)))
+        console.print(table)
+        return
+    for row in rows:
+        console.print(Text(row.name, style="bold"), soft_wrap=True)
+        facts = f"{row.size} · {row.weights} · context {row.context} · {row.targets} · {row.where}"
+        console.print(Padding(Text(facts), (0, 0, 0, GAP)), soft_wrap=False)
 
 
 def named(name: str) -> Path:
@@ -50,30 +92,31 @@ def named(name: str) -> Path:
 
     Raises InputError ``input.bundle`` where there is none.
     """
-    if is_bundle(Path(name)):
-        return Path(name)
-    for folder in folders():
-        if folder.name == name:
-            return folder
-    raise InputError(
-        f"There is no bundle {name}.",
-        remedy="`edgewise ls` lists bundles; a path to one is fine too.",
-        code="input.bundle",
-    )
+    if is_hub_name(name):
+        model = hub_model(name)
+        raise InputError(
+            f"{name} is no bundle: it lies in the hub's cache, for other programs as well.",
+            remedy=f"Compile it: edgewise compile {name}. To delete what was fetched: "
+            f"hf cache rm model/{model.repo}",
+            code="input.bundle",
+        )
+    found = stored_bundle(Path(name))
+    if found is None:
+        raise InputError(
+            f"There is no bundle {name}.",
+            remedy="`edgewise ls` lists bundles; a path to one is fine too.",
+            code="input.bundle",
+        )
+    return found
 
 
-def _row(folder: Path) -> list[str]:
-    try:
-        bundle = Bundle.open(folder, verify=False)
-    except EdgewiseError as error:
-        return [folder.name, "?", "?", "?", f"unusable: {error.message}", str(folder.parent)]
-    programs = ", ".join(program.id for program in bundle.manifest.programs)
-    model = bundle.model
-    return [
+def _row(bundle: Bundle, folder: Path, where: str) -> Row:
+    """What the manifest says of a bundle, by the name of its folder: the one that commands take."""
+    return Row(
         folder.name,
         size(bundle.total_bytes),
-        model.stored,
-        str(model.context),
-        programs,
-        str(folder.parent),
-    ]
+        bundle.model.stored,
+        str(bundle.model.context),
+        ", ".join(dict.fromkeys(program.target for program in bundle.manifest.programs)),
+        where,
+    )

@@ -1,7 +1,7 @@
 """The command line: which command it is, and what happens when one fails.
 
 Exit statuses: 0 fine, 1 an error (said in one sentence, with what to do about it), 2 wrong usage,
-130 interrupted.
+130 interrupted. SIGTERM and SIGHUP end the process after it has cleaned up.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from rich.text import Text
 
-from edgewise.cli import chat, diff, doctor, inspect, ls, rm, run, serve
+from edgewise.cli import chat, completion, diff, doctor, inspect, ls, pull, rm, run, serve
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
+from edgewise.cli.ending import ended_by_signals
 from edgewise.cli.output import stderr_console
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
+from edgewise_runtime.installed import VERSION
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
+    "pull": (pull, "fetch a model from a hub"),
     "compile": (compile_command, "compile a checkpoint to a bundle"),
     "chat": (chat, "talk with a model"),
     "run": (run, "continue one prompt"),
@@ -36,6 +38,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "ls": (ls, "list bundles"),
     "rm": (rm, "delete bundles"),
     "doctor": (doctor, "check this machine and installation"),
+    "completion": (completion, "complete commands in a shell with the tab key"),
 }
 
 INTERRUPTED = 130
@@ -46,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # of a terminal that lacks some characters
-    args = _parser().parse_args(argv)
+    args = parse(sys.argv[1:] if argv is None else argv)
     try:
-        status: int = args.run(args)
+        with ended_by_signals():
+            status: int = args.run(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
@@ -77,21 +81,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read a command line; options may stand before, between and after the words of a command."""
+    parser, commands = _parsers()
+    if words and words[0] in commands:
+        return commands[words[0]].parse_intermixed_args(words[1:])
+    return parser.parse_args(words)  # help, the version, or wrong usage
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """What reads a command line that names no command, and what reads those of each command."""
     parser = argparse.ArgumentParser(
         prog="edgewise",
         description="Compile language models with Apache TVM, and run them.",
         epilog="`edgewise COMMAND --help` tells more about each.",
     )
-    parser.add_argument("--version", action="version", version=f"edgewise {version('edgewise')}")
+    parser.add_argument("--version", action="version", version=f"edgewise {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for name, (module, about) in COMMANDS.items():
         command = commands.add_parser(
             name, help=about, description=f"{about[0].upper()}{about[1:]}."
         )
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    return parser
+        # `completion` writes all of them down.
+        command.set_defaults(run=module.run, commands=commands.choices)
+    return parser, commands.choices
 
 
 def _silence() -> None:

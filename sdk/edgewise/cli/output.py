@@ -1,22 +1,18 @@
-"""What commands print: where to, sizes and speeds in words for people, progress by phases."""
+"""What commands print: where to, and speeds in words for people."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
-from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from edgewise.cli.stored import stored_by_scheme
+from edgewise.units import size
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.format.bundle import Bundle
 
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def stdout_console() -> Console:
@@ -30,14 +26,6 @@ def stdout_console() -> Console:
 def stderr_console(*, soft_wrap: bool = True) -> Console:
     """The console of what is said beside a result; emoji in names and texts mean nothing to it."""
     return Console(stderr=True, emoji=False, highlight=False, soft_wrap=soft_wrap)
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in the unit that leaves one to four digits before the point."""
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.0f} {_UNITS[unit]}" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
 
 
 def stored_again(path: Path, quant: str) -> str:
@@ -66,53 +54,3 @@ def speed(completion: Completion) -> str:
     if completion.context_full:
         parts.append("the context is full")
     return " · ".join(parts)
-
-
-class Phases:
-    """Hears about phases (see `edgewise.cache.Progress`) and shows them on stderr with times.
-
-    with Phases() as phases:
-        compile_model(path, out, progress=phases)
-    """
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or stderr_console(soft_wrap=False)
-        self._bars = (
-            Progress(
-                SpinnerColumn(finished_text="✓"),
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=30),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeElapsedColumn(),
-                console=self._console,
-            )
-            if self._console.is_terminal
-            else None
-        )
-        self._tasks: dict[str, TaskID] = {}
-        self._started: dict[str, float] = {}
-
-    def __call__(self, phase: str, done: int, total: int) -> None:
-        if self._bars is not None:
-            if phase not in self._tasks:
-                self._tasks[phase] = self._bars.add_task(phase, total=total or 1)
-            self._bars.update(self._tasks[phase], completed=done if total else 1, total=total or 1)
-            return
-        started = self._started.setdefault(phase, perf_counter())
-        if done >= total and phase not in self._tasks:
-            self._tasks[phase] = TaskID(0)
-            self._console.print(f"{phase}: {perf_counter() - started:.1f} s", markup=False)
-
-    def __enter__(self) -> Phases:
-        if self._bars is not None:
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bars is not None:
-            self._bars.stop()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import nullcontext
 
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
+from edgewise.cli.lines import add_json, check_json, print_line, print_piece
 from edgewise.cli.output import speed, stderr_console
+from edgewise.generation import Stream
 from edgewise_runtime.errors import InputError
 
 
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "prompt", metavar="PROMPT", nargs="?", help="default: stdin, without its last newline"
     )
-    parser.add_argument("--json", action="store_true", help="print the completion as JSON")
+    add_json(parser)
     parser.add_argument(
         "--logprobs", action="store_true", help="with --json: each token's log-probability"
     )
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the continuation as it comes, and the speed to stderr."""
+    check_json(args)
     options = sampling(args)
     options["logprobs"] = args.logprobs or args.top_logprobs is not None
     options["top_logprobs"] = args.top_logprobs
@@ -44,17 +46,30 @@ def run(args: argparse.Namespace) -> int:
             "Log-probabilities are part of the JSON.", remedy="Add --json.", code="input.option"
         )
     prompt = _stdin() if args.prompt is None else args.prompt
-    with load(args) as engine, engine.trace(args.trace) if args.trace else nullcontext():
+    with (
+        load(args) as engine,
+        engine.trace(args.trace) if args.trace else nullcontext(),
+        engine.generate(prompt, stream=True, **options) as stream,
+    ):
         if args.json:
-            completion = engine.generate(prompt, **options)
-            print(json.dumps(completion.to_json(), ensure_ascii=False))
-            return 0
-        with engine.generate(prompt, stream=True, **options) as stream:
-            for piece in stream:
-                print(piece, end="", flush=True)
-        print()
-        stderr_console(soft_wrap=False).print(speed(stream.completion), style="dim")
+            _print_json(stream, pieces=args.stream)
+        else:
+            _print_text(stream)
     return 0
+
+
+def _print_json(stream: Stream, *, pieces: bool) -> None:
+    for piece in stream:
+        if pieces:
+            print_piece(piece)
+    print_line(stream.completion.to_json())
+
+
+def _print_text(stream: Stream) -> None:
+    for piece in stream:
+        print(piece, end="", flush=True)
+    print()
+    stderr_console(soft_wrap=False).print(speed(stream.completion), style="dim")
 
 
 def _stdin() -> str:

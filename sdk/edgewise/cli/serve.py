@@ -11,18 +11,23 @@ from pathlib import Path
 from rich.console import Console
 from starlette.types import ASGIApp
 
+from edgewise.cache import is_checkpoint
+from edgewise.cli.flags import compiled
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
+from edgewise.hub.names import is_hub_name
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
-from edgewise.server.bundles import Offer, offers
+from edgewise.server.bundles import TARGET, Offer, offers
 from edgewise.server.check import fetch_app
 from edgewise.server.guard import LOCAL, in_header
 from edgewise.server.origins import allowed_origin
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
 from edgewise.server.tls import Certificate, load
+from edgewise.units import size
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.installed import CRYPTOGRAPHY, need
 
 HOST, PORT = "127.0.0.1", 8321
 EVERYWHERE = ("0.0.0.0", "::")
@@ -42,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "bundles",
         nargs="+",
         metavar="BUNDLE",
-        help="bundles with a webgpu program, by path or name",
+        help="bundles with a webgpu program, by path or name; checkpoint folders, GGUF files and "
+        "hf:ORG/REPO are compiled once",
     )
     parser.add_argument("--host", default=HOST, help=f"address to listen on (default {HOST})")
     parser.add_argument("--port", type=_port, help=f"port; 0 takes a free one (default {PORT})")
@@ -81,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or check and leave."""
     console = stdout_console()
-    offered = offers(named(name) for name in args.bundles)
+    offered = offers(_bundle(name) for name in args.bundles)
     everywhere = args.host in EVERYWHERE
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
@@ -108,6 +114,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _bundle(name: str) -> Path:
+    """The bundle of a name, or what is compiled of a checkpoint for browsers, once."""
+    if is_hub_name(name) or is_checkpoint(Path(name)):
+        return compiled(Path(name), None, target=TARGET)
+    return named(name)
+
+
 def _line(offer: Offer) -> str:
     """A bundle, and what the smallest and the largest of its programs make a browser fetch."""
     model, sizes = offer.bundle.model, sorted(offer.download.values())
@@ -132,6 +145,7 @@ def _certificate(args: argparse.Namespace, hosts: list[str]) -> Certificate | No
         )
     if not args.tls:
         return None
+    need(CRYPTOGRAPHY)
     # Here: no other command needs what makes certificates.
     from edgewise.server.self_signed import self_signed
 

@@ -14,14 +14,14 @@ HASHED = "assets/"
 PAGES = {"": "chat/index.html", "selftest": "selftest/selftest.html"}
 """URLs of pages, without the slash."""
 
-BUILD = "run `make web`, which needs Node 20"
+BUILD = "install Node 20 or newer and run `make web` in the sources, or install from them again"
 """What to do where it is missing."""
 
 MISSING = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>edgewise</title>
-<p>The chat app is not built in this checkout: run <code>make web</code>, which needs Node 20, and
-start the server again. Its bundles are offered all the same:
-see <a href="/api/bundles">/api/bundles</a>.</p>
+<p>The chat app is not built here: install Node 20 or newer and run <code>make web</code> in the
+sources, or install from them again, and start the server anew. Its bundles are offered all the
+same: see <a href="/api/bundles">/api/bundles</a>.</p>
 """
 
 

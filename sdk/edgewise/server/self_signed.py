@@ -15,6 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edgewise.server.tls import Certificate, load
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.files import storage_errors, temporary_folder
 
 NAME = "edgewise serve"
 VALID = timedelta(days=365)  # iOS accepts no more than 825
@@ -35,7 +36,11 @@ def self_signed(names: Iterable[str]) -> Certificate:
     )
     public = _signed(key, names).public_bytes(serialization.Encoding.PEM)
     # OpenSSL takes both from files only; the folder is this user's own, and gone at once.
-    with tempfile.TemporaryDirectory(prefix="edgewise-") as folder:
+    parent = temporary_folder()
+    with (
+        storage_errors("write to", parent),
+        tempfile.TemporaryDirectory(prefix="edgewise-", dir=parent) as folder,
+    ):
         cert_file, key_file = Path(folder, "cert.pem"), Path(folder, "key.pem")
         cert_file.write_bytes(public)
         key_file.write_bytes(private)

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from edgewise import Engine
 from edgewise_compiler.checkpoint import Checkpoint, open_checkpoint
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.models.rope import inverse_frequencies
+from edgewise_compiler.models.rotation import inverse_frequencies
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, UnsupportedError
 from tests.compiler.gguf.writing import write_gguf
 from tests.conftest import BundleFactory
@@ -200,6 +200,49 @@ def test_token_ids_are_those_of_the_folder(
 )
 def test_what_is_not_implemented_is_refused_by_name(
     key: str, value: Any, said: str, written: Callable[..., Path]
+) -> None:
+    path = written("llama-mha", change=set_key(key, value))
+    assert said in opening_fails(path, UnsupportedError)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "said"),
+    [
+        (
+            "gemma3",
+            {"attention.sliding_window": 512, "final_logit_softcapping": 0.0},
+            "sliding windows (attention.sliding_window is 512); norms after attention and MLP; ",
+        ),
+        ("mamba", {"ssm.state_size": 16}, "other kinds of layers (ssm.state_size is 16)."),
+        ("qwen3moe", {"expert_count": 128}, "mixtures of experts (expert_count is 128)."),
+        ("phi2", {"attention.layer_norm_epsilon": 1e-5}, "LayerNorm (attention.layer_norm_epsilon"),
+        ("mistral9", {}, "no family reads them, though nothing that they say of themselves"),
+    ],
+)
+def test_another_architecture_is_refused_with_what_it_needs(
+    architecture: str, keys: dict[str, Any], said: str, written: Callable[..., Path]
+) -> None:
+    def change(writer: GGUFWriter) -> None:
+        set_key("general.architecture", architecture)(writer)
+        for key, value in keys.items():
+            set_key(f"{architecture}.{key}", value)(writer)
+
+    message = opening_fails(written("llama-mha", change=change), UnsupportedError)
+    assert message.startswith(f"GGUF files of architecture {architecture!r} are not implemented")
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("general.type", "adapter", "an adapter (LoRA)"),
+        ("general.type", "imatrix", "an importance matrix"),
+        ("general.type", "mmproj", "reads images or sound"),
+        ("general.architecture", "clip", "reads images or sound"),
+    ],
+)
+def test_what_goes_beside_a_model_is_told_from_one(
+    key: str, value: str, said: str, written: Callable[..., Path]
 ) -> None:
     path = written("llama-mha", change=set_key(key, value))
     assert said in opening_fails(path, UnsupportedError)

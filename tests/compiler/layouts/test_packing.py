@@ -21,7 +21,8 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_linear, pack_
 from edgewise_compiler.layouts.panels import CPU
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rope import RopeConfig, rope_table
+from edgewise_compiler.models.rope import RopeConfig
+from edgewise_compiler.models.rotation import rope_table
 from edgewise_compiler.quantize import SCHEMES, CodedRows
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.safetensors import SafetensorsReader

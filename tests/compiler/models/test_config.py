@@ -9,6 +9,7 @@ import pytest
 from edgewise_compiler.models.families import FAMILIES, find_family
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.traits import PAGE
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [1.0, 2.0]}
@@ -194,7 +195,7 @@ def test_an_unknown_architecture_lists_those_known(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         find_family({"architectures": [name], "model_type": "llama"})
     implemented = [one for family in FAMILIES for one in family.architectures]
-    assert caught.value.remedy == f"Implemented: {', '.join(implemented)}."
+    assert caught.value.remedy == f"Implemented: {', '.join(implemented)}; see {PAGE}."
     assert {"LlamaForCausalLM", "Qwen3ForCausalLM"} <= set(implemented)
 
 

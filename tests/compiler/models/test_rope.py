@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise_compiler.models.rope import RopeConfig, inverse_frequencies, read_rope, rope_table
+from edgewise_compiler.models.rope import RopeConfig, read_rope
+from edgewise_compiler.models.rotation import inverse_frequencies, rope_table
 
 LLAMA3 = {
     "rope_type": "llama3",

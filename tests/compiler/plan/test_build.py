@@ -14,10 +14,11 @@ from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.panels import CPU
 from edgewise_compiler.layouts.schemes import linear_schemes
+from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering
 from edgewise_compiler.targets.cpu.program import build_program
-from edgewise_compiler.targets.lowering import Bounds, param_tensors
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.format.plan import Plan
 

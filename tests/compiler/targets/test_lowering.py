@@ -12,10 +12,10 @@ from tvm.tirx import PrimFunc
 from edgewise_compiler.graph.build import SharedSizes
 from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsNorm, RopeAppend
+from edgewise_compiler.options import Bounds
 from edgewise_compiler.plan.calls import Call, Tensor
 from edgewise_compiler.targets.cpu import lower as cpu
 from edgewise_compiler.targets.gpu import lower as gpu
-from edgewise_compiler.targets.lowering import Bounds
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.variants import VARIANTS
 from edgewise_runtime.errors import CompileError, UnsupportedError

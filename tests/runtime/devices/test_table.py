@@ -17,6 +17,7 @@ from edgewise_runtime.devices.table import DEVICES, Entry, device_for_target, na
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError, InputError
 from edgewise_runtime.format.targets import TARGETS
+from edgewise_runtime.installed import WGPU
 
 ROOT = Path(__file__).parents[3]
 EVERYWHERE = ("cpu", "wgpu")
@@ -37,7 +38,7 @@ def test_a_name_that_means_nothing_is_refused_with_those_that_do(name: str) -> N
     with pytest.raises(InputError, match=repr(name)) as error:
         named_device(name)
     assert error.value.code == "input.device"
-    for known in ("cpu", "wgpu", "wgpu:N", "pip install edgewise[wgpu]"):
+    for known in ("cpu", "wgpu", "wgpu:N", WGPU.install):
         assert known in error.value.remedy
 
 
@@ -81,8 +82,9 @@ def test_every_folder_with_an_entry_is_in_the_table() -> None:
 
 def test_what_a_kind_needs_can_be_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = {kind.extra for kind in DEVICES.values()} - {None}
-    assert extras <= project["optional-dependencies"].keys()
+    for name, kind in DEVICES.items():
+        if kind.needs is not None:
+            assert project["optional-dependencies"][name] == [kind.needs.requirement]
 
 
 def test_a_target_runs_on_its_device() -> None:

@@ -39,7 +39,7 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
         (["inspect", "nowhere"], "input.bundle"),
         (["rm", "nowhere", "-y"], "input.bundle"),
         (["doctor", "nowhere"], "input.bundle"),
-        (["diff", "nowhere", "nowhere"], "bundle"),
+        (["diff", "nowhere", "nowhere"], "input.bundle"),
         (["run", "BUNDLE", ""], "input.empty"),
         (["run", "BUNDLE", "x" * 2000], "input.context"),
         (["run", "BUNDLE", "x", "--temperature", "-1"], "input.sampling"),
@@ -92,9 +92,12 @@ def test_a_bundle_nobody_can_read_is_not_deleted(capsys: pytest.CaptureFixture[s
     assert "rm -r 'old one'" in failed(capsys, "rm", "old one", "-y")
 
 
-def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("model.bin").write_text("")
-    assert "a file, and no GGUF" in failed(capsys, "run", "model.bin", "x")
+@pytest.mark.parametrize(
+    ("name", "said"), [("notes.txt", "a file, and no GGUF"), ("model.bin", "a pickle")]
+)
+def test_a_file_is_no_model(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(name).write_text("")
+    assert said in failed(capsys, "run", name, "x")
 
 
 @pytest.mark.parametrize("command", [("compile", "--quant", "q4"), ("run", "--quant", "q8")])
@@ -192,13 +195,14 @@ def test_output_that_cannot_be_written_is_no_mistake_of_ours(bundle: Path, stdou
 
 def test_a_terminal_that_lacks_characters_gets_others(bundle: Path) -> None:
     done = subprocess.run(
-        command("chat", bundle, "--question", "é", "--max-tokens", "3"),
+        command("chat", bundle, "--max-tokens", "3"),
+        input=b"e\n",
         stdout=subprocess.PIPE,
         env=environment(PYTHONIOENCODING="ascii"),
         check=False,
     )
     assert done.returncode == 0
-    assert done.stdout.startswith(b"? ?\n")
+    assert done.stdout.startswith(b"? e\n")
 
 
 def test_a_reader_that_leaves_is_no_reason_for_a_traceback(bundle: Path) -> None:

@@ -111,3 +111,21 @@ def test_an_answer_may_be_longer_than_what_is_left(edgewise: Run, bundle: Path) 
     out = edgewise("chat", bundle, "--max-tokens", 120, *GREEDY, stdin="\n".join(lines))
     assert out.count("\n120 tokens · ") == 3
     assert "forgotten" in out
+
+
+def test_a_stream_of_json_is_the_pieces_and_then_what_they_came_to(
+    edgewise: Run, bundle: Path, engine: Engine
+) -> None:
+    expected = engine.generate("The quick", max_tokens=9, temperature=0, ignore_eos=True)
+    asked = ("run", bundle, "The quick", "--max-tokens", 9, *GREEDY)
+    *pieces, whole = map(json.loads, edgewise(*asked, "--json", "--stream").splitlines())
+    assert len(pieces) > 1
+    assert "".join(line.pop("piece") for line in pieces) == expected.text == whole["text"]
+    assert not any(pieces)
+    (alone,) = edgewise(*asked, "--json").splitlines()
+    assert json.loads(alone).keys() == whole.keys()
+
+
+def test_a_stream_is_one_of_json(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(bundle), "x", "--stream"]) == 1
+    assert "Add --json. [input.option]" in " ".join(capsys.readouterr().err.split())

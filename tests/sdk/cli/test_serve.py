@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import ssl
 import subprocess
@@ -13,9 +14,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from edgewise.cache import cached_bundle
 from edgewise.cli.main import main
+from edgewise.hub.names import HubModel
+from edgewise.hub.pull import find
 from edgewise.server.run import listen
 from tests.sdk.cli.commands import command, environment
+from tests.sdk.hub.small_hub import SmallHub
 from tests.sdk.server.client import Client
 
 CASE = "llama-gqa2-tied-linear"
@@ -46,6 +51,23 @@ def test_a_check_says_in_a_line_what_arrived_over_http(
     assert line.startswith("edgewise serve: http://127.0.0.1:")
     assert "page 50 bytes, scripts 1.2 KiB" in line
     assert f"{both.name} for WebGPU" in line
+
+
+def test_a_model_of_a_hub_is_served_as_what_is_compiled_of_it(
+    both: Path,
+    app: Path,
+    hub: SmallHub,
+    checkpoints: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = checkpoints(CASE)
+    hub.add("tiny/llama", {path.name: path.read_bytes() for path in folder.iterdir()})
+    cached = cached_bundle(find(HubModel("tiny/llama")))
+    shutil.copytree(both, cached)
+    assert main(["serve", "hf:tiny/llama", "--check"]) == 0
+    written = capsys.readouterr()
+    assert f"{both.name} for WebGPU" in written.out
+    assert f"Using {cached}" in written.err
 
 
 def test_a_check_without_the_app_fails_and_says_how_to_build_it(

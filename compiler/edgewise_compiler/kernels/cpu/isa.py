@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
-
-import tvm
+from typing import TYPE_CHECKING
 
 from edgewise_runtime.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import tvm
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class Isa:
 
     def target(self) -> tvm.target.Target:
         """The TVM target that compiles kernels for this instruction set."""
+        # Here: what only asks which instruction sets there are does not wait for TVM to load.
+        import tvm
+
         return tvm.target.Target(
             {
                 "kind": "llvm",
@@ -102,10 +107,10 @@ _ARM = (
     ),
 )
 
-_MACHINES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
+MACHINES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 # Instruction sets of this machine's architecture, best first.
-ISAS: dict[str, Isa] = {isa.name: isa for isa in _MACHINES.get(platform.machine(), ())}
+ISAS: dict[str, Isa] = {isa.name: isa for isa in MACHINES.get(platform.machine(), ())}
 
 
 def isa_named(name: str) -> Isa:

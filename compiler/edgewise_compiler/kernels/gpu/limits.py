@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-
-import tvm_ffi
-from tvm import DataType
-from tvm.s_tir.stmt import SBlock
-from tvm.tirx import AttrStmt, PrimFunc
+from typing import TYPE_CHECKING
 
 from edgewise_runtime.errors import CompileError
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,12 @@ def check_limits(function: PrimFunc, limits: Limits) -> None:
     Raises:
         CompileError: it has more buffers, threads, workgroups or shared memory.
     """
+    # Here: the limits themselves are read before TVM is needed.
+    import tvm_ffi
+    from tvm import DataType
+    from tvm.s_tir.stmt import SBlock
+    from tvm.tirx import AttrStmt
+
     extents: dict[str, int] = {}
     blocks: list[SBlock] = []
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,27 +18,10 @@ from tvm.tirx import PrimFunc
 
 from edgewise_compiler.kernels.cpu.isa import Isa
 from edgewise_compiler.plan.host import relay_function
+from edgewise_compiler.targets.cpu.linker import link
 from edgewise_compiler.targets.kept import kept
-from edgewise_runtime.errors import CompileError
-from edgewise_runtime.files import storage_errors
-
-COMPILERS = ("cc", "gcc", "clang")
-
-
-def find_linker() -> str:
-    """The C compiler that links libraries.
-
-    Raises:
-        CompileError: none is on the PATH.
-    """
-    for name in COMPILERS:
-        if path := shutil.which(name):
-            return path
-    raise CompileError(
-        f"No C compiler found to link kernels (looked for {', '.join(COMPILERS)}).",
-        remedy="Install one, for example: apt install gcc.",
-        code="compile.linker",
-    )
+from edgewise_runtime.errors import CompileError, StorageError
+from edgewise_runtime.files import storage_errors, temporary_folder
 
 
 def build_library(
@@ -60,14 +42,15 @@ def build_library(
 
     Raises:
         CompileError: no linker, or LLVM or the linker refused the code.
+        StorageError: the disk has no room.
     """
-    linker = find_linker()
     relays = [relay_function(symbol, len(f.params)) for symbol, f in kernels.items()]
     with (
         _interrupts_kept(),
-        storage_errors("compile in", path.parent),
-        tempfile.TemporaryDirectory(prefix="edgewise-") as temporary,
-        ThreadPoolExecutor(os.cpu_count()) as pool,
+        storage_errors("write", path),
+        # Beside the library: on a disk that has to have room anyway.
+        tempfile.TemporaryDirectory(prefix="objects-", dir=path.parent) as temporary,
+        _workers() as pool,
     ):
         host = pool.submit(_compile, [*hosts, *relays], isa, optimize=False)
         pending = [pool.submit(_kernel_object, kernel, isa) for kernel in kernels.values()]
@@ -76,8 +59,18 @@ def build_library(
             progress(index, len(pending) + 1)
             objects.append(Path(temporary) / f"{index}.o")
             objects[-1].write_bytes(future.result())
-        _link(linker, objects, path)
+        link(objects, path)
     progress(1, 1)
+
+
+@contextmanager
+def _workers() -> Iterator[ThreadPoolExecutor]:
+    """A thread for each processor; what is not begun when the block ends never is."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -106,16 +99,17 @@ def _compile(functions: Sequence[PrimFunc], isa: Isa, *, optimize: bool) -> byte
     target = isa.target()
     if not optimize:
         target = tvm.target.Target({**target.export(), "opt-level": 0})
-
     return kept(lambda: _generate(module, target, isa), module, target, Path(__file__))
 
 
 def _generate(module: tvm.IRModule, target: tvm.target.Target, isa: Isa) -> bytes:
     try:
         built = tvm.compile(module, target=target).mod
-        with tempfile.NamedTemporaryFile(suffix=".o") as file:
-            built.write_to_file(file.name, "o")
-            return Path(file.name).read_bytes()
+        with _object_file() as name:
+            built.write_to_file(name, "o")
+            return Path(name).read_bytes()
+    except StorageError:
+        raise
     except Exception as error:
         names = ", ".join(sorted(name.name_hint for name in module.functions)[:3])
         raise CompileError(
@@ -125,12 +119,18 @@ def _generate(module: tvm.IRModule, target: tvm.target.Target, isa: Isa) -> byte
         ) from error
 
 
-def _link(linker: str, objects: Sequence[Path], path: Path) -> None:
-    command = [linker, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(path), *map(str, objects)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode:
-        raise CompileError(
-            f"{linker} could not link {path.name}: {finished.stderr.strip()[-2000:]}",
-            remedy="Check the C compiler, for example by compiling a small program.",
-            code="compile.linker",
-        )
+@contextmanager
+def _object_file() -> Iterator[str]:
+    """A name for LLVM to write to, in memory where the system has such files.
+
+    LLVM ends the process where a disk has no room for what it writes.
+    """
+    if sys.platform == "linux":
+        handle = os.memfd_create("object")
+        try:
+            yield f"/proc/self/fd/{handle}"
+        finally:
+            os.close(handle)
+    else:
+        with tempfile.NamedTemporaryFile(suffix=".o", dir=temporary_folder()) as file:
+            yield file.name

@@ -17,15 +17,19 @@ import threading
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.files import cache_folder
+from edgewise_runtime.errors import DeviceError, StorageError
+from edgewise_runtime.files import cache_folder, storage_errors, temporary_folder
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.installed import FFI, TVM
 
 RUNTIME_NAMES: dict[str, str] = {
     "darwin": "libtvm_runtime.dylib",
     "win32": "tvm_runtime.dll",
 }
 """File name of TVM's runtime where it is not ``libtvm_runtime.so``."""
+
+CARRIED = Path(__file__).parent / "lib"
+"""Where edgewise-light has it; its build puts it there."""
 
 SETTINGS: dict[str, str] = {
     "TVM_BIND_THREADS": "0",
@@ -46,18 +50,21 @@ _ffi: Any = None
 def runtime_path() -> Path:
     """Where TVM's runtime library lies, found without importing tvm.
 
+    The one that is carried along only comes where TVM is not installed: a process that also
+    compiles must not load two of them.
+
     Raises:
         DeviceError: ``device.runtime`` where the package or its library is missing.
     """
     spec = importlib.util.find_spec("tvm")
     name = RUNTIME_NAMES.get(sys.platform, "libtvm_runtime.so")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = Path(folder) / "lib" / name
-        if path.is_file():
-            return path
+    installed = (spec.submodule_search_locations or []) if spec else []
+    for folder in (*(Path(folder) / "lib" for folder in installed), CARRIED):
+        if (folder / name).is_file():
+            return folder / name
     raise DeviceError(
         f"TVM's runtime library {name} was not found.",
-        remedy="Install it with `pip install apache-tvm==0.27.0.post1`.",
+        remedy=f"Install it: {TVM.install}",
         code="device.runtime",
     )
 
@@ -78,10 +85,10 @@ def ffi() -> Any:
                 module = _import_ffi()
                 ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
             except (ImportError, OSError) as cause:
+                package = FFI if isinstance(cause, ImportError) else TVM
                 raise DeviceError(
                     f"TVM's runtime could not be loaded: {cause}.",
-                    remedy="Install it with `pip install apache-tvm==0.27.0.post1 "
-                    "apache-tvm-ffi==0.1.14.post1`.",
+                    remedy=f"Install it: {package.install}",
                     code="device.runtime",
                 ) from cause
             _ffi = module
@@ -128,14 +135,18 @@ def load_library(data: bytes, name: str) -> Any:
 
     Raises:
         DeviceError: ``device.library`` where the system refuses to load it.
+        StorageError: where there is no room for the copy.
     """
-    reasons: list[str] = []
-    # Some systems forbid running code from their temporary folder.
-    for parent in (Path(tempfile.gettempdir()), cache_folder()):
+    refused: list[Exception] = []
+    # Some systems forbid running code from their temporary folder, and some have it full.
+    for place in (temporary_folder, cache_folder):
         try:
-            return _load_copy(data, PurePosixPath(name).name, parent)
-        except (OSError, RuntimeError) as cause:
-            reasons.append(shorten(str(cause).strip().splitlines()[-1:]))
+            return _load_copy(data, PurePosixPath(name).name, place())
+        except (StorageError, OSError, RuntimeError) as cause:
+            refused.append(cause)
+    if all(isinstance(cause, StorageError) for cause in refused):
+        raise refused[0]
+    reasons = [shorten(str(cause).strip().splitlines()[-1:]) for cause in refused]
     raise DeviceError(
         f"{name} could not be loaded: {'; '.join(reasons)}.",
         remedy="Compile the model again on this machine.",
@@ -144,11 +155,13 @@ def load_library(data: bytes, name: str) -> Any:
 
 
 def _load_copy(data: bytes, name: str, parent: Path) -> Any:
-    parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
+    with storage_errors("copy a library to", parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
     try:
         copy = folder / name
-        copy.write_bytes(data)
+        with storage_errors("copy a library to", parent):
+            copy.write_bytes(data)
         return ffi().load_module(str(copy))
     finally:
         # Windows keeps a loaded library's file until the process ends.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise_runtime.devices.table import DEVICES
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import temporary_folder
+from edgewise_runtime.installed import WGPU
 
 BACKENDS = ("Metal", "Vulkan", "D3D12")
 """Ways to reach an adapter, the preferred first where one shows up in several."""
@@ -84,11 +84,11 @@ def package() -> Any:
         return importlib.import_module("wgpu")
     except ModuleNotFoundError as cause:
         message = f"Running WebGPU programs needs the package {cause.name!r}."
-        remedy = f"Install it: pip install {DEVICES['wgpu'].package}."
+        remedy = f"Install it: {WGPU.install}"
         raise DeviceError(message, remedy=remedy, code="device.wgpu") from cause
     except (ImportError, OSError, RuntimeError) as cause:
         message = f"The package wgpu does not load: {cause}."
-        remedy = f"Install it anew: pip install --force-reinstall {DEVICES['wgpu'].package}."
+        remedy = f"Install it anew: {WGPU.install} --force-reinstall"
         raise DeviceError(message, remedy=remedy, code="device.wgpu") from cause
 
 
@@ -109,7 +109,7 @@ def _no_display() -> Iterator[None]:
     if DISPLAY_FOLDER in os.environ:
         yield
         return
-    os.environ[DISPLAY_FOLDER] = tempfile.gettempdir()
+    os.environ[DISPLAY_FOLDER] = str(temporary_folder())
     try:
         yield
     finally:

@@ -28,6 +28,6 @@ def _found(adapter: Adapter) -> Found:
     try:
         features = WgpuDevice(adapter.index).features()
     except DeviceError as error:
-        return Found(name, about, trouble=error.message)
+        return Found(name, about, trouble=error.said)
     limits = {"buffers up to": adapter.max_buffer, "bound up to": adapter.max_binding}
     return Found(name, about, features, limits)

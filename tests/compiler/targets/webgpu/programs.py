@@ -12,11 +12,12 @@ from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.rows import GPU, linear_parts
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.models.base import LinearSpec
+from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import PlanSet, plans
 from edgewise_compiler.targets.gpu.variant import Variant
-from edgewise_compiler.targets.lowering import Bounds, param_tensors
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 
 BOUNDS = Bounds(rows=512, batch=8, context=1024)

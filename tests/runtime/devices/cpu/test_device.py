@@ -23,6 +23,7 @@ from edgewise_runtime.devices.cpu import tvm_library
 from edgewise_runtime.devices.cpu.device import CpuDevice, CpuProgram
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.installed import TVM
 from tests.runtime import sample
 from tests.runtime.sample import Json
 
@@ -450,4 +451,15 @@ def test_a_missing_runtime_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DeviceError) as error:
         tvm_library.runtime_path()
     assert error.value.code == "device.runtime"
-    assert "pip install apache-tvm" in error.value.remedy
+    assert TVM.install in error.value.remedy
+
+
+def test_the_runtime_that_is_carried_along_comes_after_tvms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tvm_library.runtime_path()
+    monkeypatch.setattr(tvm_library, "CARRIED", tmp_path)
+    (tmp_path / own.name).touch()
+    assert tvm_library.runtime_path() == own
+    monkeypatch.setattr(tvm_library.importlib.util, "find_spec", lambda name: None)
+    assert tvm_library.runtime_path() == tmp_path / own.name

@@ -14,6 +14,7 @@ from edgewise_runtime.devices.wgpu.adapter import LANGUAGE_FEATURES, adapters, i
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.devices.wgpu.gpu import DEFAULT_LIMITS, Gpu
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.installed import WGPU
 
 
 def handle(name: str, kind: str, backend: str, device_id: int = 7, vendor_id: int = 4318) -> Any:
@@ -88,7 +89,7 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     with pytest.raises(DeviceError, match="'wgpu'") as error:
         WgpuDevice()
     assert error.value.code == "device.wgpu"
-    assert "pip install edgewise[wgpu]" in error.value.remedy
+    assert WGPU.install in error.value.remedy
 
 
 def test_without_an_adapter_it_says_what_drivers_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,110 @@
+"""What a config.json of Llama's shape may ask for that is not that shape, and how it is found."""
+
+from __future__ import annotations
+
+from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.models.traits import Trait, other, said
+from edgewise_runtime.format.reading import shorten
+
+ACTIVATIONS = ("silu",)
+"""What an MLP's gate may go through."""
+
+_MANY = 1 << 17
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_RECURRENT = ("state_size", "mamba_d_state", "ssm_state_size", "ssm_cfg", "conv_L_cache")
+_QUANTIZED = ("quantization", "quantization_config", "compression_config")
+_GATES = ("hidden_activation", "hidden_act", "activation_function")
+_FULL = ("full_attention", "attention")
+_WINDOWS = ("sliding_attention", "chunked_attention")
+
+
+def _activation(fields: ConfigFields) -> str | None:
+    """The first key that is set counts: Gemma leaves another one with a wrong value."""
+    for key in _GATES:
+        if fields.has(key):
+            name = fields.text(key)
+            return None if name in ACTIVATIONS else said(key, name)
+    return None
+
+
+def _quantized(fields: ConfigFields) -> str | None:
+    """By ``quant_method``, which MLX does not write in its ``quantization``."""
+    for key in _QUANTIZED:
+        if fields.has(key):
+            found = fields.values[key]
+            method = found.get("quant_method") if isinstance(found, dict) else None
+            by = "MLX's " if key == "quantization" else ""
+            return f"{by}{said(key, found)}" if method is None else said("quant_method", method)
+    return None
+
+
+def _windowed(fields: ConfigFields) -> str | None:
+    """A window as long as the context leaves nothing out."""
+    window, kinds = fields.values.get("sliding_window"), fields.values.get("layer_types")
+    if isinstance(kinds, list):
+        count = sum(kind in _WINDOWS for kind in kinds)
+        where = f"in {count} of {len(kinds)} layers"
+        what = "windows" if window is None else said("sliding_window", window)
+        return f"{what} {where}" if count else None
+    context = fields.values.get("max_position_embeddings")
+    if window is None or not fields.flag("use_sliding_window", True):
+        return other("attention_chunk_size", "local_attention")(fields)
+    if isinstance(window, int) and isinstance(context, int) and window >= context:
+        return None
+    if not fields.has("max_window_layers"):
+        return said("sliding_window", window)
+    layers = fields.integer("num_hidden_layers", 1, _MANY)
+    count = max(0, layers - fields.integer("max_window_layers", 0, _MANY))
+    return f"{said('sliding_window', window)} in {count} of {layers} layers" if count else None
+
+
+def _recurrent(fields: ConfigFields) -> str | None:
+    kinds = fields.values.get("layer_types")
+    if not isinstance(kinds, list):
+        return other(*_RECURRENT)(fields)
+    found = [kind for kind in kinds if kind not in (*_FULL, *_WINDOWS)]
+    return f"layer_types has {shorten(found[0], 40)}" if found else None
+
+
+SHAPE = (
+    Trait(
+        "mixtures of experts",
+        _EXPERTS,
+        "one MLP in each layer",
+        "unsupported.experts",
+        other(*_EXPERTS),
+        gguf=("expert_count",),
+    ),
+    Trait(
+        "other kinds of layers",
+        ("layer_types", *_RECURRENT),
+        "attention in every layer",
+        "unsupported.attention",
+        _recurrent,
+        gguf=("ssm.state_size", "shortconv.l_cache", "wkv.head_size"),
+    ),
+    Trait(
+        "sliding windows",
+        ("sliding_window", "layer_types", "attention_chunk_size", "local_attention"),
+        "layers that attend to the whole context, or windows as long as it",
+        "unsupported.attention",
+        _windowed,
+        gguf=("attention.sliding_window",),
+    ),
+    Trait(
+        "another activation",
+        _GATES,
+        f"hidden_act {' or '.join(ACTIVATIONS)}",
+        "unsupported.activation",
+        _activation,
+    ),
+    Trait(
+        "weights that are quantized already",
+        _QUANTIZED,
+        "float weights (the checkpoint that it was made from; --quant quantizes it), or a GGUF "
+        "file of it",
+        "unsupported.quantized",
+        _quantized,
+    ),
+)
+"""In the order in which messages name them."""

@@ -1,0 +1,221 @@
+"""Brings a model from a hub into the cache of this disk, or finds it there."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import get_cached_repo_tree, snapshot_download
+from huggingface_hub.errors import CachedRepoTreeNotFoundError
+from huggingface_hub.utils import disable_progress_bars
+
+from edgewise.hub.choice import choose
+from edgewise.hub.download import download, partial_size
+from edgewise.hub.failures import NOT_ASKED, hub_errors
+from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
+from edgewise.hub.names import HubModel
+from edgewise.hub.stored import home, lock, missing, whole
+from edgewise_runtime.errors import CheckpointError, EdgewiseError, HubError, StorageError
+from edgewise_runtime.installed import VERSION
+
+DOWNLOADING = "Downloading"
+"""The phase that progress hears of; its numbers are bytes."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """A model that was asked for at the hub, and is here.
+
+    Attributes:
+        path: the checkpoint folder or the GGUF file.
+        repo: what its repository is called now.
+        files: how many files it has.
+        size: their bytes.
+        fetched: bytes that were not here before.
+    """
+
+    path: Path
+    repo: str
+    files: int
+    size: int
+    fetched: int
+
+
+def find(
+    model: HubModel,
+    progress: Progress | None = None,
+    *,
+    before: Callable[[], None] = lambda: None,
+) -> Path:
+    """The model as it lies on this disk; what is not there whole is fetched.
+
+    The hub is asked only then: `pull` asks for what is newer. Where it cannot be asked, what
+    another program left in the cache will do. Raises what `pull` does, and `before`, which is
+    called before anything is fetched.
+    """
+    known = None if model.wanted else _known_files(model.repo)
+    if (model.wanted or known) and (here := _here(model, known)):
+        return here
+    before()
+    try:
+        return pull(model, progress).path
+    except HubError as error:
+        if error.code in NOT_ASKED and (here := _here(model)):
+            return here
+        raise
+
+
+def _known_files(repo: str) -> list[str] | None:
+    """The files of a repository, as the hub listed them for what is in the cache."""
+    with suppress(CachedRepoTreeNotFoundError, OSError, ValueError):
+        return [file.path for file in get_cached_repo_tree(repo)]
+    return None
+
+
+def _here(model: HubModel, names: Collection[str] | None = None) -> Path | None:
+    """`stored.whole`; None also for what it refuses, of which the hub may have another version."""
+    with suppress(EdgewiseError):
+        return whole(model, names)
+    return None
+
+
+def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
+    """Fetch a model as it is at the hub now; what is here already, whole or in part, is kept.
+
+    `progress` hears of bytes in the phase `DOWNLOADING`, if there are any to fetch.
+
+    Raises:
+        HubError: the hub does not hand it out; see `hub_errors`, `choose` and `download`.
+        CheckpointError, UnsupportedError: nothing that a compile takes, as far as config.json tells
+            before the weights are fetched.
+        StorageError: ``storage.full`` where it has no room, before any is fetched.
+    """
+    with hub_errors(model):
+        listing = list_files(model)
+        fetch = _Fetch(model, listing, progress)
+        choice = choose(model, listing.files)
+        small = [fetch.file(name) for name in choice.small]
+        weights = [fetch.file(name) for name in choice.weights]
+        if choice.index:
+            weights += fetch.shards(choice.index)
+        fetch.begin([*small, *weights])
+        fetch.files(small)
+        if small:
+            fetch.check_config()
+        fetch.files(weights)
+        names = [file.name for file in (*small, *weights)]
+        folder = _publish(model, names)
+    if missing(folder, choice):
+        raise HubError(
+            f"{model.repo} changed while it was fetched.", remedy="Try again.", code="hub.changed"
+        )
+    size = sum(file.size for file in (*small, *weights))
+    return Pulled(folder / choice.entry, listing.repo, len(names), size, fetch.total)
+
+
+class _Fetch:
+    """Fetches files of one repository into the cache, and tells how far it is."""
+
+    def __init__(self, model: HubModel, listing: Listing, progress: Progress | None) -> None:
+        self.total = 0
+        self._done = 0
+        self._repo = model.repo
+        self._listing = listing
+        self._progress = progress or (lambda phase, done, total: None)
+
+    def file(self, name: str) -> HubFile:
+        """A file of the repository; CheckpointError for one that is too large to be read whole."""
+        from edgewise_compiler.checkpoint import MAX_BYTES
+        from edgewise_compiler.weights.safetensors import INDEX, MAX_INDEX
+
+        file = self._listing.files[name]
+        limit = (MAX_BYTES | {INDEX: MAX_INDEX}).get(name, file.size)
+        if file.size > limit:
+            raise self._refused(name, f"has {file.size} bytes; at most {limit} are read")
+        return file
+
+    def shards(self, index: str) -> list[HubFile]:
+        """The files that an index lists; it is fetched for that."""
+        from edgewise_compiler.weights.safetensors import read_index
+
+        file = self.file(index)
+        if not self._here(file):
+            self._get(file)
+        names = list(read_index(self._blob(file)))
+        absent = [name for name in names if name not in self._listing.files]
+        if absent:
+            raise self._refused(index, f"lists {absent[0]}, which is not in the repository")
+        return [self._listing.files[name] for name in names]
+
+    def _refused(self, name: str, why: str) -> CheckpointError:
+        return CheckpointError(
+            f"{name} of {self._repo} {why}.",
+            remedy="Look for another repository of the model.",
+            code="checkpoint.file",
+        )
+
+    def begin(self, files: Sequence[HubFile]) -> None:
+        """Count what is to be fetched; StorageError ``storage.full`` where it has no room."""
+        absent = [file for file in files if not self._here(file)]
+        self.total = sum(file.size for file in absent)
+        self._done = sum(min(file.size, partial_size(self._blob(file))) for file in absent)
+        _check_room(home(self._repo), self.total - self._done)
+        if self.total:
+            self._progress(DOWNLOADING, self._done, self.total)
+
+    def files(self, files: Sequence[HubFile]) -> None:
+        """Fetch those that are not here."""
+        for file in files:
+            if not self._here(file):
+                self._get(file)
+
+    def check_config(self) -> None:
+        """Raise what a compile would for the model that config.json describes."""
+        from edgewise_compiler.checkpoint import check_config
+
+        check_config(self._blob(self._listing.files["config.json"]).read_bytes())
+
+    def _get(self, file: HubFile) -> None:
+        blob, held = self._blob(file), lock(self._repo, file.digest)
+        download(file, self._repo, self._listing.commit, blob, held, self._tell)
+
+    def _tell(self, count: int) -> None:
+        if self.total:
+            self._done = min(self._done + count, self.total)
+            self._progress(DOWNLOADING, self._done, self.total)
+
+    def _blob(self, file: HubFile) -> Path:
+        return home(self._repo) / "blobs" / file.digest
+
+    def _here(self, file: HubFile) -> bool:
+        return self._blob(file).is_file()
+
+
+def _check_room(folder: Path, count: int) -> None:
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    free = shutil.disk_usage(there).free
+    if count > free:
+        raise StorageError(
+            f"{count} bytes more are needed in {folder}; the disk has {free} left.",
+            remedy="Free some space on that disk, or set HF_HUB_CACHE to a folder on another.",
+            code="storage.full",
+        )
+
+
+def _publish(model: HubModel, names: Sequence[str]) -> Path:
+    """Have the hub's library give the files that were fetched their names; returns their folder."""
+    with disable_progress_bars():
+        return Path(
+            snapshot_download(
+                model.repo,
+                allow_patterns=[glob.escape(name) for name in names],
+                library_name=LIBRARY,
+                library_version=VERSION,
+            )
+        )

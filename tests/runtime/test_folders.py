@@ -1,0 +1,265 @@
+"""Folders that appear whole or not at all, and what becomes of those that nobody finished."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edgewise_runtime import folders
+from edgewise_runtime.errors import StorageError
+from edgewise_runtime.files import write_bytes
+from tests.sdk.cli.commands import environment
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "bundle"
+    with folders.new_folder(path) as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "a").write_text("a")
+        assert not path.exists()
+    assert (path / "sub" / "a").read_text() == "a"
+    assert entries(tmp_path / "deep") == ["bundle"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_folder_never_appears_when_something_goes_wrong(
+    tmp_path: Path, error: type[BaseException], replace: bool
+) -> None:
+    path = tmp_path / "bundle"
+    if replace:
+        path.mkdir()
+        (path / "old").write_text("old")
+    before = entries(tmp_path)
+
+    def build() -> None:
+        with folders.new_folder(path, replace=replace) as folder:
+            (folder / "new").write_text("new")
+            raise error
+
+    with pytest.raises(error):
+        build()
+    assert entries(tmp_path) == before
+    assert not (path / "new").exists()
+
+
+def test_a_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    path.mkdir()
+    (path / "old").write_text("old")
+    with pytest.raises(StorageError) as error, folders.new_folder(path):
+        pytest.fail("the block was entered")
+    assert error.value.code == "storage.exists"
+    with folders.new_folder(path, replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(path) == ["new"]
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old").write_text("old")
+    (tmp_path / "bundle").symlink_to("real")
+    with folders.new_folder(tmp_path / "bundle", replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(tmp_path) == ["bundle", "real"]
+    assert entries(tmp_path / "real") == ["old"]
+    assert not (tmp_path / "bundle").is_symlink()
+
+
+def test_a_folder_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    with pytest.raises(StorageError) as error, folders.new_folder(path):
+        path.mkdir()
+    assert error.value.code == "storage.exists"
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_the_old_folder_comes_back_when_the_new_one_cannot_be_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bundle"
+    path.mkdir()
+    (path / "old").write_text("old")
+    rename, calls = Path.rename, []
+
+    def second_fails(self: Path, target: Path) -> Path:
+        calls.append(self)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", second_fails)
+    with pytest.raises(StorageError), folders.new_folder(path, replace=True) as folder:
+        (folder / "new").write_text("new")
+    assert entries(path) == ["old"]
+    assert entries(tmp_path) == ["bundle"]
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError) as error, folders.new_folder(tmp_path / "file" / "bundle"):
+        pytest.fail("the block was entered")
+    assert error.value.code in {"storage.missing", "storage.exists"}
+    assert error.value.remedy
+
+
+def test_folders_above_one_that_failed_go_with_it_and_those_of_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for path in (tmp_path / "dist/deep/bundle", tmp_path / "mine/bundle"):
+        with pytest.raises(KeyboardInterrupt), folders.new_folder(path):
+            raise KeyboardInterrupt
+    assert entries(tmp_path) == ["mine"]
+
+
+def test_an_error_of_the_system_while_it_is_filled_is_one_of_ours(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageError, match=r"bundle: No space left") as error,
+        folders.new_folder(tmp_path / "bundle"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert error.value.code == "storage.full"
+    assert entries(tmp_path) == []
+
+
+def test_an_error_names_a_file_in_it_as_it_was_to_be_called(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as error, folders.new_folder(tmp_path / "bundle") as folder:
+        write_bytes(folder / "a/b", b"")
+    assert f"{tmp_path / 'bundle/a/b'}: No such file" in str(error.value)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from edgewise_runtime.folders import new_folder
+with new_folder(Path(sys.argv[1]), replace=True) as folder:
+    (folder / "half").write_text("of it")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def killed_while_building(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, path], env=environment(), check=False)
+    assert done.returncode == -9
+    assert len([name for name in entries(path.parent) if name.endswith(".tmp")]) == 1
+
+
+def age(path: Path) -> None:
+    before = time.time() - folders.STALE_S - 60
+    os.utime(path, (before, before))
+
+
+def test_what_a_killed_process_left_goes_when_the_same_folder_is_built_again(
+    tmp_path: Path,
+) -> None:
+    killed_while_building(tmp_path / "bundle")
+    with folders.new_folder(tmp_path / "bundle"):
+        assert len(entries(tmp_path)) == 1, "the one that is being built"
+    assert entries(tmp_path) == ["bundle"]
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """A folder that nobody is at work on any more."""
+    folder = tmp_path / ".other.edgewise-0123456789ab.tmp"
+    folder.mkdir()
+    (folder / "half").write_text("of it")
+    return folder
+
+
+def test_what_was_to_have_another_name_goes_after_an_hour(tmp_path: Path, left: Path) -> None:
+    folders.remove_unfinished(tmp_path / "bundle")
+    assert left.exists()
+    age(left)
+    folders.remove_unfinished(tmp_path / "bundle")
+    assert entries(tmp_path) == []
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    yield
+    os.close(handle)
+
+
+def test_a_folder_that_somebody_is_at_work_on_stays(tmp_path: Path, left: Path) -> None:
+    age(left)
+    for name in ("other", "bundle"):
+        with locked(left):
+            folders.remove_unfinished(tmp_path / name)
+        assert (left / "half").exists()
+
+
+def test_one_that_is_being_built_is_taken_for_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    with folders.new_folder(path) as first:
+        folders.remove_unfinished(path)
+        assert first.exists()
+        # Another of the same name at the same time: the last one that is finished stays.
+        with folders.new_folder(path) as second:
+            assert first != second
+            (second / "a").write_text("")
+        assert entries(path) == ["a"]
+        with folders.new_folder(path, replace=True):
+            pass
+        assert first.exists()
+        path.rmdir()
+    assert entries(tmp_path) == ["bundle"]
+
+
+@pytest.mark.parametrize(
+    "name", [".bundle.tmp", ".bundle.0123456789ab.tmp", "bundle.edgewise-0123456789ab.tmp", ".git"]
+)
+def test_what_others_call_their_folders_is_never_touched(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    age(tmp_path / name)
+    folders.remove_unfinished(tmp_path / "bundle")
+    assert entries(tmp_path) == [name]
+
+
+def test_a_link_by_such_a_name_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / ".bundle.edgewise-0123456789ab.tmp").symlink_to("thesis")
+    folders.remove_unfinished(tmp_path / "bundle")
+    assert (tmp_path / "thesis").exists()
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_a_folder_that_was_moved_away_comes_back_unless_another_came(
+    tmp_path: Path, came: bool
+) -> None:
+    path, old = tmp_path / "bundle", tmp_path / ".bundle.edgewise-0123456789ab.old"
+    old.mkdir()
+    (old / "kept").write_text("")
+    if came:
+        path.mkdir()
+    folders.remove_unfinished(path)
+    assert entries(tmp_path) == ["bundle"]
+    assert (path / "kept").exists() == (not came)
+
+
+def test_where_locks_are_not_known_nothing_is_removed(
+    tmp_path: Path, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folders.fcntl, "flock", unknown)
+    age(left)
+    with folders.new_folder(tmp_path / "bundle"):
+        pass
+    assert entries(tmp_path) == [left.name, "bundle"]
