@@ -21,6 +21,7 @@ LINES: dict[str, tuple[list[str], list[list[str]]]] = {
     "ls": ([], []),
     "rm": (["one", "two"], [["-y"]]),
     "doctor": (["BUNDLE"], []),
+    "pull": (["ORG/REPO"], []),
     "completion": (["bash"], []),
 }
 """Words of each command, and options with what they take."""
