@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypedDict, Unpack, cast
 
+from edgewise_compiler.targets.table import DEFAULT, TARGETS, check_tools
 from edgewise_runtime import errors
 from edgewise_runtime.errors import CompileError, EdgewiseError
 from edgewise_runtime.folders import remove_unfinished
@@ -49,6 +50,17 @@ class CompileOptions(TypedDict, total=False):
     kv: str
     calibrate: str | Path | bool | None
     debug_dump: str | Path | None
+
+
+def check_installed(targets: Sequence[str | None]) -> None:
+    """Raise what compiling for these targets would where something that it needs is missing.
+
+    None stands for the default target; a name that is none is left to the compiler.
+    """
+    names = {name or DEFAULT[0] for name in targets}
+    if names:
+        need(TVM)
+        check_tools(names & TARGETS.keys())
 
 
 def compile_apart(

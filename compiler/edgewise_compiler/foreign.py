@@ -5,8 +5,9 @@ Only names of files are looked at, and the first bytes of a file that is named i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import quote
 
@@ -30,11 +31,13 @@ class Foreign:
         what: in words that follow "this is".
         remedy: what to do; ``{found}`` is the file that was found and ``{parent}`` its folder, as
             a shell wants them.
+        inside: the model is one of the files, or further inside: only a folder can be this.
     """
 
     files: tuple[str, ...]
     what: str
     remedy: str = _ORIGINAL
+    inside: bool = False
 
 
 FOREIGN = (
@@ -45,7 +48,12 @@ FOREIGN = (
         "'import sys; from peft import AutoPeftModelForCausalLM as M; "
         'M.from_pretrained(sys.argv[1]).merge_and_unload().save_pretrained("merged")\' {parent}',
     ),
-    Foreign(("*.gguf",), "a GGUF file, which is a whole checkpoint", "Name the file: {found}"),
+    Foreign(
+        ("*.gguf",),
+        "a GGUF file, which is a whole checkpoint",
+        "Name the file: {found}",
+        inside=True,
+    ),
     Foreign(
         ("mlc-chat-config.json", "tensor-cache.json", "ndarray-cache.json"),
         "a model that was converted for MLC LLM and WebLLM",
@@ -81,11 +89,13 @@ FOREIGN = (
         ("snapshots/*/config.json",),
         "a folder of the hub's cache, with the model further inside",
         "Name the snapshot: {parent}",
+        inside=True,
     ),
     Foreign(
         ("*/bundle.json", "*/config.json"),
         "a folder with models in it",
         "Name one of them, such as {parent}",
+        inside=True,
     ),
 )
 """What is known; what says more comes first."""
@@ -154,6 +164,20 @@ def foreign_model(path: Path) -> UnsupportedError | None:
         if any("/" not in pattern and path.match(pattern) for pattern in kind.files):
             what = f"{path} is no folder and no GGUF file: this is {kind.what}."
             return _refused(what, _filled(kind, path))
+    return None
+
+
+def foreign_repository(repo: str, names: Collection[str]) -> tuple[str, str] | None:
+    """What a repository with files of these names is, in words after "this is", and the remedy.
+
+    None where nothing is known.
+    """
+    for kind in FOREIGN:
+        for pattern in kind.files:
+            depth = pattern.count("/")
+            told = any(name.count("/") == depth and fnmatchcase(name, pattern) for name in names)
+            if told and not kind.inside:
+                return kind.what, kind.remedy.format(found=quote(repo), parent=quote(repo))
     return None
 
 

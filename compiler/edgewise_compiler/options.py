@@ -9,7 +9,7 @@ from pathlib import Path
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
-from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS
+from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS, check_tools
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.abi import PAGE_TOKENS
@@ -107,8 +107,7 @@ def check_options(
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
     rows = max(min(prefill_chunk, context), max_batch)
     paths = _isas(cpu)
-    for find in (find for target in targets for find in TARGETS[target].tools):
-        find()
+    check_tools(targets)
     return Options(
         targets=tuple(dict.fromkeys(targets)),
         recipe=recipe(),

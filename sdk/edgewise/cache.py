@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from edgewise.hub.names import DIGEST, hub_model, is_hub_name, repo_of
+from edgewise.hub.names import DIGEST, REPO, HubModel, hub_model, is_hub_name, repo_of
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
@@ -57,24 +58,50 @@ def stored_bundle(name: Path) -> Path | None:
     return next(named, None)
 
 
-def find_model(name: Path, progress: Progress | None = None) -> Path:
+def find_model(
+    name: Path, progress: Progress | None = None, *, targets: Sequence[str | None] = ()
+) -> Path:
     """The path that a person means by a name: of a bundle, a checkpoint folder or a GGUF file.
 
     That is a path as it is, the bundle that `edgewise ls` lists by the name, or of a model at a hub
     (``hf:ORG/REPO``, see `edgewise.hub.names`) its files, which are fetched if they are not here
     yet. A name that is none of these is returned as it is.
 
+    Args:
+        progress: told about fetching.
+        targets: what it is to be compiled for, None for the CPU: before it is fetched, what that
+            needs is looked for.
+
     Raises:
-        InputError: ``input.model`` for a name that begins as a hub's and is none.
+        CompileError: something that compiling needs is missing, and would be found out later.
+        InputError: ``input.model`` for a name that begins as a hub's and is none, and for one that
+            only a hub may have, without ``hf:``.
         HubError, CheckpointError, UnsupportedError, StorageError: see `edgewise.hub.pull.pull`.
     """
     if is_hub_name(str(name)):
         model = hub_model(str(name))
         # Only here: the hub's library takes a while to import.
         from edgewise.hub.pull import find
+        from edgewise_compiler.apart import check_installed
 
+<<<<<<< HEAD
+        return find(model, progress, before=partial(check_installed, targets))
+    if is_bundle(name) or is_checkpoint(name):
+        return name
+    found = stored_bundle(name)
+    if found is None and REPO.fullmatch(str(name)) and not name.exists():
+        raise InputError(
+            f"{str(name)!r} is no model: there is no such folder or file.",
+            remedy=f"Check the path, or what `edgewise ls` lists. The model of that name at the "
+            f"hub is {HubModel(str(name))}.",
+            code="input.model",
+        )
+    return found or name
+=======
         return find(model, progress)
-    return name if is_checkpoint(name) else stored_bundle(name) or name
+    known = is_bundle(name) or is_checkpoint(name)
+    return name if known else stored_bundle(name) or name
+>>>>>>> supports
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -197,7 +224,7 @@ def find_bundle(
     from edgewise.phases import told
 
     with told(progress, f"Fetching {path}") as tell:
-        path = find_model(path, tell)
+        path = find_model(path, tell, targets=[target])
     if is_bundle(path):
         return path
     if not is_checkpoint(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 
 from edgewise import Engine
 from edgewise.cache import bundles_folder, cached_bundle, find_bundle, has_programs, is_bundle
+from edgewise.cli.main import main
 from edgewise_runtime.errors import InputError, StorageError
 from tests.sdk.conftest import CASE, FirstUse
+from tests.sdk.hub.repositories import FOLDER
+from tests.sdk.hub.small_hub import SmallHub
 
 
 def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
@@ -37,6 +41,30 @@ def test_a_change_asks_for_a_new_bundle(checkpoints: Callable[[str], Path], tmp_
     config.write_text('{"temperature": 0.5}')
     assert cached_bundle(checkpoint) != before
     assert before.name.startswith("tiny-balanced-")
+
+
+@pytest.mark.parametrize("command", [["chat", "--question", "Hi"], ["compile"]])
+def test_a_name_that_only_the_hub_can_have_is_told_with_what_to_write(
+    command: list[str], hub: SmallHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "tiny/llama"]) == 1
+    assert "hf:tiny/llama" in capsys.readouterr().err
+    assert hub.requests == []
+
+
+@pytest.mark.parametrize("command", [["run", "hf:tiny/llama", "Hi"], ["compile", "hf:tiny/llama"]])
+def test_what_compiling_needs_is_looked_for_before_a_model_is_fetched(
+    command: list[str],
+    hub: SmallHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hub.add("tiny/llama", FOLDER)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "ziglang", None)
+    assert main(command) == 1
+    assert "[compile.linker]" in capsys.readouterr().err
+    assert hub.requests == []
 
 
 def test_a_bundle_is_used_where_it_is(bundle: Path) -> None:

@@ -7,7 +7,7 @@ it is imported when the target is asked for, so that texts made from this table 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -57,6 +57,13 @@ class Target:
         module = import_module(f"edgewise_compiler.targets.{self.name}.program")
         maker: Callable[[Job, Tensors], tuple[Program, ...]] = module.make
         return maker(job, tensors)
+
+
+def check_tools(targets: Iterable[str]) -> None:
+    """Raise the CompileError that names a program which making code for these targets needs."""
+    for name in targets:
+        for find in TARGETS[name].tools:
+            find()
 
 
 TARGETS: Mapping[str, Target] = {

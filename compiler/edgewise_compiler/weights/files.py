@@ -39,7 +39,7 @@ _WEB_PAGE = ("is a web page", "Download the file itself, not the page about it."
 _STANDS_FOR = {
     b"version https://git-lfs.github.com/": (
         "is a pointer of git-lfs, which stands for a file that was not fetched",
-        "Fetch the files: git lfs install; git -C {folder} lfs pull",
+        "Fetch the files: edgewise pull ORG/REPO, or git lfs install; git -C {folder} lfs pull",
     ),
     b"<!doctype html": _WEB_PAGE,
     b"<html": _WEB_PAGE,

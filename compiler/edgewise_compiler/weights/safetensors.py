@@ -120,6 +120,7 @@ def read_index(path: Path) -> dict[str, set[str]]:
     """
     index = Path(INDEX)
     with storage_errors("read", path):
+        check_fetched(path)
         if path.stat().st_size > MAX_INDEX:
             raise damaged(index, f"it has more than {MAX_INDEX} bytes")
         content = checkpoint_json(path.read_bytes(), index)

@@ -117,7 +117,8 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
-    args.path = located(args.path)
+    targets = tuple(name.strip() for name in args.target.split(","))
+    args.path = located(args.path, targets=targets)
     stored = stored_as(args.quant, args.recipe, args.bits)
     if is_gguf(args.path) and stored not in (None, AS_FILE):
         console.print(stored_again(args.path, stored))
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         compile_apart(
             args.path,
             out,
-            targets=tuple(name.strip() for name in args.target.split(",")),
+            targets=targets,
             quant=args.quant,
             recipe=args.recipe,
             bits=args.bits,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
@@ -138,10 +139,13 @@ def load(args: argparse.Namespace) -> Engine:
     )
 
 
-def located(path: Path) -> Path:
-    """Where a model lies; one of a hub that is not here yet is fetched, with a bar."""
+def located(path: Path, *, targets: Sequence[str | None] = ()) -> Path:
+    """Where a model lies; one of a hub that is not here yet is fetched, with a bar.
+
+    `targets` are what it is to be compiled for, see `edgewise.cache.find_model`.
+    """
     with Phases() if is_hub_name(str(path)) else nullcontext() as phases:
-        return find_model(path, phases)
+        return find_model(path, phases, targets=targets)
 
 
 def compiled(
@@ -150,7 +154,7 @@ def compiled(
     """The model at a path, or the bundle that its checkpoint is compiled to, once; see
     `edgewise.cache.find_bundle`. What happens is said on stderr, with a bar on a terminal."""
     console = stderr_console()
-    name, path = path, located(path)
+    name, path = path, located(path, targets=[target])
     if is_bundle(path) or not is_checkpoint(path):
         return path
     from edgewise_compiler.quantize import AS_FILE

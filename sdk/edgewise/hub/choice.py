@@ -152,7 +152,12 @@ def _of_quant(quant: str, found: Mapping[str, str]) -> list[str]:
     return [stem for stem in stems if stem.lower().endswith(quant.lower())] or stems
 
 
+_LOOK = "Look for a repository of the same model that has them."
+
+
 def _no_model(model: HubModel, names: Collection[str]) -> HubError:
+    from edgewise_compiler.foreign import foreign_repository
+
     plain = sorted(name for name in names if "/" not in name and not name.startswith("."))
     some = ", ".join(plain[:MOST_NAMED]) or "nothing"
     if model.wanted:
@@ -161,9 +166,11 @@ def _no_model(model: HubModel, names: Collection[str]) -> HubError:
             remedy=f"Leave {shorten(':' + model.wanted)} out.",
             code="hub.file",
         )
+    told = foreign_repository(model.repo, names)
+    what, remedy = ("", _LOOK) if told is None else (f": this is {told[0]}", told[1])
     return HubError(
         f"{model.repo} has no weights that edgewise reads: neither model.safetensors, nor shards "
-        f"with an index, nor GGUF files. It has {some}.",
-        remedy="Look for a repository of the same model that has them.",
+        f"with an index, nor GGUF files. It has {some}{what}.",
+        remedy=remedy,
         code="hub.format",
     )

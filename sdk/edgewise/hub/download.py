@@ -65,12 +65,9 @@ def download(
             os.fsync(out.fileno())
         if received.digest.hexdigest() != file.digest:
             partial.unlink()
-            raise HubError(
+            raise _damaged(
                 f"{file.name} of {repo} came damaged: its hash is "
-                f"{received.digest.hexdigest()[:16]}…, and the hub says {file.digest[:16]}….",
-                remedy="Try again; if it stays so, look at what is between here and "
-                f"{constants.ENDPOINT}.",
-                code="hub.damaged",
+                f"{received.digest.hexdigest()[:16]}…, and the hub says {file.digest[:16]}…."
             )
         os.replace(partial, blob)
 
@@ -95,11 +92,8 @@ class _Received:
         """Write more of it; HubError ``hub.damaged`` for more than the hub announced."""
         if self.size + len(piece) > self.file.size:
             self._begin_again()
-            raise HubError(
-                f"{self.file.name} is longer than the {self.file.size} bytes that the hub says.",
-                remedy="Try again; if it stays so, look at what is between here and "
-                f"{constants.ENDPOINT}.",
-                code="hub.damaged",
+            raise _damaged(
+                f"{self.file.name} is longer than the {self.file.size} bytes that the hub says."
             )
         self._out.write(piece)
         self.digest.update(piece)
@@ -115,6 +109,14 @@ class _Received:
         self._out.truncate(0)
         self._tell(-min(self.size, self.file.size))
         self.size, self.digest = 0, _hash(self.file)
+
+
+def _damaged(message: str) -> HubError:
+    return HubError(
+        message,
+        remedy=f"Try again; if it stays so, look at what is between here and {constants.ENDPOINT}.",
+        code="hub.damaged",
+    )
 
 
 def _hash(file: HubFile) -> hashlib._Hash:

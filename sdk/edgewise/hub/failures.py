@@ -50,9 +50,9 @@ def _explained(error: Exception, model: HubModel) -> EdgewiseError:
 
 def _offline(error: Exception, model: HubModel) -> EdgewiseError:
     return HubError(
-        f"{model.repo} is not on this disk, or not all of it, and HF_HUB_OFFLINE forbids to ask "
-        "for it.",
-        remedy=f"Unset HF_HUB_OFFLINE (and TRANSFORMERS_OFFLINE) once: edgewise pull {model}",
+        f"HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids to ask {constants.ENDPOINT} for "
+        f"{model.repo}.",
+        remedy=f"Unset it once, to fetch what is not here: edgewise pull {model}",
         code=OFFLINE,
     )
 

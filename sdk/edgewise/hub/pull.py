@@ -47,15 +47,22 @@ class Pulled:
     fetched: int
 
 
-def find(model: HubModel, progress: Progress | None = None) -> Path:
+def find(
+    model: HubModel,
+    progress: Progress | None = None,
+    *,
+    before: Callable[[], None] = lambda: None,
+) -> Path:
     """The model as it lies on this disk; what is not there whole is fetched.
 
-    The hub is asked only then: `pull` asks for what is newer. Where it cannot be asked, what an
-    other program left in the cache will do. Raises what `pull` does.
+    The hub is asked only then: `pull` asks for what is newer. Where it cannot be asked, what
+    another program left in the cache will do. Raises what `pull` does, and `before`, which is
+    called before anything is fetched.
     """
     known = None if model.wanted else _known_files(model.repo)
     if (model.wanted or known) and (here := _here(model, known)):
         return here
+    before()
     try:
         return pull(model, progress).path
     except HubError as error:

@@ -99,7 +99,9 @@ class SmallHub:
 
     def asked_for(self, file: str) -> list[Request]:
         """Requests for the contents of a file, wherever they went, redirects left out."""
-        of_file = [r for r in self.requests if r.method == "GET" and r.path.endswith(quote(file))]
+        of_file = [
+            r for r in self.requests if r.method == "GET" and r.path.endswith(f"/{quote(file)}")
+        ]
         elsewhere = [r for r in of_file if "/cdn/" in r.path]
         return elsewhere or [r for r in of_file if "/resolve/" in r.path]
 

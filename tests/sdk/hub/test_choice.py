@@ -115,3 +115,28 @@ def test_a_repository_without_weights_that_are_read_is_refused(names: list[str])
         choose(hub_model("o/r"), names)
     assert caught.value.code == "hub.format"
     assert all(name in caught.value.message for name in names if "/" not in name)
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "typed"),
+    [
+        (["adapter_config.json", "adapter_model.safetensors"], "an adapter (LoRA)", " o/r"),
+        (["config.json", "tokenizer.json", "pytorch_model.bin"], "a pickle", " o/r"),
+        (["config.json", "onnx/model_q4.onnx"], "a model in ONNX", "docs/supported.md"),
+        (["config.json", "weights.npz"], "as MLX once wrote them", "docs/supported.md"),
+        (["mlc-chat-config.json", "params_shard_0.bin"], "MLC LLM", "docs/supported.md"),
+    ],
+)
+def test_a_repository_is_told_by_what_lies_in_it(names: list[str], said: str, typed: str) -> None:
+    with pytest.raises(HubError) as caught:
+        choose(hub_model("o/r"), names)
+    assert ": this is " in caught.value.message
+    assert said in caught.value.message
+    assert typed in caught.value.remedy
+
+
+@pytest.mark.parametrize("names", [["notes.txt"], ["a/config.json"], ["mmproj-model.gguf"]])
+def test_nothing_is_said_of_a_repository_that_is_not_known(names: list[str]) -> None:
+    with pytest.raises(HubError) as caught:
+        choose(hub_model("o/r"), names)
+    assert "this is" not in caught.value.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,28 @@ def test_pulled_again_it_fetches_what_is_new(hub: SmallHub) -> None:
     assert hub.fetched() == ["generation_config.json"]
     assert after.path != before.path
     assert contents(after.path) == READ | {"generation_config.json": b'{"temperature": 0.7}'}
+
+
+def test_two_at_a_time_fetch_a_file_once(hub: SmallHub) -> None:
+    hub.add(NAME, FOLDER)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(pull, [MODEL, MODEL])
+    assert first.path == second.path
+    assert contents(first.path) == READ
+    assert [len(hub.asked_for(name)) for name in READ] == [1] * len(READ)
+
+
+def test_a_repository_that_changes_meanwhile_is_pulled_again(hub: SmallHub) -> None:
+    repository = hub.add(NAME, FOLDER)
+
+    def change(phase: str, done: int, total: int) -> None:
+        if done == total:
+            repository.files.pop("tokenizer_config.json", None)
+
+    with pytest.raises(HubError, match="changed while it was fetched") as caught:
+        pull(MODEL, change)
+    assert caught.value.code == "hub.changed"
+    assert contents(pull(MODEL).path).keys() == READ.keys() - {"tokenizer_config.json"}
 
 
 def test_progress_is_in_bytes_and_ends_when_all_is_there(hub: SmallHub) -> None:
