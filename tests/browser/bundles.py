@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,12 +20,15 @@ DEMO_MODEL = REPOSITORY / "examples" / "demo-model"
 # About 200 MB in float16, with one tensor, the embedding, in a file of several 32 MiB chunks.
 WIDE = Shape("wide", 1024, 5, 8, 4, 128, 3072, 32000, context=256, family="llama")
 
-# Begins an answer's thought, or ends it where nothing is to be thought.
+# The demo model's own, but that it begins an answer's thought, or ends it where none is wanted.
 THINKS = (
-    "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|assistant|><think>' }}"
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n<think>' }}"
     "{% if enable_thinking is false %}{{ '</think>' }}{% endif %}{% endif %}"
 )
+
+FULL = bool(os.environ.get("EDGEWISE_FULL"))
+"""Whether the browser's full suite is run; the quick one loads fewer bundles."""
 
 _SOURCES = ("compiler", "runtime", "bench/checkpoint.py", "examples/demo-model", "tests/browser")
 
@@ -33,10 +38,7 @@ def _demo(folder: Path) -> Path:
 
 
 def _tiny(folder: Path) -> Path:
-    """A model that says anything, and thinks first unless it is told not to."""
-    written = write_tiny("qwen3-gqa2-tied", folder)
-    (written / "chat_template.jinja").write_text(THINKS)
-    return written
+    return write_tiny("qwen3-gqa2-tied", folder)
 
 
 def _wide(folder: Path) -> Path:
@@ -46,7 +48,7 @@ def _wide(folder: Path) -> Path:
 
 BUNDLES: Mapping[str, tuple[Callable[[Path], Path], str, tuple[str, ...], str]] = {
     "demo-q4": (_demo, "q4", ("cpu", "webgpu"), "auto"),
-    "tiny-q8": (_tiny, "q8", ("webgpu",), "auto"),
+    **({"tiny-q8": (_tiny, "q8", ("webgpu",), "auto")} if FULL else {}),
     "tiny-q4-kv8": (_tiny, "q4", ("webgpu",), "int8"),
     "wide-f16": (_wide, "f16", ("webgpu",), "auto"),
 }
@@ -71,7 +73,22 @@ def compile_bundles(out: Path) -> list[Path]:
         scratch.mkdir()
         compile_model(checkpoint(scratch), out / name, targets=targets, quant=quant, kv=kv)
         shutil.rmtree(scratch)
-    return [out / name for name in BUNDLES]
+    _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
+    return [out / name for name in (*BUNDLES, "thinks-q4")]
+
+
+def _with_template(bundle: Path, out: Path, template: str) -> None:
+    """Copy a bundle, unless that was done, but for its chat template: it needs no kernels of its own."""
+    if (out / "bundle.json").is_file():
+        return
+    shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))
+    source = template.encode()
+    (out / "chat_template.jinja").write_bytes(source)
+    manifest = json.loads((bundle / "bundle.json").read_text("utf-8"))
+    manifest["name"] = out.name
+    digest = hashlib.sha256(source).hexdigest()
+    manifest["files"]["chat_template.jinja"] = {"bytes": len(source), "sha256": digest}
+    (out / "bundle.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def sources_key() -> str:

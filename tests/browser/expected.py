@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 
 from edgewise import Engine
-
-FULL = bool(os.environ.get("EDGEWISE_FULL"))
-"""Whether all of it is computed; the quick suite compares a sample."""
+from tests.browser.bundles import FULL
 
 TOKENS = 64 if FULL else 32
 PROGRAMS = ("cpu", "webgpu-f32", "webgpu-f16-subgroups")

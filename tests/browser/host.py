@@ -28,8 +28,8 @@ def main(out: Path, port: str) -> int:
         os.environ[variable] = str(out / variable.lower())  # nothing of the person's own
 
     from edgewise.cli.main import main as edgewise
-    from tests.browser.bundles import compile_bundles
-    from tests.browser.expected import FULL, write_expected
+    from tests.browser.bundles import FULL, compile_bundles
+    from tests.browser.expected import write_expected
 
     bundles = compile_bundles(out / "bundles")
     expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")

@@ -208,7 +208,7 @@ describe("an answer of a model that thinks", () => {
     session = await openSession("lavapipe");
     page = await session.page();
     await page.goto(session.proxy.url);
-    await by(page, "model-picker").selectOption("/bundles/tiny-q8/");
+    await by(page, "model-picker").selectOption("/bundles/thinks-q4/");
     await by(page, "device-status")
       .filter({ hasText: /^Ready on/ })
       .waitFor(WAIT);

@@ -1,14 +1,13 @@
-import type { Locator, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
-import { launch, type RunningBrowser } from "./launch.ts";
 import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
+import { by, endAtFirstWord } from "./visits.ts";
 
 const ADAPTERS = FULL ? (["lavapipe", "swiftshader"] as const) : (["lavapipe"] as const);
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
 
-const by = (page: Page, name: string): Locator => page.getByTestId(name);
 const messages = (page: Page) => by(page, "assistant-message");
 
 /** Open the app and load a bundle from its list. */
@@ -45,21 +44,6 @@ async function kill(page: Page): Promise<void> {
   await killed;
 }
 
-/** Clicks on Stop once the answer of this number has a word; runs in the browser. */
-function stopAtFirstWord(index: number): Promise<void> {
-  return new Promise((resolve) => {
-    const observer = new MutationObserver(() => {
-      const answer = document.querySelectorAll("[data-testid=assistant-message]")[index];
-      const stop = document.querySelector<HTMLElement>("[data-testid=stop]");
-      if (!stop || !answer?.querySelector(".markdown")?.textContent) return;
-      observer.disconnect();
-      stop.click();
-      resolve();
-    });
-    observer.observe(document.body, { childList: true, subtree: true, characterData: true });
-  });
-}
-
 describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
   let session: Session;
   let page: Page;
@@ -94,8 +78,7 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
 
   it("stops an answer where it is", async () => {
     const count = await messages(page).count();
-    // From within the page: a whole answer takes about a second, a busy machine's clicks do, too.
-    const stopped = page.evaluate(stopAtFirstWord, count);
+    const stopped = page.evaluate(endAtFirstWord, { index: count, by: "Stop" } as const);
     await by(page, "prompt").fill("Tell me a very long story about the sea.");
     await by(page, "send").click();
     await stopped;
@@ -151,17 +134,12 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
 });
 
 describe("where the app cannot do what it is asked, it says so", () => {
-  let browser: RunningBrowser;
   let session: Session;
 
   beforeAll(async () => {
-    browser = await launch("lavapipe");
-    session = await openSession(browser);
+    session = await openSession("lavapipe");
   });
-  afterAll(async () => {
-    await session?.close();
-    await browser?.close();
-  });
+  afterAll(() => session?.close());
 
   it("the adapter is too small", async () => {
     const limits = { maxStorageBufferBindingSize: 64 << 20 };

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { by, conversation, visited } from "./visits.ts";
+import { by, conversation, endAtFirstWord, visited } from "./visits.ts";
 import { holdWorker, loseDevice, releaseWorker } from "./worker-patch.ts";
 
 const PHONE = { width: 390, height: 780 };
@@ -321,9 +321,10 @@ describe("an answer in the app", () => {
   });
 
   it("ends on Escape, wherever the focus is", async () => {
+    const index = await by(page, "assistant-message").count();
+    const escaped = page.evaluate(endAtFirstWord, { index, by: "Escape" } as const);
     await begin("Tell me a very long story about the sea.");
-    await by(page, "theme").focus();
-    await page.keyboard.press("Escape");
+    await escaped;
     await ended();
     expect(await by(page, "stats").last().textContent()).toContain("stopped");
   });

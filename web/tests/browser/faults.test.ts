@@ -1,13 +1,11 @@
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { launch, type RunningBrowser } from "./launch.ts";
-import type { Answer, Outcome } from "./pages/library.ts";
+import type { Answer } from "./pages/library.ts";
 import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { loseDevice, takeCounts } from "./worker-patch.ts";
+import { hangDevice, loseDevice, takeCounts } from "./worker-patch.ts";
 
 const DEMO = "/bundles/demo-q4/";
-const TINY = "/bundles/tiny-q8/";
 const SHARD = `${DEMO}params/gpu/00000.safetensors`;
 const SERIAL = "webgpu-f32-serial";
 const GREEDY = { maxTokens: 24, temperature: 0, ignoreEos: true };
@@ -17,7 +15,7 @@ const GREEDY = { maxTokens: 24, temperature: 0, ignoreEos: true };
  * broken here is the same on either, so the quick suite takes the quicker one.
  */
 const EVERY = [
-  { adapter: "lavapipe", program: "webgpu-f16-subgroups" },
+  { adapter: "lavapipe", program: "webgpu-f16" },
   { adapter: "swiftshader", program: "webgpu-f32-serial" },
 ] as const;
 const CASES = FULL ? EVERY : EVERY.slice(0, 1);
@@ -38,39 +36,28 @@ async function show(page: Page, state: DocumentVisibilityState): Promise<void> {
   }, state);
 }
 
-function textOf(answer: Outcome<Answer>): string {
-  return "value" in answer ? answer.value.text : answer.error.message;
-}
-
 describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
-  let browser: RunningBrowser;
   let session: Session;
   let page: Page;
 
-  beforeAll(async () => {
-    browser = await launch(adapter);
-  });
-  afterAll(() => browser?.close());
-  beforeEach(async () => {
-    session = await openSession(browser); // an origin without any storage yet
-    page = await session.library();
-  });
-  afterEach(() => session?.close());
-
-  const load = (url: string) =>
-    page.evaluate(({ url, program }) => library.load("it", url, { program }), { url, program });
+  const load = () =>
+    page.evaluate(([url, program]) => library.load("it", url, { program }), [
+      DEMO,
+      program,
+    ] as const);
   const generate = () =>
     page.evaluate((options) => library.generate("it", "Once upon a time", options), GREEDY);
-  /** Load the program that the engine chooses; what it is, and which shaders only some others have. */
+  const close = () => page.evaluate(() => library.close("it"));
+  const heard = () => page.evaluate(() => library.heard);
+  /** Load the program that the engine chooses: its id. */
   const loadAny = async () => {
-    const loaded = await page.evaluate((url) => library.load("it", url, {}), TINY);
+    const loaded = await page.evaluate((url) => library.load("it", url, {}), DEMO);
     if ("error" in loaded) throw new Error(loaded.error.message);
-    const id = loaded.value.program;
-    return { id, shaders: await shadersOf(id) };
+    return loaded.value.program;
   };
   /** Texts by which to tell shaders of a program, but for those that one other program has. */
   const shadersOf = async (id: string): Promise<readonly string[]> => {
-    const response = await fetch(`${session.proxy.url}${TINY}bundle.json`);
+    const response = await fetch(`${session.proxy.url}${DEMO}bundle.json`);
     const { programs }: Bundle = await response.json();
     const kernels = (wanted: string) =>
       Object.keys(programs.find((one) => one.id === wanted)?.shaders ?? {});
@@ -81,23 +68,34 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
   const shardFetches = () => session.proxy.fetched.filter(({ path }) => path === SHARD);
 
   describe("a download", () => {
-    it("that breaks off is an error, and goes on where it was when the model is loaded again", async () => {
+    beforeEach(async () => {
+      session = await openSession(adapter); // an origin without any storage yet
+      page = await session.library();
+    });
+    afterEach(() => session?.close());
+
+    it("that breaks off is an error, goes on where it was, and is not needed again", async () => {
       session.proxy.fault = (path) => (path === SHARD ? { kind: "cut", after: 300_000 } : null);
-      expect(await load(DEMO)).toMatchObject({ error: { code: "store.network" } });
+      expect(await load()).toMatchObject({ error: { code: "store.network" } });
       session.proxy.fault = () => null;
       session.proxy.fetched.length = 0;
-      expect(await load(DEMO)).toHaveProperty("value");
+      expect(await load()).toHaveProperty("value");
       const [resumed, ...others] = shardFetches();
       expect(resumed?.range).toMatch(/^bytes=[1-9]\d*-/);
       expect(resumed?.status).toBe(206);
       expect(others).toEqual([]);
+      await close();
+      session.proxy.fetched.length = 0;
+      expect(await load()).toHaveProperty("value");
+      const paths = session.proxy.fetched.map(({ path }) => path);
+      expect(paths.filter((path) => path !== `${DEMO}bundle.json`)).toEqual([]);
     });
 
     it("with one wrong bit is refused, and another try fetches it anew", async () => {
       session.proxy.fault = (path) => (path === SHARD ? { kind: "flip", at: 100_000 } : null);
-      expect(await load(DEMO)).toMatchObject({ error: { code: "bundle.checksum" } });
+      expect(await load()).toMatchObject({ error: { code: "bundle.checksum" } });
       session.proxy.fault = () => null;
-      expect(await load(DEMO)).toHaveProperty("value");
+      expect(await load()).toHaveProperty("value");
       expect(await generate()).toHaveProperty("value");
     });
 
@@ -105,125 +103,133 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
       const devtools = await session.browser.context.newCDPSession(page);
       const origin = session.proxy.url;
       await devtools.send("Storage.overrideQuotaForOrigin", { origin, quotaSize: 150_000 });
-      expect(await load(TINY)).toMatchObject({ value: { name: "tiny-q8" } });
-      expect(await page.evaluate(() => library.heard)).toContain("store.full");
+      expect(await load()).toMatchObject({ value: { name: "demo-q4" } });
+      expect(await heard()).toContain("store.full");
       expect(await generate()).toHaveProperty("value");
-    });
-
-    it("is not needed a second time", async () => {
-      expect(await load(TINY)).toHaveProperty("value");
-      await page.evaluate(() => library.close("it"));
-      session.proxy.fetched.length = 0;
-      expect(await load(TINY)).toHaveProperty("value");
-      const paths = session.proxy.fetched.map(({ path }) => path);
-      expect(paths.filter((path) => path !== `${TINY}bundle.json`)).toEqual([]);
     });
   });
 
   describe("a device that is lost", () => {
+    /** What is said where nothing is lost. */
+    let undisturbed: Answer;
+    const losses = async () => (await page.evaluate(() => library.stats("it"))).deviceLosses;
+    /** The answer is the same, by a device that has been lost once more. */
+    const recovers = async (generating = generate()) => {
+      const before = (await heard()).length;
+      const { tokenIds, text, finishReason } = undisturbed;
+      expect(await generating).toMatchObject({ value: { tokenIds, text, finishReason } });
+      return { told: (await heard()).slice(before), losses: await losses() };
+    };
+
+    beforeAll(async () => {
+      session = await openSession(adapter);
+      page = await session.library();
+    });
+    afterAll(() => session?.close());
+
     it("while weights are on their way is asked for again", async () => {
       let release = () => {};
       const until = new Promise<void>((resolve) => {
         release = resolve;
       });
       session.proxy.fault = (path) => (path === SHARD ? { kind: "wait", until } : null);
-      const loading = load(DEMO);
+      const loading = load();
       await expect.poll(() => shardFetches().length, WAIT).toBe(1);
       await loseDevice(page);
       session.proxy.fault = () => null;
       release();
       expect(await loading).toHaveProperty("value");
-      expect(await generate()).toHaveProperty("value");
+      const answer = await generate();
+      if ("error" in answer) throw new Error(answer.error.message);
+      undisturbed = answer.value;
+      expect(await losses()).toBe(0); // of those since it was loaded
     });
 
     it.each([
       ["while a prompt is read", 1],
       ["while an answer is written", 5],
     ])("%s comes back, and the answer is the same", async (_, submits) => {
-      await load(DEMO);
-      const undisturbed = await generate();
-      await page.evaluate(() => library.close("it"));
-      await load(DEMO); // without the pages of the first answer
+      const before = await losses();
       await loseDevice(page, submits);
-      const { value } = undisturbed as { readonly value: Answer };
-      const { tokenIds, text, finishReason } = value;
-      expect(await generate()).toMatchObject({ value: { tokenIds, text, finishReason } });
-      expect(await page.evaluate(() => library.heard)).toEqual(
-        expect.arrayContaining(["recovering", "ready"]),
-      );
-      expect(await page.evaluate(() => library.stats("it"))).toMatchObject({ deviceLosses: 1 });
-    });
-
-    it("in every run is given less to do, then another program, and at last up", async () => {
-      const { id, shaders } = await loadAny();
-      await page.evaluate(() => library.close("it"));
-      await loadAny(); // the choice is known by now
-      const { submits } = await takeCounts(page);
-      await page.close();
-      page = await session.library({ lost: { shaders, after: submits } });
-      expect(await loadAny()).toMatchObject({ id });
-      expect(await generate()).toHaveProperty("value");
-      const { deviceLosses } = await page.evaluate(() => library.stats("it"));
-      expect(deviceLosses).toBeGreaterThanOrEqual(3);
-      expect(await page.evaluate(() => library.heard)).toContain("device.gentle");
-      await page.evaluate(() => library.close("it"));
-
-      const asked = { program: id };
-      await page.evaluate(([url, asked]) => library.load("it", url, asked), [TINY, asked] as const);
-      const message = expect.stringContaining("lost 3 times and nothing came of it");
-      expect(await generate()).toMatchObject({ error: { code: "device.lost", message } });
-      expect(await page.evaluate(() => library.heard)).toContain("failed");
-      expect(await generate()).toMatchObject({ error: { code: "device.lost" } });
+      expect(await recovers()).toEqual({ told: ["recovering", "ready"], losses: before + 1 });
     });
 
     it("while nobody sees the page is asked for again when somebody does", async () => {
-      await load(TINY);
-      const undisturbed = await generate();
+      const before = await losses();
       await show(page, "hidden");
       session.proxy.fetched.length = 0;
       await loseDevice(page, 1);
       const generating = generate();
-      const heard = () => page.evaluate(() => library.heard.at(-1));
-      await expect.poll(heard, WAIT).toBe("recovering");
+      const last = async () => (await heard()).at(-1);
+      await expect.poll(last, WAIT).toBe("recovering");
       await page.evaluate(() => library.stats("it")); // the worker has had time for more
       expect(session.proxy.fetched).toEqual([]);
-      expect(await heard()).toBe("recovering");
+      expect(await last()).toBe("recovering");
       await show(page, "visible");
-      expect(textOf(await generating)).toBe(textOf(undisturbed));
-      expect(await heard()).toBe("ready");
+      expect(await recovers(generating)).toEqual({ told: ["ready"], losses: before + 1 });
     });
 
     it("because it never answers comes back as well", async () => {
-      await load(TINY);
-      const { submits } = await takeCounts(page); // what loading takes
-      const undisturbed = await generate();
-      await page.close();
-      page = await session.library({ hang: submits + 2 });
-      await load(TINY);
-      expect(textOf(await generate())).toBe(textOf(undisturbed));
-      expect(await page.evaluate(() => library.stats("it"))).toMatchObject({ deviceLosses: 1 });
+      const before = await losses();
+      await hangDevice(page, 2);
+      expect(await recovers()).toEqual({ told: ["recovering", "ready"], losses: before + 1 });
     });
   });
 
-  describe("a shader that computes something else", () => {
-    it("is found out, and another program taken, also the next time", async () => {
-      const { id, shaders } = await loadAny();
-      await page.close();
-      page = await session.library({ wrong: shaders });
-      const other = await loadAny();
-      expect(other.id).not.toBe(id);
-      const found = await page.evaluate(() => library.heard);
-      expect(found).toContain("device.output");
+  describe("a program", () => {
+    /** What the engine chooses, shaders by which to tell it, and what loading it submits. */
+    let id: string;
+    let shaders: readonly string[];
+    let submits: number;
+
+    beforeAll(async () => {
+      session = await openSession(adapter);
+      page = await session.library();
+      id = await loadAny();
+      shaders = await shadersOf(id);
+      await close();
+      await loadAny(); // the choice is known by now
+      const counts = await takeCounts(page);
+      submits = counts.submits - counts.nudges;
+    });
+    afterAll(() => session?.close());
+    beforeEach(() => page.close());
+
+    it("with which the device is lost in every run has less to do, then another is taken, and at last none", async () => {
+      page = await session.library({ lost: { shaders, after: submits } });
+      expect(await loadAny()).toBe(id);
       expect(await generate()).toHaveProperty("value");
-      await page.evaluate(() => library.close("it"));
-      expect(await loadAny()).toMatchObject({ id: other.id });
-      expect(await page.evaluate(() => library.heard)).toEqual(found);
+      expect((await page.evaluate(() => library.stats("it"))).deviceLosses).toBeGreaterThanOrEqual(
+        3,
+      );
+      expect(await heard()).toContain("device.gentle");
+      expect((await page.evaluate(() => library.info("it"))).program).not.toBe(id);
+      await close();
+
+      const asked = { program: id };
+      await page.evaluate(([url, asked]) => library.load("it", url, asked), [DEMO, asked] as const);
+      const message = expect.stringContaining("lost 3 times and nothing came of it");
+      expect(await generate()).toMatchObject({ error: { code: "device.lost", message } });
+      expect(await heard()).toContain("failed");
+      expect(await generate()).toMatchObject({ error: { code: "device.lost" } });
     });
 
-    it("in the only program that may be used is an error", async () => {
+    it("that computes something else is found out, and another taken, also the next time", async () => {
+      page = await session.library({ wrong: shaders });
+      const other = await loadAny();
+      expect(other).not.toBe(id);
+      const found = await heard();
+      expect(found).toContain("device.output");
+      expect(await generate()).toHaveProperty("value");
+      await close();
+      expect(await loadAny()).toBe(other);
+      expect(await heard()).toEqual(found);
+    });
+
+    it("that computes something else, and is the only one that may be used, is an error", async () => {
       page = await session.library({ wrong: await shadersOf(program) });
       const message = expect.stringMatching(/runs no program .* its logits are off by/);
-      expect(await load(TINY)).toMatchObject({ error: { code: "device.output", message } });
+      expect(await load()).toMatchObject({ error: { code: "device.output", message } });
     });
   });
 });

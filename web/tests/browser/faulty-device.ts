@@ -6,15 +6,10 @@ export interface DeviceFaults {
   readonly wrong?: readonly string[];
   /** Every device is lost when one of these shaders is run after so many submits. */
   readonly lost?: { readonly shaders: readonly string[]; readonly after: number };
-  /**
-   * After so many submits, the first device settles nothing any more. A second is a hundredth of one
-   * then, for whoever counts seconds by an interval.
-   */
-  readonly hang?: number;
 }
 
 /** Puts the faults into the worker that this runs in, from its text: it may use nothing of this file. */
-export function faultyDevice({ wrong, lost, hang }: DeviceFaults): void {
+export function faultyDevice({ wrong, lost }: DeviceFaults): void {
   // biome-ignore lint/suspicious/noExplicitAny: methods are wrapped whatever they take
   type Method = (this: any, ...args: any[]) => any;
   const wrap = (target: object, name: string, wrapped: (real: Method) => Method) =>
@@ -24,8 +19,13 @@ export function faultyDevice({ wrong, lost, hang }: DeviceFaults): void {
   const deadly = new WeakSet<object>();
   let device: GPUDevice | null = null;
   let submits = 0;
-  let healthy = hang ?? Number.POSITIVE_INFINITY;
+  let healthy = Number.POSITIVE_INFINITY;
   let hung = false;
+  Object.assign(globalThis, {
+    hangAfter: (more: number) => {
+      healthy = submits + more;
+    },
+  });
 
   wrap(
     GPUAdapter.prototype,
@@ -73,7 +73,8 @@ export function faultyDevice({ wrong, lost, hang }: DeviceFaults): void {
     "submit",
     (real) =>
       function (...args) {
-        submits += 1;
+        const [[...buffers]] = args;
+        if (buffers.length > 0) submits += 1; // not a nudge
         if (submits > healthy) {
           hung = true;
           healthy = Number.POSITIVE_INFINITY;

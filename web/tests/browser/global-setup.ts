@@ -1,7 +1,8 @@
 /** Before all browser tests: builds the app and the test pages, compiles bundles, starts the host. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,12 +19,14 @@ declare module "vitest" {
     expected: string;
     /** Folder of the bundles that are served. */
     bundles: string;
+    /** Folder for what browsers keep, gone after the run. */
+    profiles: string;
   }
 }
 
 const WEB = join(REPOSITORY, "web");
 
-/** Called once by vitest; what it returns ends the host. */
+/** Called once by vitest; what it returns ends the host, and removes what browsers kept. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync("npm", ["run", "--silent", "build:app", "--", "--logLevel", "warn"], {
     cwd: WEB,
@@ -42,7 +45,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("host", url);
   project.provide("expected", made.expected);
   project.provide("bundles", made.bundles);
-  return () => ended(host);
+  const profiles = mkdtempSync(join(tmpdir(), "edgewise-browsers-"));
+  project.provide("profiles", profiles);
+  return async () => {
+    await ended(host);
+    rmSync(profiles, { recursive: true, force: true, maxRetries: 5 });
+  };
 }
 
 /** The page that gives tests the library itself, in `PAGES`; see pages/library.ts. */

@@ -1,14 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Locator, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LACKING, removedIn } from "../lacking.ts";
 import { usedBy } from "../sources.ts";
 import type { Lacks } from "./lacks.ts";
-import { launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
 import { PAGES, REPOSITORY, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
+import { by } from "./visits.ts";
+import { takeCounts } from "./worker-patch.ts";
 
 const BUILT = join(REPOSITORY, "sdk/edgewise/server/static");
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
@@ -33,15 +34,6 @@ const BROWSERS: readonly { name: string; storage: "opfs" | "indexeddb"; lacks: L
   },
 ];
 
-const by = (page: Page, name: string): Locator => page.getByTestId(name);
-
-let browser: RunningBrowser;
-
-beforeAll(async () => {
-  browser = await launch("lavapipe");
-});
-afterAll(() => browser?.close());
-
 describe.each(BROWSERS)("with what $name lacks gone, the app", ({ storage, lacks }) => {
   let session: Session;
   let page: Page;
@@ -62,7 +54,7 @@ describe.each(BROWSERS)("with what $name lacks gone, the app", ({ storage, lacks
   };
 
   beforeAll(async () => {
-    session = await openSession(browser);
+    session = await openSession("lavapipe");
     page = await session.page({ lacks });
     await page.goto(session.proxy.url);
   });
@@ -87,6 +79,9 @@ describe.each(BROWSERS)("with what $name lacks gone, the app", ({ storage, lacks
   it("loads a model and answers", async () => {
     await by(page, "model-picker").selectOption("/bundles/demo-q4/");
     await ready();
+    const { told } = await takeCounts(page);
+    expect(told === undefined).toBe(lacks.timerMs === 0);
+    expect(told?.bySubmit).not.toBe(0); // nudges: nothing else is submitted before it is told of
     expect((await ask("Hello! Who are you?"))?.length).toBeGreaterThan(0);
   });
 
@@ -113,7 +108,7 @@ it("a browser without WebGPU opens the app all the same, which says what would h
   );
   const gone = [...names.map((name) => `GPU${name}`), "Navigator.prototype.gpu"];
   const lacks = { remove: [...removedIn("Firefox"), ...gone], features: [], timerMs: 0 };
-  const session = await openSession(browser);
+  const session = await openSession("lavapipe");
   const page = await session.page({ lacks });
   await page.goto(session.proxy.url);
   await by(page, "error").waitFor(WAIT);
@@ -152,8 +147,8 @@ describe("an engine whose worker comes from another origin", () => {
     );
 
   beforeAll(async () => {
-    session = await openSession(browser);
-    other = await openSession(browser);
+    session = await openSession("lavapipe");
+    other = await openSession("lavapipe");
     page = await session.page();
     script = readdirSync(join(PAGES, "assets")).find((name) => /^worker-.*\.js$/.test(name)) ?? "";
     session.proxy.shared = true; // a page without the app's policy, which has no workers of blobs

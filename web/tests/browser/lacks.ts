@@ -6,8 +6,17 @@ export interface Lacks {
   readonly remove: readonly string[];
   /** The adapter's features that stay. */
   readonly features: readonly string[];
-  /** What waits for the GPU settles on a timer of so many milliseconds, as in Firefox; 0: at once. */
+  /**
+   * What waits for the GPU settles on a timer of so many milliseconds, or when something is submitted, as in
+   * Firefox; 0: at once.
+   */
   readonly timerMs: number;
+}
+
+/** How often what had waited for the GPU was told of. */
+export interface Told {
+  readonly byTimer: number;
+  readonly bySubmit: number;
 }
 
 /** Runs in the browser, from its text: it may use nothing of this file. */
@@ -29,12 +38,30 @@ export function takeAway({ remove, features, timerMs }: Lacks): void {
     },
   });
   if (timerMs === 0) return;
+  const told = { byTimer: 0, bySubmit: 0 };
+  Object.assign(globalThis, { told });
+  const waiting = new Set<() => void>();
+  const { submit } = GPUQueue.prototype;
+  GPUQueue.prototype.submit = function (...args) {
+    submit.apply(this, args);
+    for (const look of [...waiting]) look();
+  };
   const onTimer = (prototype: object, name: string) => {
     const real: (...args: unknown[]) => Promise<unknown> = Reflect.get(prototype, name);
     Reflect.set(prototype, name, async function (this: unknown, ...args: unknown[]) {
       const value = await real.apply(this, args);
-      const wait = timerMs - (performance.now() % timerMs);
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      await new Promise<void>((resolve) => {
+        const tell = (how: keyof typeof told) => {
+          waiting.delete(look);
+          clearTimeout(timer);
+          told[how] += 1;
+          resolve();
+        };
+        const look = () => tell("bySubmit");
+        const wait = timerMs - (performance.now() % timerMs);
+        const timer = setTimeout(() => tell("byTimer"), wait);
+        waiting.add(look);
+      });
       return value;
     });
   };

@@ -41,10 +41,14 @@ export function findChromium(): string {
   throw new Error(`no browser: none of ${CHROMIUMS.join(", ")}. Run tools/ensure_packages.sh`);
 }
 
-/** Launches the browser on a localhost page's terms: no network but what the tests serve. */
-export async function launch(adapter: AdapterName): Promise<RunningBrowser> {
+/**
+ * Launches the browser on a localhost page's terms: no network but what the tests serve.
+ *
+ * @param profiles folder for what it keeps.
+ */
+export async function launch(adapter: AdapterName, profiles = tmpdir()): Promise<RunningBrowser> {
   mkdirSync(BUILD, { recursive: true });
-  const profile = mkdtempSync(join(tmpdir(), "edgewise-browser-"));
+  const profile = mkdtempSync(join(profiles, `edgewise-browser-${adapter}-`));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: findChromium(),
     headless: true,

@@ -1,19 +1,25 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
 import { openSession, type Session } from "./session.ts";
 
 const PIECE = 32 << 20;
 
+let browser: RunningBrowser;
 let session: Session;
 let page: Page;
 
 beforeAll(async () => {
-  session = await openSession("lavapipe");
+  browser = await launch("lavapipe"); // no renderer in it has had anything else in its memory
+  session = await openSession(browser);
   page = await session.library();
 });
-afterAll(() => session?.close());
+afterAll(async () => {
+  await session?.close();
+  await browser?.close();
+});
 
 it("loads 200 MB of weights holding two pieces of a file at most", async () => {
   const before = renderers();
@@ -59,7 +65,7 @@ function renderers(): Memory {
 function memoryOf(pid: string): Memory {
   try {
     const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-    const ours = command.includes(session.browser.profile);
+    const ours = command.includes(browser.profile);
     if (!ours || !command.includes("--type=renderer")) return { resident: 0, peak: 0 };
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     const bytes = (key: string) =>

@@ -57,6 +57,9 @@ const POLICY = [
   "cross-origin-resource-policy",
 ];
 
+/** Ports that were used in this process: an origin is not to find what another kept. */
+const used = new Set<number>();
+
 /** Listens on a free port: every proxy is an origin, with storage of its own. */
 export async function startProxy(host: string): Promise<HostProxy> {
   const policy = policyOf(await fetch(`${host}/`));
@@ -67,18 +70,16 @@ export async function startProxy(host: string): Promise<HostProxy> {
       void own(incoming, outgoing, proxy.shared ? shared(policy) : policy);
     else forward(incoming, outgoing, host, path, proxy);
   });
-  const port = await listen(server);
+  let port = await listen(server);
+  for (; used.has(port); port = await listen(server)) await closed(server);
+  used.add(port);
   const proxy: HostProxy = {
     url: `http://127.0.0.1:${port}`,
     fetched: [],
     fault: () => null,
     shared: false,
     down: false,
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => resolve());
-      }),
+    close: () => closed(server),
   };
   return proxy;
 }
@@ -103,6 +104,13 @@ function listen(server: Server): Promise<number> {
       const address = server.address();
       resolve(typeof address === "object" && address ? address.port : 0);
     });
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.closeAllConnections();
+    server.close(() => resolve());
   });
 }
 

@@ -1,10 +1,22 @@
-/** What a test file shares: one browser on one adapter, and one origin. */
+/** What a test works with: an origin of its own, in a browser that it shares with others. */
 import type { Page } from "playwright-core";
 import { inject } from "vitest";
 import type { DeviceFaults } from "./faulty-device.ts";
 import { type AdapterName, launch, type RunningBrowser } from "./launch.ts";
 import { type HostProxy, startProxy } from "./proxy.ts";
 import { type Patch, patchWorkers } from "./worker-patch.ts";
+
+const shared = new Map<AdapterName, Promise<RunningBrowser>>();
+
+/**
+ * The browser on an adapter that all test files share, since starting one and compiling for it anew is what
+ * tests took most of their time for. It ends with their process.
+ */
+function sharedBrowser(adapter: AdapterName): Promise<RunningBrowser> {
+  const running = shared.get(adapter) ?? launch(adapter, inject("profiles"));
+  shared.set(adapter, running);
+  return running;
+}
 
 export interface Session {
   readonly browser: RunningBrowser;
@@ -18,10 +30,10 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** A new origin, in a browser of its own or, given one, in a browser that outlives it. */
+/** A new origin, in the browser on an adapter that all share, or in the one given. */
 export async function openSession(where: AdapterName | RunningBrowser): Promise<Session> {
   const proxy = await startProxy(inject("host"));
-  const browser = typeof where === "string" ? await launch(where) : where;
+  const browser = typeof where === "string" ? await sharedBrowser(where) : where;
   const pages: Page[] = [];
   const complaints: string[] = [];
   const page = async (patch?: Patch): Promise<Page> => {
@@ -46,8 +58,8 @@ export async function openSession(where: AdapterName | RunningBrowser): Promise<
       return made;
     },
     async close() {
-      if (typeof where === "string") await browser.close();
-      else await Promise.all(pages.map((made) => made.close()));
+      await browser.context.setOffline(false);
+      await Promise.all(pages.map((made) => made.close()));
       await proxy.close();
     },
   };

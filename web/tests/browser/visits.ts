@@ -30,3 +30,23 @@ export async function visited(page: Page, conversations: readonly object[]): Pro
   await page.reload();
   await by(page, "conversation").first().waitFor();
 }
+
+/**
+ * Ends the answer of this number once it has a word, by a click on Stop or by a key beside it. Runs in the
+ * browser, from its text: a busy machine's clicks take as long as a whole answer.
+ */
+export function endAtFirstWord(how: { index: number; by: "Stop" | "Escape" }): Promise<void> {
+  return new Promise((resolve) => {
+    const observer = new MutationObserver(() => {
+      const answer = document.querySelectorAll("[data-testid=assistant-message]")[how.index];
+      const stop = document.querySelector<HTMLElement>("[data-testid=stop]");
+      if (!stop || !answer?.querySelector(".markdown")?.textContent) return;
+      observer.disconnect();
+      const theme = document.querySelector<HTMLElement>("[data-testid=theme]");
+      if (how.by === "Stop") stop.click();
+      else theme?.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+      resolve();
+    });
+    observer.observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+}

@@ -7,15 +7,19 @@
  */
 import type { Page } from "playwright-core";
 import { type DeviceFaults, faultyDevice } from "./faulty-device.ts";
-import { type Lacks, takeAway } from "./lacks.ts";
+import { type Lacks, type Told, takeAway } from "./lacks.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
 export interface Counts {
   readonly submits: number;
+  /** Of them, those of nothing: as many as time lets. */
+  readonly nudges: number;
   /** Buffers, bind groups, pipelines, layouts and shader modules made. */
   readonly created: number;
   /** Buffers mapped to be read. */
   readonly mapped: number;
+  /** Since the worker began, where it is late to hear. */
+  readonly told?: Told;
 }
 
 /** How the browser differs from the real one. */
@@ -54,6 +58,14 @@ export async function patchWorkers(page: Page, patch: Patch = {}): Promise<void>
 /** Loses the worker's device, as a reset of the driver does, after so many more submits. */
 export async function loseDevice(page: Page, afterSubmits = 0): Promise<void> {
   await tell(page, { lose: afterSubmits });
+}
+
+/**
+ * After so many more submits the device settles nothing any more. A second is a hundredth of one then, for
+ * whoever counts seconds by an interval.
+ */
+export async function hangDevice(page: Page, afterSubmits: number): Promise<void> {
+  await tell(page, { hang: afterSubmits });
 }
 
 /** What was asked of WebGPU since the last call. */
@@ -132,7 +144,7 @@ function patchLimits({ limits }: Patch): void {
 
 function patchWorker(channel: string): void {
   const devices: GPUDevice[] = [];
-  const counts = { submits: 0, created: 0, mapped: 0 };
+  const counts = { submits: 0, nudges: 0, created: 0, mapped: 0 };
   let loseAfter = Number.POSITIVE_INFINITY;
   const lose = () => {
     loseAfter = Number.POSITIVE_INFINITY;
@@ -143,12 +155,12 @@ function patchWorker(channel: string): void {
   const around = (
     prototype: object,
     name: string,
-    before: () => void,
+    before: (...args: unknown[]) => void,
     after: (made: never) => void,
   ) => {
     const real: Method = Reflect.get(prototype, name);
     Reflect.set(prototype, name, function (this: unknown, ...args: unknown[]) {
-      before();
+      before(...args);
       const made = real.apply(this, args);
       after(made as never);
       return made;
@@ -160,11 +172,16 @@ function patchWorker(channel: string): void {
     around(GPUDevice.prototype, `create${maker}`, () => (counts.created += 1), nothing);
   }
   around(GPUBuffer.prototype, "mapAsync", () => (counts.mapped += 1), nothing);
+  const submitting = (buffers: unknown) => {
+    const nudge = Array.isArray(buffers) && buffers.length === 0;
+    counts.submits += 1;
+    if (nudge) counts.nudges += 1;
+    else loseAfter -= 1;
+  };
   const submitted = () => {
-    loseAfter -= 1;
     if (loseAfter <= 0) lose();
   };
-  around(GPUQueue.prototype, "submit", () => (counts.submits += 1), submitted);
+  around(GPUQueue.prototype, "submit", submitting, submitted);
   around(GPUAdapter.prototype, "requestDevice", nothing, (made: Promise<GPUDevice>) => {
     void made.then((device) => devices.push(device), nothing);
   });
@@ -172,7 +189,8 @@ function patchWorker(channel: string): void {
   talk.onmessage = ({ data }) => {
     if (data.lose === 0) lose();
     else if (data.lose) loseAfter = data.lose;
-    talk.postMessage({ ...counts });
-    Object.assign(counts, { submits: 0, created: 0, mapped: 0 });
+    else if (data.hang) Reflect.get(globalThis, "hangAfter")(data.hang);
+    talk.postMessage({ ...counts, told: Reflect.get(globalThis, "told") });
+    Object.assign(counts, { submits: 0, nudges: 0, created: 0, mapped: 0 });
   };
 }

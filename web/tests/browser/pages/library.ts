@@ -27,6 +27,8 @@ export interface Library {
     options: GenerateOptions,
   ): Promise<Outcome<Answer>>;
   stats(name: string): Promise<EngineStats>;
+  /** What is loaded now. */
+  info(name: string): EngineInfo;
   close(name: string): Promise<void>;
   /** Codes of warnings and statuses heard so far, in their order. */
   readonly heard: readonly string[];
@@ -60,6 +62,7 @@ globalThis.library = {
       return { tokenIds, text, finishReason, pieces, cachedTokens: usage.cachedTokens };
     }),
   stats: (name) => engine(name).stats(),
+  info: (name) => engine(name).info,
   close: async (name) => {
     await engine(name).close();
     engines.delete(name);
