@@ -84,7 +84,6 @@ def find_model(
         from edgewise.hub.pull import find
         from edgewise_compiler.apart import check_installed
 
-<<<<<<< HEAD
         return find(model, progress, before=partial(check_installed, targets))
     if is_bundle(name) or is_checkpoint(name):
         return name
@@ -97,11 +96,6 @@ def find_model(
             code="input.model",
         )
     return found or name
-=======
-        return find(model, progress)
-    known = is_bundle(name) or is_checkpoint(name)
-    return name if known else stored_bundle(name) or name
->>>>>>> supports
 
 
 def is_checkpoint(path: Path) -> bool:

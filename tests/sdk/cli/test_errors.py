@@ -92,18 +92,12 @@ def test_a_bundle_nobody_can_read_is_not_deleted(capsys: pytest.CaptureFixture[s
     assert "rm -r 'old one'" in failed(capsys, "rm", "old one", "-y")
 
 
-<<<<<<< HEAD
-def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("notes.txt").write_text("")
-    assert "a file, and no GGUF" in failed(capsys, "run", "notes.txt", "x")
-=======
 @pytest.mark.parametrize(
     ("name", "said"), [("notes.txt", "a file, and no GGUF"), ("model.bin", "a pickle")]
 )
 def test_a_file_is_no_model(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(name).write_text("")
     assert said in failed(capsys, "run", name, "x")
->>>>>>> supports
 
 
 @pytest.mark.parametrize("command", [("compile", "--quant", "q4"), ("run", "--quant", "q8")])

@@ -22,7 +22,6 @@ LINES: dict[str, tuple[list[str], list[list[str]]]] = {
     "ls": ([], []),
     "rm": (["one", "two"], [["-y"]]),
     "doctor": (["BUNDLE"], []),
-    "pull": (["ORG/REPO"], []),
     "completion": (["bash"], []),
 }
 """Words of each command, and options with what they take."""
