@@ -78,7 +78,7 @@ def compile_bundles(out: Path) -> list[Path]:
 
 
 def _with_template(bundle: Path, out: Path, template: str) -> None:
-    """Copy a bundle, unless that was done, but for its chat template, which kernels know not of."""
+    """Copy a bundle but for its chat template, once: it needs no kernels of its own."""
     if (out / "bundle.json").is_file():
         return
     shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))
