@@ -67,7 +67,7 @@ def compile_model(
             programs for other targets, if it is of the same checkpoint, recipe and bounds.
         targets: what to generate code for, names of `targets.table.TARGETS`.
         quant: how weights are stored, a name of `quantize.recipes.QUANTS`. Default: a file that is
-            quantized keeps its codes where a scheme has them (``as-file``); others get ``q4``.
+            quantized keeps its codes where a scheme has them (``as-file``), others ``balanced``.
         recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
         bits: bits a weight on average, scales included, instead of ``quant`` or ``recipe``: what is
             found to matter more gets more (`calibrate.sensitivity`). Takes a minute or more.

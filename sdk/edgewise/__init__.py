@@ -4,34 +4,64 @@ from __future__ import annotations
 
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
+from edgewise.compiling import compile  # noqa: A004 (called as edgewise.compile)
 from edgewise.engine import Engine
 from edgewise.evaluation import Apart, Evaluation, ModelScore, evaluate
 from edgewise.generation import Generation, Stream
-from edgewise.request import RequestOptions, SamplingOptions, SubmitOptions
+from edgewise.options import RequestOptions, SamplingOptions, SubmitOptions
 from edgewise.settings import Settings
 from edgewise_runtime.engine.completion import Completion, Timings, Usage
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.sequence import Piece
-from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.errors import (
+    BundleError,
+    CheckpointError,
+    CompileError,
+    DeviceError,
+    EdgewiseError,
+    EngineError,
+    HubError,
+    InputError,
+    PlanError,
+    StorageError,
+    TrustError,
+    UnsupportedError,
+)
+from edgewise_runtime.installed import VERSION
+
+__version__ = VERSION
 
 __all__ = [
     "Apart",
     "AsyncEngine",
     "AsyncGeneration",
+    "BundleError",
+    "CheckpointError",
+    "CompileError",
     "Completion",
+    "DeviceError",
     "EdgewiseError",
     "Engine",
+    "EngineError",
     "Evaluation",
     "Generation",
+    "HubError",
+    "InputError",
     "ModelScore",
     "Piece",
+    "PlanError",
     "RequestOptions",
     "SamplingOptions",
     "Settings",
+    "StorageError",
     "Stream",
     "SubmitOptions",
     "Timings",
     "TokenLogprob",
+    "TrustError",
+    "UnsupportedError",
     "Usage",
+    "__version__",
+    "compile",
     "evaluate",
 ]

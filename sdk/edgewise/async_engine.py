@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
+from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
-from edgewise.request import RequestOptions, SubmitOptions
 from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
 from edgewise_runtime.devices.base import Device
@@ -67,12 +67,14 @@ class AsyncEngine(Loaded):
 
         return await asyncio.to_thread(load)
 
+    @documents(SubmitOptions)
     async def submit(
         self, prompt: str | list[int], **options: Unpack[SubmitOptions]
     ) -> AsyncGeneration:
         """Ask for the continuation of one prompt; arguments and errors as for `Engine.submit`."""
         return await self._started(self._session.ask, prompt, options, several=True)
 
+    @documents(SubmitOptions)
     async def submit_chat(
         self,
         messages: Sequence[Message],
@@ -85,12 +87,14 @@ class AsyncEngine(Loaded):
         ask = self._session.ask_chat
         return await self._started(ask, messages, tools, variables, options, several=True)
 
+    @documents(RequestOptions)
     async def generate(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> Completion:
         """Continue one prompt; arguments and errors as for `Engine.generate`."""
         return await (await self._started(self._session.ask, prompt, options)).result()
 
+    @documents(RequestOptions)
     async def choices(
         self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
     ) -> list[Completion]:
@@ -99,6 +103,7 @@ class AsyncEngine(Loaded):
         generation = await self._started(self._session.ask, prompt, asked, several=True)
         return await generation.results()
 
+    @documents(RequestOptions)
     async def chat(
         self,
         messages: Sequence[Message],
@@ -111,12 +116,14 @@ class AsyncEngine(Loaded):
         ask = self._session.ask_chat
         return await (await self._started(ask, messages, tools, variables, options)).result()
 
+    @documents(RequestOptions)
     def stream(
         self, prompt: str | list[int], **options: Unpack[RequestOptions]
     ) -> AsyncGenerator[str, None]:
         """Yield pieces of text as they come; closing the iterator cancels the request."""
         return self._texts(self._session.ask, prompt, options)
 
+    @documents(RequestOptions)
     def stream_chat(
         self,
         messages: Sequence[Message],

@@ -205,14 +205,20 @@ def find_bundle(
         quant: how weights are stored; None for the default.
         target: what a program is needed for; None for the CPU. It is added to what is kept.
         context: tokens of prompt and answer that there must be room for.
-        progress: told about phases of fetching and compiling.
+        progress: told about phases of fetching and compiling; None for bars in a terminal.
 
     Raises:
         InputError: ``input.model`` where it is none of these.
         UnsupportedError: ``unsupported.weights`` where it is known what it is instead.
         EdgewiseError: what compiling raises.
     """
-    path = find_model(path, progress, targets=[target])
+    if is_bundle(path):
+        return path
+    # rich takes a while to import, which loading a bundle should not wait for.
+    from edgewise.phases import told
+
+    with told(progress, f"Fetching {path}") as tell:
+        path = find_model(path, tell, targets=[target])
     if is_bundle(path):
         return path
     if not is_checkpoint(path):
@@ -236,12 +242,13 @@ def find_bundle(
         from edgewise_compiler.apart import compile_apart
         from edgewise_compiler.targets.table import DEFAULT
 
-        compile_apart(
-            path,
-            cached,
-            targets=DEFAULT if target is None else (target,),
-            quant=quant,
-            context=_longer(context),
-            progress=progress,
-        )
+        with told(progress, f"Compiling {path} once, to {cached}") as tell:
+            compile_apart(
+                path,
+                cached,
+                targets=DEFAULT if target is None else (target,),
+                quant=quant,
+                context=_longer(context),
+                progress=tell,
+            )
     return cached

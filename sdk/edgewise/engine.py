@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from edgewise.cache import Progress
 from edgewise.generation import Generation, Stream, run_together
+from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
-from edgewise.request import RequestOptions, SubmitOptions
 from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
 from edgewise_runtime.devices.base import Device
@@ -50,18 +50,24 @@ class Engine(Loaded):
         """Load a model.
 
         Args:
-            bundle: a bundle folder, or a checkpoint folder in Hugging Face layout, which is
-                compiled once (q4) into ``$XDG_CACHE_HOME/edgewise/bundles``.
+            bundle: a bundle, by its folder or its name in `edgewise ls`; or a checkpoint: a folder
+                in Hugging Face layout, a GGUF file, or ``hf:ORG/REPO`` at a hub, which is fetched.
+                It is compiled once, as `edgewise.compile` does unless told otherwise, into
+                ``$XDG_CACHE_HOME/edgewise/bundles``.
             device: what to run on: a device, or the name of one as `edgewise doctor` lists them,
-                such as ``"wgpu:1"``. None for what `program` is for, and else the first kind in
+                such as ``"wgpu:1"``. Default: what `program` is for, and else the first kind in
                 that list that the bundle has a program for, which begins with the CPU.
-            program: id of the program to run; None for the best that fits the device.
-            threads: threads for kernels on the CPU; None for one per physical core.
-            trust: load native code that this user did not compile.
-            context: the most tokens of a sequence, to save memory; None for all the bundle allows.
-            settings: how requests share the device, and where prefixes are kept.
-            draft: short for ``Settings(draft=...)``.
-            progress: told the phase, and how much of how much of it is done.
+            program: id of the program to run. Default: the best that fits the device.
+            threads: threads for kernels on the CPU. Default: one per physical core.
+            trust: load native code that this user did not compile. Default: False, refuse it.
+            context: tokens of a sequence, prompt and answer, at most: fewer save memory. Default:
+                all that the bundle allows.
+            settings: how requests share the device, and where prefixes are kept. Default:
+                ``Settings()``.
+            draft: short for ``Settings(draft=...)``. Default: no guesses.
+            progress: called with the phase, and how much of how much of it is done, for instance
+                ``("Packing weights", 3, 8)``; their unit differs from phase to phase. Default: bars
+                while a checkpoint is compiled, if the standard error is a terminal.
 
         Raises:
             EdgewiseError: whatever is wrong, with a code and what to do about it.
@@ -79,12 +85,13 @@ class Engine(Loaded):
             )
         )
 
+    @documents(SubmitOptions)
     def submit(self, prompt: str | list[int], **options: Unpack[SubmitOptions]) -> Generation:
         """Ask for the continuation of one prompt, and do not wait for it.
 
         Args:
             prompt: as for `generate`.
-            options: see `RequestOptions` and `SamplingOptions`; ``n`` for several choices.
+            options: below.
 
         Raises:
             InputError: as `generate` does.
@@ -92,6 +99,7 @@ class Engine(Loaded):
         """
         return self._start(self._session.ask(prompt, options, several=True))
 
+    @documents(SubmitOptions)
     def submit_chat(
         self,
         messages: Sequence[Message],
@@ -131,6 +139,12 @@ class Engine(Loaded):
         **options: Unpack[RequestOptions],
     ) -> list[Completion]: ...
 
+    @overload
+    def generate(
+        self, prompt: str | list[int], *, stream: bool, **options: Unpack[RequestOptions]
+    ) -> Completion | Stream: ...
+
+    @documents(RequestOptions)
     def generate(
         self,
         prompt: str | list[int] | list[str] | list[list[int]],
@@ -143,8 +157,8 @@ class Engine(Loaded):
         Args:
             prompt: text, which gets the tokenizer's special tokens (a beginning token, say);
                 or token ids as they are; or a list of either, which run together.
-            stream: return an iterator of text instead; for one prompt.
-            options: see `RequestOptions` and `SamplingOptions`.
+            stream: return an iterator of text instead; for one prompt. Default: False.
+            options: below.
 
         Raises:
             InputError: a prompt that is empty or too long, a parameter out of range.
@@ -156,6 +170,7 @@ class Engine(Loaded):
         completions = run_together(asked, self._start)
         return completions[0] if alone else completions
 
+    @documents(RequestOptions)
     def choices(
         self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
     ) -> list[Completion]:
@@ -185,31 +200,60 @@ class Engine(Loaded):
         **options: Unpack[RequestOptions],
     ) -> Stream: ...
 
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Sequence[Message]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
+        stream: Literal[False] = False,
+        **options: Unpack[RequestOptions],
+    ) -> list[Completion]: ...
+
+    @overload
     def chat(
         self,
         messages: Sequence[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
+        stream: bool,
+        **options: Unpack[RequestOptions],
+    ) -> Completion | Stream: ...
+
+    @documents(RequestOptions)
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, Any] | None = None,
         stream: bool = False,
         **options: Unpack[RequestOptions],
-    ) -> Completion | Stream:
+    ) -> Completion | Stream | list[Completion]:
         """Answer a conversation, by the model's own chat template.
 
         Args:
-            messages: dicts such as ``{"role": "user", "content": "Hello"}``.
-            tools: JSON schemas of functions, for templates that show them.
+            messages: dicts such as ``{"role": "user", "content": "Hello"}``, whose content may also
+                be a list of ``{"type": "text", "text": "Hello"}``; or a list of conversations,
+                which run together.
+            tools: JSON schemas of functions, for templates that show them. Default: none.
             variables: what else the template reads, such as ``{"enable_thinking": False}``.
-            stream: return an iterator of text instead.
-            options: see `RequestOptions` and `SamplingOptions`.
+                Default: nothing.
+            stream: return an iterator of text instead; for one conversation. Default: False.
+            options: below.
 
         Raises:
             InputError: messages the template refuses, a conversation that is too long, a
                 parameter out of range, a model without a chat template.
             EngineError: as `generate` does.
         """
-        generation = self._start(self._session.ask_chat(messages, tools, variables, options))
-        return Stream(generation) if stream else generation.result()
+        if stream:
+            return Stream(self._start(self._session.ask_chat(messages, tools, variables, options)))
+        asked, alone = self._session.ask_each_chat(messages, tools, variables, options)
+        completions = run_together(asked, self._start)
+        return completions[0] if alone else completions
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """Return the logits after each token: float32 [len(tokens), vocab].

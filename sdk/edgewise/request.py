@@ -1,20 +1,20 @@
-"""What may be said with a prompt: the options of a request, read and checked here and nowhere else.
+"""The options of a request, read and checked here and nowhere else.
 
 What needs the model (its context, its vocabulary) is checked by `GenerationEngine.sequences`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
+from edgewise.options import SamplingOptions, SubmitOptions, refused, sampling_params
 from edgewise.prompt import token_ids
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
 from edgewise_runtime.errors import BundleError, InputError
-from edgewise_runtime.format.reading import shorten
 
 POLICIES = ("stop", "error", "drop")
 MAX_TIMEOUT_S = 7 * 24 * 3600.0
@@ -30,56 +30,6 @@ _CONFIG_NAMES = {
     "top_p": "top_p",
 }
 """Our names of what a generation_config.json may set."""
-
-
-class SamplingOptions(TypedDict, total=False):
-    """See `edgewise_runtime.engine.sampling.SamplingParams` for what each one does.
-
-    What is not given, or None, comes from the model's generation_config.json, and else is
-    ``max_tokens=256, temperature=0.7, top_p=0.95`` and everything else off.
-    """
-
-    max_tokens: int | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    repetition_penalty: float | None
-    presence_penalty: float | None
-    frequency_penalty: float | None
-    logit_bias: Mapping[int, float] | None
-    seed: int | None
-    stop: str | Sequence[str] | None
-    stop_token_ids: Sequence[int] | None
-    ignore_eos: bool | None
-    logprobs: bool | None
-    top_logprobs: int | None
-
-
-class RequestOptions(SamplingOptions, total=False):
-    """How a request is treated beside others, and how its tokens are chosen.
-
-    ``priority``: who waits goes in this order, the smallest first; 0 where nothing is said.
-    ``timeout_s``: seconds after which it ends with what there is, ``finish_reason="timeout"``.
-    ``context_policy``: where the context is full, ``"stop"`` ends the text there, ``"error"``
-    raises EngineError ``engine.context``, and ``"drop"`` (of `chat`) forgets the oldest turns after
-    the system prompt. The completion says so: ``context_full``, ``dropped_turns``.
-    ``cache_salt``: requests share prefixes in KV memory only with others of the same salt.
-    ``begun`` (of `chat`): token ids of an answer that ended too early, as its completion had them.
-    It goes on from them as if it had not; pieces are what is new, the completion has all.
-    """
-
-    priority: int | None
-    timeout_s: float | None
-    context_policy: ContextPolicy | None
-    cache_salt: str | None
-    begun: Sequence[int] | None
-
-
-class SubmitOptions(RequestOptions, total=False):
-    """Of `submit` and `submit_chat`. ``n``: so many choices, 1 to 64, for the same prompt."""
-
-    n: int | None
 
 
 @dataclass(frozen=True)
@@ -162,9 +112,11 @@ def read_options(
     given = {name: value for name, value in options.items() if value is not None}
     for name, (allows, wanted) in _TREATMENT.items():
         if name in given and not allows(given[name]):
-            raise _refused(name, given[name], wanted, code="input.option")
-    sampling = {n: value for n, value in given.items() if n not in _TREATMENT and n != "begun"}
-    params = _sampling({**defaults, **sampling})
+            raise refused(name, given[name], wanted, code="input.option")
+    value: SamplingOptions | None = given.get("sampling")
+    others = {*_TREATMENT, "begun"}
+    beside = {name: value for name, value in given.items() if name not in others}
+    params = sampling_params({**defaults, **(value.given() if value else {}), **beside})
     if params.n != 1 and not several:
         raise InputError(
             f"n is {params.n}, and this gives one completion.",
@@ -207,22 +159,6 @@ def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _sampling(values: dict[str, Any]) -> SamplingParams:
-    """The parameters of these values: `stop` may be one string, and the lists any iterable."""
-    if isinstance(values.get("stop"), str):
-        values["stop"] = (values["stop"],)
-    for name in ("stop", "stop_token_ids"):
-        if name in values:
-            if not isinstance(values[name], Iterable):
-                raise _refused(name, values[name], "a list", code="input.sampling")
-            values[name] = tuple(values[name])
-    return SamplingParams(**values)
-
-
-def _refused(name: str, value: object, wanted: str, *, code: str) -> InputError:
-    return InputError(f"{name} is {shorten(value)}; it must be {wanted}.", code=code)
-
-
 def _is_priority(value: Any) -> bool:
     return type(value) is int and abs(value) <= MAX_PRIORITY
 
@@ -240,10 +176,15 @@ def _is_salt(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_SALT
 
 
+def _is_value(value: Any) -> bool:
+    return isinstance(value, SamplingOptions)
+
+
 _TREATMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
     "priority": (_is_priority, "a whole number, the smallest first"),
     "timeout_s": (_is_timeout, f"above 0 and at most {MAX_TIMEOUT_S:.0f} seconds"),
     "context_policy": (_is_policy, f"one of {', '.join(POLICIES)}"),
     "cache_salt": (_is_salt, f"text of 1 to {MAX_SALT} characters"),
+    "sampling": (_is_value, "a SamplingOptions"),
 }
 """Options of how a request is treated: which values there are, in code and in words."""

@@ -11,8 +11,9 @@ from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
+from edgewise.messages import conversation, each_conversation
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.request import defaults_from, read_options
+from edgewise.request import Asked, defaults_from, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
@@ -133,7 +134,7 @@ class Session:
 
     def ask_chat(
         self,
-        messages: Sequence[Message],
+        messages: Any,
         tools: Sequence[Mapping[str, Any]] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -142,13 +143,25 @@ class Session:
     ) -> list[Choice]:
         """As `ask` of the next turn of a conversation."""
         asked = read_options(options, self.defaults, several=several)
+        return self._next_turn(conversation(messages), tools, variables, asked)
 
-        def encode(kept: Sequence[Message]) -> list[int]:
-            text = self.render(kept, tools=tools, variables=variables)
-            return [*self._segments.encode(text), *asked.begun]
-
-        turns = Turns(messages, encode)
-        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
+    def ask_each_chat(
+        self,
+        messages: Any,
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> tuple[list[list[Choice]], bool]:
+        """As `ask_chat` of each conversation, and whether there was just one."""
+        conversations, alone = each_conversation(messages)
+        asked = read_options(options, self.defaults)
+        if asked.begun and not alone:
+            raise InputError(
+                f"begun is of one answer; there are {len(conversations)} conversations.",
+                remedy="Call chat for the one that it belongs to.",
+                code="input.option",
+            )
+        return [self._next_turn(one, tools, variables, asked) for one in conversations], alone
 
     def render(
         self,
@@ -160,7 +173,21 @@ class Session:
         """Return the prompt text of a conversation."""
         if self._template is None:
             raise missing_template(self.bundle.name)
-        return self._template.render(messages, tools=tools, **(variables or {}))
+        return self._template.render(conversation(messages), tools=tools, **(variables or {}))
+
+    def _next_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any] | None,
+        asked: Asked,
+    ) -> list[Choice]:
+        def encode(kept: Sequence[Message]) -> list[int]:
+            text = self.render(kept, tools=tools, variables=variables)
+            return [*self._segments.encode(text), *asked.begun]
+
+        turns = Turns(messages, encode)
+        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

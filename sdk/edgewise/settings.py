@@ -34,20 +34,21 @@ class Settings:
     """How an engine serves its requests.
 
     Attributes:
-        step_tokens: the most tokens that a step of the engine computes; None for what the program
+        step_tokens: tokens that a step of the engine computes at most. Default: what the program
             can prefill at once.
         max_waiting: requests that may wait until they can run, every choice counted; more are
-            refused with EngineError ``engine.busy``.
+            refused with EngineError ``engine.busy``. Default: 1024.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
-            among those of the device.
-        prefix_disk: bytes of disk for them, where they outlive the engine; 0 keeps prompts off the
-            disk.
-        prefix_folder: where on disk; None for ``$XDG_CACHE_HOME/edgewise/prefixes``.
+            among those of the device. Default: 512 MiB.
+        prefix_disk: bytes of disk for them, where they outlive the engine. Default: 0, which keeps
+            prompts off the disk.
+        prefix_folder: where on disk. Default: ``$XDG_CACHE_HOME/edgewise/prefixes``.
         share_decoded: let prompts reuse pages that decode has written, also on programs where they
             are not the bits that prefill would write: a conversation's next turn then begins
             sooner, and its text may depend on whether it did. Where both agree they always do.
+            Default: False.
         draft: ``"lookup"`` to guess tokens from the text itself, or a bundle with the same
-            tokenizer whose model guesses; None for no guesses.
+            tokenizer whose model guesses. Default: no guesses.
     """
 
     step_tokens: int | None = None

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import edgewise
-from edgewise import AsyncEngine, Engine, Settings
+from edgewise import AsyncEngine, Engine, Settings, SubmitOptions
 from edgewise.cli.main import COMMANDS
-from edgewise.request import SubmitOptions
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/coming-from.md").read_text("utf-8")

@@ -7,15 +7,12 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from edgewise.cache import is_gguf, model_name
+from edgewise.cache import is_gguf
 from edgewise.cli.flags import located
-from edgewise.cli.output import (
-    Phases,
-    came_out,
-    size,
-    stdout_console,
-    stored_again,
-)
+from edgewise.cli.output import came_out, stdout_console, stored_again
+from edgewise.compiling import output_folder, stored_as
+from edgewise.phases import Phases
+from edgewise.units import size
 from edgewise_runtime.format.bundle import Bundle
 
 
@@ -116,22 +113,18 @@ def run(args: argparse.Namespace) -> int:
     """Compile, and say what came out and how to use it."""
     # Names and what starts a compiler: TVM is loaded in its process only.
     from edgewise_compiler.apart import compile_apart
-    from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT
+    from edgewise_compiler.quantize import AS_FILE
     from edgewise_compiler.targets.table import TARGETS
 
     console = stdout_console()
     targets = tuple(name.strip() for name in args.target.split(","))
     args.path = located(args.path, targets=targets)
-    stored = args.quant if args.recipe is None else args.recipe.stem
-    if args.bits is not None:
-        stored = f"b{args.bits:g}"
-    if is_gguf(args.path):
-        if stored not in (None, AS_FILE):
-            console.print(stored_again(args.path, stored))
-    else:
-        stored = stored or DEFAULT_QUANT
-    parts = (model_name(args.path), stored, "kv8" if args.kv == "int8" else None)
-    out = args.out or Path("dist") / "-".join(filter(None, parts))
+    stored = stored_as(args.quant, args.recipe, args.bits)
+    if is_gguf(args.path) and stored not in (None, AS_FILE):
+        console.print(stored_again(args.path, stored))
+    out = args.out or output_folder(
+        args.path, quant=args.quant, recipe=args.recipe, bits=args.bits, kv=args.kv
+    )
     start = perf_counter()
     with Phases() as phases:
         compile_apart(

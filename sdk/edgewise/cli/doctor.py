@@ -19,8 +19,9 @@ from rich.text import Text
 
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.server.assets import BUILD, built
+from edgewise.units import size
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.devices.common import choose

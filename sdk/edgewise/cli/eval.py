@@ -8,9 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from edgewise.cli.flags import compiled, located
-from edgewise.cli.output import Phases, size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.evaluation import CONTEXT, Evaluation, ModelScore, evaluate
+from edgewise.phases import Phases
 from edgewise.scorers import CHECKPOINT_QUANT, run_by_llama_cpp
+from edgewise.units import size
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors, write_json
 

@@ -17,11 +17,12 @@ from edgewise.cache import (
     is_checkpoint,
     is_gguf,
 )
-from edgewise.cli.output import Phases, came_out, stderr_console, stored_again
+from edgewise.cli.output import came_out, stderr_console, stored_again
 from edgewise.devices import target_for
 from edgewise.engine import Engine
 from edgewise.hub.names import is_hub_name
-from edgewise.request import SamplingOptions
+from edgewise.options import SamplingKeywords
+from edgewise.phases import Phases
 from edgewise.settings import LOOKUP
 from edgewise_runtime.devices.table import FORMS, named_device
 from edgewise_runtime.format.bundle import Bundle
@@ -59,9 +60,9 @@ def add_sampling(
     )
 
 
-def sampling(args: argparse.Namespace) -> SamplingOptions:
+def sampling(args: argparse.Namespace) -> SamplingKeywords:
     """Return what `add_sampling` parsed."""
-    return SamplingOptions(
+    return SamplingKeywords(
         max_tokens=args.max_tokens,
         temperature=args.temperature,
         top_k=args.top_k,

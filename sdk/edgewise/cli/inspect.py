@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.cli.stored import Stored, stored_by_scheme
 from edgewise.devices import device_for
+from edgewise.units import size
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose
 from edgewise_runtime.devices.table import device_for_target

@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise.cache import stored_bundle, stored_bundles
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.hub.names import hub_model, is_hub_name
 from edgewise.hub.stored import stored
+from edgewise.units import size
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from edgewise.cli.output import Phases, size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.hub.names import hub_model
+from edgewise.phases import Phases
+from edgewise.units import size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from shlex import quote
 
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
+from edgewise.units import size
 from edgewise_runtime.errors import BundleError, InputError
 from edgewise_runtime.files import read_bytes, storage_errors
 from edgewise_runtime.format.bundle import MANIFEST, MAX_MANIFEST, BundleManifest

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from edgewise.cache import is_checkpoint
 from edgewise.cli.flags import compiled
 from edgewise.cli.ls import named
-from edgewise.cli.output import size, stdout_console
+from edgewise.cli.output import stdout_console
 from edgewise.hub.names import is_hub_name
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
@@ -25,6 +25,7 @@ from edgewise.server.origins import allowed_origin
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
 from edgewise.server.tls import Certificate, load
+from edgewise.units import size
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.installed import CRYPTOGRAPHY, need
 

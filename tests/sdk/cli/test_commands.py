@@ -15,7 +15,7 @@ from edgewise import Engine
 from edgewise.cache import cached_bundle
 from edgewise.cli.chat import QUESTION
 from edgewise.cli.main import main
-from edgewise.cli.output import size
+from edgewise.units import size
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.errors import StorageError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle

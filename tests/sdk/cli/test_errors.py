@@ -93,8 +93,8 @@ def test_a_bundle_nobody_can_read_is_not_deleted(capsys: pytest.CaptureFixture[s
 
 
 def test_a_file_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("model.bin").write_text("")
-    assert "a file, and no GGUF" in failed(capsys, "run", "model.bin", "x")
+    Path("notes.txt").write_text("")
+    assert "a file, and no GGUF" in failed(capsys, "run", "notes.txt", "x")
 
 
 @pytest.mark.parametrize("command", [("compile", "--quant", "q4"), ("run", "--quant", "q8")])

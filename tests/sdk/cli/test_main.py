@@ -11,7 +11,7 @@ from edgewise.cli.main import COMMANDS, parse
 from tests.sdk.cli.conftest import Run
 
 LINES: dict[str, tuple[list[str], list[list[str]]]] = {
-    "pull": (["ORG/REPO"], []),
+    "pull": (["ORG/REPO:Q4_K_M"], []),
     "compile": (["MODEL"], [["-o", "out"], ["--quant", "q4"], ["--calibrate", "text"]]),
     "chat": (["MODEL"], [["--question", "Why?"], ["--max-tokens=5"], ["--trust"]]),
     "run": (["MODEL", "Hi there"], [["--max-tokens", "5"], ["--stop", "a"], ["--json"]]),

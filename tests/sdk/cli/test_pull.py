@@ -19,11 +19,11 @@ import pytest
 from edgewise import Engine
 from edgewise.cache import cached_bundle, model_name
 from edgewise.cli.main import main
-from edgewise.cli.output import size
 from edgewise.hub import download
 from edgewise.hub.names import HubModel, hub_model
 from edgewise.hub.pull import find, pull
 from edgewise.hub.stored import home
+from edgewise.units import size
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_runtime.format.bundle import Bundle
 from tests.compiler.gguf.writing import write_gguf

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -57,6 +58,17 @@ class Terminal:
             if typed == CTRL_C:
                 os.write(self.descriptor, typed.encode())
         raise AssertionError(f"no {expected!r} after {typed!r}: {self._seen!r}")
+
+    @property
+    def edits_lines(self) -> bool:
+        """Whether the terminal shows keys and hands lines on by itself, as for a shell."""
+        own = termios.ECHO | termios.ICANON
+        return termios.tcgetattr(self.descriptor)[3] & own == own
+
+    def leaves_when_told(self, number: signal.Signals) -> int:
+        """Send a signal, and return the exit status."""
+        self._program.send_signal(number)
+        return self._program.wait(timeout=60)
 
     def leaves_after(self, typed: str) -> int:
         """Type, and return the exit status."""
@@ -177,3 +189,10 @@ def test_interrupts_stop_an_answer_and_do_not_lose_the_conversation(
         assert 0 < len(turn.answer) < len(whole)
         assert whole.startswith(turn.answer.rstrip("\ufffd"))
         assert terminal.leaves_after("/bye\r") == 0
+
+
+def test_a_conversation_that_is_ended_gives_the_terminal_back(bundle: Path) -> None:
+    with talking(command("chat", bundle)) as terminal:
+        assert not terminal.edits_lines
+        assert terminal.leaves_when_told(signal.SIGTERM) == -signal.SIGTERM
+        assert terminal.edits_lines

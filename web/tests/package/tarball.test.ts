@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   mkdirSync,
   mkdtempSync,
@@ -55,6 +55,37 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(project, { recursive: true, force: true }));
 
+/** TypeScript in a page of the documentation. */
+const TYPESCRIPT = /^```ts\n(.*?)^```$/gms;
+
+/** The pages that people read, as texts. */
+function pages(): string[] {
+  const docs = join(WEB, "../docs");
+  const names = readdirSync(docs).filter((name) => name.endsWith(".md"));
+  const files = [join(WEB, "README.md"), join(WEB, "../README.md")];
+  return [...files, ...names.map((name) => join(docs, name))].map((file) =>
+    readFileSync(file, "utf8"),
+  );
+}
+
+/** What the compiler says of a strict project of these files, by name: nothing where all is well. */
+function complaints(files: Readonly<Record<string, string>>): string {
+  const compilerOptions = {
+    strict: true,
+    noEmit: true,
+    target: "es2022",
+    module: "esnext",
+    moduleResolution: "bundler",
+    lib: ["es2022", "dom"],
+    types: [],
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
+  const config = JSON.stringify({ compilerOptions, files: Object.keys(files) });
+  writeFileSync(join(project, "tsconfig.json"), config);
+  const tsc = join(WEB, "node_modules/.bin/tsc");
+  return spawnSync(tsc, ["--project", project], { encoding: "utf8" }).stdout;
+}
+
 function codeOf(folder: string): Buffer[] {
   const names = readdirSync(folder).filter((name) => name.endsWith(".js"));
   return names.map((name) => readFileSync(join(folder, name)));
@@ -84,20 +115,14 @@ describe("the npm package", () => {
   });
 
   it("has types that a strict project compiles against", () => {
-    const compilerOptions = {
-      strict: true,
-      noEmit: true,
-      target: "es2022",
-      module: "esnext",
-      moduleResolution: "bundler",
-      lib: ["es2022", "dom"],
-      types: [],
-    };
-    writeFileSync(join(project, "page.ts"), PAGE);
-    const config = JSON.stringify({ compilerOptions, files: ["page.ts"] });
-    writeFileSync(join(project, "tsconfig.json"), config);
-    const tsc = join(WEB, "node_modules/.bin/tsc");
-    expect(execFileSync(tsc, ["--project", project], { encoding: "utf8" })).toBe("");
+    expect(complaints({ "page.ts": PAGE })).toBe("");
+  });
+
+  it("has the types that the pages show", () => {
+    const shown = pages().flatMap((page) => [...page.matchAll(TYPESCRIPT)].map(([, code]) => code));
+    expect(shown.length).toBeGreaterThan(1);
+    const files = shown.map((code, index) => [`shown-${index}.ts`, code ?? ""]);
+    expect(complaints(Object.fromEntries(files))).toBe("");
   });
 
   it("is bundled with its worker by a bundler that knows workers", async () => {

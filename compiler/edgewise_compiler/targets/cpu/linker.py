@@ -54,6 +54,7 @@ def link(objects: Sequence[Path], path: Path) -> None:
     flags = ("-shared", "-fPIC", "-Wl,-Bsymbolic", "-o")
     finished = subprocess.run(
         [*command, *flags, str(path), *map(str, objects)],
+        stdin=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(objects[0].parent), "LC_ALL": "C"},
         capture_output=True,
         text=True,

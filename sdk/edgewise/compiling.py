@@ -1,0 +1,130 @@
+"""Compiling from Python: `edgewise compile` as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgewise.cache import Progress, find_model, is_gguf, model_name
+from edgewise_runtime.errors import InputError
+
+
+def compile(  # noqa: A001 (called as edgewise.compile)
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    target: str | Sequence[str] = "cpu",
+    quant: str | None = None,
+    recipe: str | Path | None = None,
+    bits: float | None = None,
+    context: int | None = None,
+    max_batch: int = 8,
+    prefill_chunk: int = 512,
+    cpu: str = "native",
+    kv: str = "auto",
+    calibrate: str | Path | bool | None = None,
+    debug_dump: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Compile a checkpoint to a bundle, as `edgewise compile` does, in a process of its own.
+
+        bundle = edgewise.compile("models/SmolLM2-135M-Instruct", quant="small")
+        engine = edgewise.Engine(bundle)
+
+    Args:
+        path: a folder in Hugging Face layout (config.json, safetensors, tokenizer.json), a GGUF
+            file, or a model at a hub, ``hf:ORG/REPO``, which is fetched.
+        out: the bundle's folder, which appears whole or not at all. A bundle that is there already
+            keeps its programs for other targets, if all else is the same. Default:
+            ``dist/<name>-<quant>``, as the command names it.
+        target: what to make programs for: ``"cpu"``, ``"webgpu"``, ``"cpu,webgpu"`` or a list of
+            such names. Default: ``"cpu"``.
+        quant: how weights are stored, one of ``edgewise compile --help``. Default: ``"balanced"``,
+            of a GGUF file that is quantized ``"as-file"``. At most one of `quant`, `recipe` and
+            `bits` is given.
+        recipe: a TOML file that says it tensor by tensor. Default: none.
+        bits: bits a weight on average, scales included, from 4.5 on: what is found to matter more
+            gets more, which takes a minute or more. Default: none.
+        context: tokens of prompt and answer, at most. Default: the model's own, up to 4096.
+        max_batch: sequences decoded together at most, 1 to 64. Default: 8.
+        prefill_chunk: tokens of prompts computed together at most, 1 to 4096. Default: 512.
+        cpu: the programs for CPUs: ``"native"``, the best one for this machine; ``"all"``, one for
+            each kind; or ``"avx512vnni"``, ``"avx2"`` or ``"portable"``. Default: ``"native"``.
+        kv: what KV pages hold: ``"auto"``, float16, and float32 in f32 programs; or ``"int8"``,
+            half of float16's bytes. Default: ``"auto"``.
+        calibrate: choose codes by GPTQ for what the model does with a text: a file in UTF-8, or
+            True for a neutral one; takes minutes, and the memory of a byte a weight. False takes
+            the nearest codes. Default: None, scales searched in seconds where the preset says so.
+        debug_dump: a folder to write graphs, kernels and plans into, as text. Default: none.
+        progress: called with the phase, and how much of how much of it is done. Default: bars, if
+            the standard error is a terminal.
+
+    Returns:
+        The bundle's folder.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be read.
+        UnsupportedError: it asks for something edgewise does not do.
+        InputError: an option is out of range, or there are two where one is meant.
+        CompileError: code generation failed, or TVM is not installed.
+        StorageError: the output cannot be written, or holds what this cannot be added to.
+    """
+    # rich takes a while to import, which running a bundle should not wait for.
+    from edgewise.phases import told
+    from edgewise_compiler.apart import compile_apart
+
+    _one_of(quant=quant, recipe=recipe, bits=bits)
+    names = target.split(",") if isinstance(target, str) else target
+    targets = tuple(name.strip() for name in names)
+    with told(progress, f"Compiling {path}") as tell:
+        checkpoint = find_model(Path(path), tell, targets=targets)
+        named = output_folder(checkpoint, quant=quant, recipe=recipe, bits=bits, kv=kv)
+        return compile_apart(
+            checkpoint,
+            named if out is None else out,
+            targets=targets,
+            quant=quant,
+            recipe=recipe,
+            bits=bits,
+            context=context,
+            max_batch=max_batch,
+            prefill_chunk=prefill_chunk,
+            cpu=cpu,
+            kv=kv,
+            calibrate=calibrate,
+            debug_dump=debug_dump,
+            progress=tell,
+        )
+
+
+def output_folder(
+    path: str | Path, *, quant: str | None, recipe: str | Path | None, bits: float | None, kv: str
+) -> Path:
+    """Where the bundle of a checkpoint goes unless told otherwise: ``dist/<name>-<stored as>``.
+
+    A GGUF file that is stored as it is gives ``dist/<name>``; int8 pages end the name in ``-kv8``.
+    """
+    from edgewise_compiler.quantize import DEFAULT_QUANT
+
+    stored = stored_as(quant, recipe, bits)
+    if stored is None and not is_gguf(Path(path)):
+        stored = DEFAULT_QUANT
+    parts = (model_name(Path(path)), stored, "kv8" if kv == "int8" else None)
+    return Path("dist") / "-".join(filter(None, parts))
+
+
+def stored_as(quant: str | None, recipe: str | Path | None, bits: float | None) -> str | None:
+    """What names call the way in which weights are stored; None where nothing is asked for."""
+    if recipe is not None:
+        return Path(recipe).stem
+    return quant if bits is None else f"b{bits:g}"
+
+
+def _one_of(**given: object) -> None:
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InputError(
+            f"{' and '.join(named)} both say how weights are stored.",
+            remedy="Give one of them.",
+            code="input.option",
+        )
