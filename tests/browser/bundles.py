@@ -78,7 +78,7 @@ def compile_bundles(out: Path) -> list[Path]:
 
 
 def _with_template(bundle: Path, out: Path, template: str) -> None:
-    """Copy a bundle but for its chat template, once: it needs no kernels of its own."""
+    """Copy a bundle but for its chat template, unless that was done: kernels stay the same."""
     if (out / "bundle.json").is_file():
         return
     shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))

@@ -110,6 +110,7 @@ try {
   await take(page, "phone");
   await page.setViewportSize(DESK);
   await page.getByTestId("settings").click();
+  await page.locator("[placeholder='200']").waitFor(); // what the model says itself
   await take(page, "settings");
   await page.close();
 
