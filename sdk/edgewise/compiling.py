@@ -75,13 +75,14 @@ def compile(  # noqa: A001 (called as edgewise.compile)
 
     _one_of(quant=quant, recipe=recipe, bits=bits)
     names = target.split(",") if isinstance(target, str) else target
+    targets = tuple(name.strip() for name in names)
     with told(progress, f"Compiling {path}") as tell:
-        checkpoint = find_model(Path(path), tell)
+        checkpoint = find_model(Path(path), tell, targets=targets)
         named = output_folder(checkpoint, quant=quant, recipe=recipe, bits=bits, kv=kv)
         return compile_apart(
             checkpoint,
             named if out is None else out,
-            targets=tuple(name.strip() for name in names),
+            targets=targets,
             quant=quant,
             recipe=recipe,
             bits=bits,

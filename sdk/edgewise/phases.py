@@ -21,10 +21,9 @@ from rich.table import Column
 from rich.text import Text
 
 from edgewise.cache import Progress as Tell
+from edgewise.hub.names import DOWNLOADING
 from edgewise.units import size
 
-IN_BYTES = ("Downloading",)
-"""Phases whose numbers are bytes."""
 MEASURED_S = 3.0
 """Seconds of a phase after which it is told how long the rest will take."""
 
@@ -39,9 +38,9 @@ class _HowFar(ProgressColumn):
     def render(self, task: Task) -> Text:
         """The words of one line, which leave the speed out where there is little room."""
         words = f"{task.percentage:>3.0f} %"
-        if task.description in IN_BYTES:
+        if task.description == DOWNLOADING:
             words += f" of {size(task.total or 0)}"
-        if task.finished or task.description not in IN_BYTES:
+        if task.finished or task.description != DOWNLOADING:
             return Text(f"{words} {_clock(task.finished_time or task.elapsed)}")
         if self._speed and task.speed:
             words += f", {size(task.speed)}/s"
@@ -86,7 +85,7 @@ class Phases:
                 self._tasks[phase] = self._bars.add_task(phase, total=total or 1)
             self._bars.update(self._tasks[phase], completed=done if total else 1, total=total or 1)
             return
-        if phase in IN_BYTES and phase not in self._started:
+        if phase == DOWNLOADING and phase not in self._started:
             self._console.print(f"{phase} {size(total - done)}", markup=False)
         started = self._started.setdefault(phase, perf_counter())
         if done >= total and phase not in self._tasks:

@@ -104,3 +104,12 @@ def test_one_conversation_that_is_wrong_starts_none(engine: Engine) -> None:
     with pytest.raises(InputError, match="conversation is empty"):
         engine.chat([[said("A")], []])
     assert engine.metrics()["request_success_total"] == before
+
+
+def test_an_answer_that_goes_on_belongs_to_one_conversation(engine: Engine) -> None:
+    whole = engine.chat([said("A")], **GREEDY).token_ids
+    begun, options = whole[:3], {**GREEDY, "max_tokens": len(whole) - 3}
+    assert engine.chat([said("A")], begun=begun, **options).token_ids == whole
+    with pytest.raises(InputError, match="there are 2 conversations") as caught:
+        engine.chat([[said("A")], [said("B")]], begun=begun, **options)
+    assert caught.value.code == "input.option"

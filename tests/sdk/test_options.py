@@ -121,7 +121,9 @@ def test_help_shows_every_option_with_its_unit_and_default(ask: Callable[..., An
         assert f"Default: {OPTIONS[option].default}" in shown[option]
 
 
-@pytest.mark.parametrize("made", [Engine.__init__, Settings, SamplingOptions], ids=str)
+@pytest.mark.parametrize(
+    "made", [Engine.__init__, Settings, SamplingOptions], ids=lambda made: made.__qualname__
+)
 def test_help_tells_of_every_argument(made: Callable[..., Any]) -> None:
     shown = described(inspect.getdoc(made) or "")
     arguments = inspect.signature(made).parameters.keys() - {"self"}

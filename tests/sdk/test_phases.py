@@ -75,3 +75,15 @@ def test_who_wants_to_be_told_is_told_instead(monkeypatch: pytest.MonkeyPatch) -
     with terminal(monkeypatch) as shown, told(hear, "Working") as tell:
         assert tell is hear
     assert shown == [""]
+
+
+def test_a_terminal_hears_nothing_before_the_first_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as idle, told(None, "Working"):
+        pass
+    assert idle == [""]
+    with terminal(monkeypatch) as busy, told(None, "Working") as tell:
+        assert tell is not None
+        tell("Reading", 0, 2)
+        tell("Reading", 2, 2)
+    assert busy[0].startswith("Working\r\n")
+    assert "✓ Reading" in busy[0]

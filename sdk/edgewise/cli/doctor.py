@@ -131,7 +131,7 @@ def _compiler() -> list[Finding]:
     try:
         installed.need(installed.TVM)
     except EdgewiseError as error:
-        return [Finding("compiler", f"{error.message} {error.remedy}", "warning")]
+        return [Finding("compiler", error.said, "warning")]
     return [_compiled_for(), _linker()]
 
 
@@ -156,7 +156,7 @@ def _linker() -> Finding:
     try:
         return Finding("C compiler", " ".join(find_linker()))
     except EdgewiseError as error:
-        return Finding("C compiler", f"{error.message} {error.remedy}", "problem")
+        return Finding("C compiler", error.said, "problem")
 
 
 def _app() -> list[Finding]:

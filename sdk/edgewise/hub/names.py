@@ -10,6 +10,8 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 
 PREFIX = "hf:"
+DOWNLOADING = "Downloading"
+"""The phase that progress hears of while files come; its numbers are bytes."""
 _PART = r"[a-z0-9_](?:[\w.-]{0,94}[a-z0-9_])?"
 REPO = re.compile(f"{_PART}/{_PART}", re.ASCII | re.IGNORECASE)
 """Two names of up to 96 characters with a slash between them."""

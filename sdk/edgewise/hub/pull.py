@@ -17,13 +17,10 @@ from edgewise.hub.choice import choose
 from edgewise.hub.download import download, partial_size
 from edgewise.hub.failures import NOT_ASKED, hub_errors
 from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
-from edgewise.hub.names import HubModel
+from edgewise.hub.names import DOWNLOADING, HubModel
 from edgewise.hub.stored import home, lock, missing, whole
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, HubError, StorageError
 from edgewise_runtime.installed import VERSION
-
-DOWNLOADING = "Downloading"
-"""The phase that progress hears of; its numbers are bytes."""
 
 Progress = Callable[[str, int, int], None]
 

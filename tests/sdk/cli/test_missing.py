@@ -153,3 +153,15 @@ def test_doctor_says_of_a_missing_runtime_what_running_on_the_cpu_says(
     with pytest.raises(DeviceError, match=r"libabsent\.so") as refused:
         tvm_library.runtime_path()
     assert refused.value.said in said_by_doctor(capsys)
+
+
+def test_doctor_says_of_a_missing_c_compiler_what_compile_says(
+    checkpoints: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    error = sentence(error_of(capsys, "compile", checkpoints(CASE), "-o", tmp_path / "out"))
+    assert "C compiler" in error
+    assert error in said_by_doctor(capsys)

@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import constants, hf_hub_download, snapshot_download, try_to_load_from_cache
 
 from edgewise.hub import download
-from edgewise.hub.names import HubModel, hub_model
-from edgewise.hub.pull import DOWNLOADING, find, pull
+from edgewise.hub.names import DOWNLOADING, HubModel, hub_model
+from edgewise.hub.pull import find, pull
 from edgewise.hub.stored import home
 from edgewise_runtime.errors import CheckpointError, EdgewiseError, HubError, UnsupportedError
 from tests.sdk.hub.repositories import (
