@@ -114,10 +114,10 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
     let undisturbed: Answer;
     const losses = async () => (await page.evaluate(() => library.stats("it"))).deviceLosses;
     /** The answer is the same, by a device that has been lost once more. */
-    const recovers = async (generating = generate()) => {
-      const before = (await heard()).length;
+    const recovers = async (generating?: ReturnType<typeof generate>) => {
+      const before = (await heard()).length; // before anything is generated that may lose it
       const { tokenIds, text, finishReason } = undisturbed;
-      expect(await generating).toMatchObject({ value: { tokenIds, text, finishReason } });
+      expect(await (generating ?? generate())).toMatchObject({ value: { tokenIds, text, finishReason } });
       return { told: (await heard()).slice(before), losses: await losses() };
     };
 
