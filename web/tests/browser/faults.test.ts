@@ -117,7 +117,9 @@ describe.each(CASES)("on $adapter,", ({ adapter, program }) => {
     const recovers = async (generating?: ReturnType<typeof generate>) => {
       const before = (await heard()).length; // before anything is generated that may lose it
       const { tokenIds, text, finishReason } = undisturbed;
-      expect(await (generating ?? generate())).toMatchObject({ value: { tokenIds, text, finishReason } });
+      expect(await (generating ?? generate())).toMatchObject({
+        value: { tokenIds, text, finishReason },
+      });
       return { told: (await heard()).slice(before), losses: await losses() };
     };
 
