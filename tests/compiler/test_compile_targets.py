@@ -182,8 +182,8 @@ def test_adding_to_a_bundle_of_someone_else_vouches_for_nothing_in_it(
 ) -> None:
     with monkeypatch.context() as theirs:
         theirs.setenv("XDG_DATA_HOME", str(tmp_path / "theirs"))
-        out = compile_model(checkpoints(CASE), tmp_path / "bundle", max_batch=1)
-    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=1)
+        out = compile_model(checkpoints(CASE), tmp_path / "bundle", **BOUNDS)
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), **BOUNDS)
     assert refused(out) == "trust.foreign"
 
 
@@ -191,8 +191,8 @@ def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
     out = tmp_path / "bundle"
-    compile_model(checkpoints(CASE), out, targets=("webgpu",), max_batch=1)
-    library, code = "programs/cpu-w5a8-portable/kernels.so", b"someone else's"
+    compile_model(checkpoints(CASE), out, targets=("webgpu",), **BOUNDS)
+    library, code = "programs/cpu-w4a8-portable/kernels.so", b"someone else's"
     (out / library).parent.mkdir()
     (out / library).write_bytes(code)
     manifest = json.loads((out / "bundle.json").read_text())
@@ -200,5 +200,5 @@ def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
     sha256 = hashlib.sha256(code).hexdigest()
     manifest["files"][library] = {"bytes": len(code), "sha256": sha256}
     (out / "bundle.json").write_text(json.dumps(manifest))
-    compile_model(checkpoints(CASE), out, cpu="portable", max_batch=1)
+    compile_model(checkpoints(CASE), out, cpu="portable", **BOUNDS)
     assert refused(out) == "trust.foreign"

@@ -21,7 +21,7 @@ from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from tests.conftest import BundleFactory
 from tests.runtime.engine.bits import DIFFERING, TOP, Which, engine_of, params, request, text
 
-pytestmark = pytest.mark.sampled(one_in=2)
+pytestmark = pytest.mark.sampled(one_in=4)
 
 FLOAT_BOUND = 1e-3
 """Absolute, on logits of deviation about 4: what the order of float32 sums can move, and a float16

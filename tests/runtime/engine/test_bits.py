@@ -39,7 +39,7 @@ from tests.runtime.engine.bits import (
     text,
 )
 
-pytestmark = pytest.mark.sampled(one_in=2)
+pytestmark = pytest.mark.sampled(one_in=4)
 
 
 @pytest.fixture(scope="module", params=params([*AGREEING, *DIFFERING]))

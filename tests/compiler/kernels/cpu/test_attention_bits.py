@@ -22,7 +22,7 @@ from tests.compiler.kernels.attention_cases import (
 from tests.compiler.kernels.conftest import RUNNABLE
 from tests.compiler.kernels.paged import Array, Heads
 
-pytestmark = pytest.mark.sampled(one_in=4)
+pytestmark = pytest.mark.sampled(one_in=6)
 
 HEADS = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # groups and vectors that do not fill the blocks in registers

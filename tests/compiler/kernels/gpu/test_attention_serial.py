@@ -29,7 +29,7 @@ from tests.compiler.kernels.gpu.test_attention import (
 from tests.compiler.kernels.paged import Array, Heads
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=3)
+pytestmark = pytest.mark.sampled(one_in=6)
 
 SHAPES = [
     (GROUPED, "float32"),
