@@ -21,6 +21,7 @@ from rich.table import Column
 from rich.text import Text
 
 from edgewise.cache import Progress as Tell
+from edgewise.console import stderr_console
 from edgewise.hub.names import DOWNLOADING
 from edgewise.units import size
 
@@ -63,7 +64,7 @@ class Phases:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or _stderr()
+        self._console = console or stderr_console(soft_wrap=False)
         self._bars = (
             Progress(
                 SpinnerColumn(finished_text="✓"),
@@ -114,7 +115,7 @@ def told(progress: Tell | None, doing: str) -> Iterator[Tell | None]:
     Args:
         doing: said before the first phase, if there is any.
     """
-    console = _stderr()
+    console = stderr_console(soft_wrap=False)
     if progress is not None or not console.is_terminal:
         yield progress
         return
@@ -128,7 +129,3 @@ def told(progress: Tell | None, doing: str) -> Iterator[Tell | None]:
 
         shown: list[Phases] = []
         yield tell
-
-
-def _stderr() -> Console:
-    return Console(stderr=True, emoji=False, highlight=False)

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
 from edgewise.cli.lines import add_json, check_json, print_line, print_piece
-from edgewise.cli.output import speed, stderr_console, stdout_console
+from edgewise.cli.output import speed, stdout_console
 from edgewise.cli.talk.answer import AnswerView, cut, forgotten
 from edgewise.cli.talk.conversation import Conversation
 from edgewise.cli.talk.typed import messages
+from edgewise.console import stderr_console
 from edgewise.engine import Engine
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError

@@ -17,7 +17,8 @@ from edgewise.cache import (
     is_checkpoint,
     is_gguf,
 )
-from edgewise.cli.output import came_out, stderr_console, stored_again
+from edgewise.cli.output import came_out, stored_again
+from edgewise.console import stderr_console
 from edgewise.devices import target_for
 from edgewise.engine import Engine
 from edgewise.hub.names import is_hub_name

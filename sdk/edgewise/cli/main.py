@@ -21,7 +21,7 @@ from edgewise.cli import chat, completion, diff, doctor, inspect, ls, pull, rm, 
 from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
 from edgewise.cli.ending import ended_by_signals
-from edgewise.cli.output import stderr_console
+from edgewise.console import stderr_console
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION

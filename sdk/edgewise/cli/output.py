@@ -23,11 +23,6 @@ def stdout_console() -> Console:
     return console
 
 
-def stderr_console(*, soft_wrap: bool = True) -> Console:
-    """The console of what is said beside a result; emoji in names and texts mean nothing to it."""
-    return Console(stderr=True, emoji=False, highlight=False, soft_wrap=soft_wrap)
-
-
 def stored_again(path: Path, quant: str) -> str:
     """Return what becomes of the weights of a GGUF file that are not kept as they are."""
     return f"The weights of {path.name} are read as floats and stored again as {quant}."

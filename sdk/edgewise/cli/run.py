@@ -8,7 +8,8 @@ from contextlib import nullcontext
 
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
 from edgewise.cli.lines import add_json, check_json, print_line, print_piece
-from edgewise.cli.output import speed, stderr_console
+from edgewise.cli.output import speed
+from edgewise.console import stderr_console
 from edgewise.generation import Stream
 from edgewise_runtime.errors import InputError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.cli.output import stderr_console, stdout_console
+from edgewise.cli.output import stdout_console
+from edgewise.console import stderr_console
 
 
 @pytest.mark.parametrize("text", ["15:CD:0B", "a :warning: b", "[bold]name[/bold]", "[/]"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ def _server(kind: type[_Handler], hub: SmallHub) -> Iterator[str]:
         server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler, ABC):
     """What both servers do alike."""
 
     protocol_version = "HTTP/1.1"
@@ -160,8 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer()
 
-    def _answer(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _answer(self) -> None: ...
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)

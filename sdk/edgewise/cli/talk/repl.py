@@ -13,13 +13,14 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.defaults import create_output
 from rich.console import Console
 
-from edgewise.cli.output import speed, stderr_console
+from edgewise.cli.output import speed
 from edgewise.cli.talk.answer import AnswerView, cut, forgotten
 from edgewise.cli.talk.commands import counted, run_command
 from edgewise.cli.talk.conversation import Conversation, Show
 from edgewise.cli.talk.editor import Read, editor
 from edgewise.cli.talk.history import KeptHistory, history_file
 from edgewise.cli.talk.typed import message
+from edgewise.console import stderr_console
 from edgewise.engine import Engine
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import EdgewiseError
