@@ -125,7 +125,9 @@ def compile_model(
         if options.half_pages:
             check_pages(checkpoint)
         calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
-        weights = weights_fingerprint(checkpoint, schemes, bytes(calibration), own)
+        weights = weights_fingerprint(
+            checkpoint, schemes, bytes(calibration), own, partial(tell, "Reading")
+        )
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 

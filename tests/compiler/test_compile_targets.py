@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.targets.webgpu.variants import variants_for
@@ -122,6 +124,17 @@ def test_programs_of_other_bounds_are_not_added(
 def test_programs_of_another_checkpoint_are_not_added(both: Path, checkpoints: Checkpoints) -> None:
     with pytest.raises(StorageError, match="checkpoint"):
         compile_model(checkpoints("llama-gqa2-tied-linear"), both, **BOUNDS)
+
+
+def test_programs_of_a_checkpoint_with_one_other_row_are_not_added(
+    both: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    changed = Path(shutil.copytree(checkpoints(CASE), tmp_path / CASE))
+    tensors = load_file(changed / "model.safetensors")
+    tensors["model.embed_tokens.weight"][1] = 0
+    save_file(tensors, changed / "model.safetensors")
+    with pytest.raises(StorageError, match="checkpoint"):
+        compile_model(changed, both, **BOUNDS)
 
 
 def test_programs_with_codes_and_with_floats_share_a_bundle(
