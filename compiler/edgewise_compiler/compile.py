@@ -18,7 +18,7 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
-from edgewise_compiler.merge import copy_programs, kept_programs
+from edgewise_compiler.merge import check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
@@ -172,6 +172,8 @@ def compile_model(
         for file, content in checkpoint.files.items():
             write_bytes(folder / file, content)
         manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
+        if kept is not None:
+            check_kept(*kept, manifest.files)
         write_manifest(folder, manifest)
         tell("Writing the bundle", 1, 1)
     return destination
