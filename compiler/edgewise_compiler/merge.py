@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
@@ -63,7 +64,8 @@ def kept_programs(
     except BundleError as cause:
         raise BundleError(
             cause.message,
-            remedy=f"Compile all of it again, with --target {others}, or into another folder.",
+            remedy=f"Compile all of it again, with --target {others}, or remove it first: "
+            f"edgewise rm {quote(str(destination))}",
             code=cause.code,
         ) from cause
     return bundle, staying
