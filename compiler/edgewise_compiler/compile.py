@@ -18,7 +18,7 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
-from edgewise_compiler.merge import copy_programs, kept_programs
+from edgewise_compiler.merge import check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
@@ -126,7 +126,9 @@ def compile_model(
         if options.half_pages:
             check_pages(checkpoint)
         calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
-        weights = weights_fingerprint(checkpoint, schemes, bytes(calibration), own)
+        weights = weights_fingerprint(
+            checkpoint, schemes, bytes(calibration), own, partial(tell, "Reading")
+        )
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
@@ -175,6 +177,8 @@ def compile_model(
         for file, content in checkpoint.files.items():
             write_bytes(folder / file, content)
         files = {**hashed, **describe_files(folder, hashed)}
+        if kept is not None:
+            check_kept(*kept, files)
         write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
         tell("Writing the bundle", 1, 1)
     return destination

@@ -8,7 +8,9 @@ it is handed is the very bytes that were checked, so that a file cannot change i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import FileIO
 from typing import Protocol, TypeVar
 
 from edgewise_runtime.devices import common
@@ -50,15 +52,15 @@ class Checked:
         """The program's buffers by name."""
         return {buffer.name: buffer for plan in self.plans.values() for buffer in plan.buffers}
 
-    def params(self) -> dict[str, TensorEntry]:
-        """Where each parameter lies, once the files proved to be undamaged.
+    def open_params(self) -> AbstractContextManager[Mapping[str, FileIO]]:
+        """The files of the parameters; see `Bundle.open_params`.
 
-        That may read gigabytes, so a device asks when nothing else can be refused any more.
-
-        Raises:
-            BundleError: ``bundle.checksum``.
+        They may have to be hashed, so a device asks when nothing else can be refused any more.
         """
-        self.bundle.verify_params(self.program.layout, self.progress)
+        return self.bundle.open_params(self.program.layout, self.progress)
+
+    def params(self) -> dict[str, TensorEntry]:
+        """Where each parameter lies."""
         tensors = self.bundle.manifest.layouts[self.program.layout]
         return {b.name: tensors[b.name] for b in self.buffers.values() if b.role == "param"}
 

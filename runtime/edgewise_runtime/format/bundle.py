@@ -8,7 +8,7 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
 - when a program's plans are first asked for: the plans, their sha256, and that they agree with the
   tensors and states they bind;
 - at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
-  folder (size, times, sha256) makes the next start quick (`Bundle.verify_params`);
+  folder (size, times, sha256) makes the next start quick (`Bundle.open_params`);
 - at every load: the sha256 of the program's code, of the bytes that are then loaded
   (`devices.loading`).
 
@@ -18,9 +18,12 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 
 from edgewise_runtime.errors import BundleError
@@ -28,6 +31,7 @@ from edgewise_runtime.files import (
     read_bytes,
     sha256_bytes,
     sha256_file,
+    sha256_open,
     storage_errors,
     write_bytes,
 )
@@ -48,7 +52,7 @@ from edgewise_runtime.format.program_checks import check_program
 from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import count_values, parse_json, shorten
 from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
-from edgewise_runtime.format.stamps import Stamps, make_stamp
+from edgewise_runtime.format.stamps import Stamp, Stamps, make_stamp
 
 __all__ = [
     "TENSOR_ALIGNMENT",
@@ -190,22 +194,49 @@ class Bundle:
         return self._plans[program_id]
 
     def verify_params(self, layout: str, progress: Progress | None = None) -> None:
-        """Hash the parameter files of a layout, except those stamped as hashed before.
-
-        A stamp holds size, modification and change time and sha256 of a file and lives in the
-        user's cache folder; a file changed since has other times and is hashed again.
+        """`open_params`, and nothing else.
 
         Raises:
             BundleError: ``bundle.checksum`` for a damaged file.
         """
-        names = sorted({tensor.file for tensor in self.manifest.layouts[layout].values()})
-        stamps = Stamps(self.path)
-        for name in names:
-            entry = self.manifest.files[name]
-            stamp = make_stamp(self._check_file(name), entry.sha256)
-            if not stamps.holds(name, stamp):
-                self._check_hash(name, progress)
-                stamps.add(name, stamp)
+        with self.open_params(layout, progress):
+            pass
+
+    @contextmanager
+    def open_params(
+        self, layout: str, progress: Progress | None = None
+    ) -> Iterator[Mapping[str, FileIO]]:
+        """The parameter files of a layout by name, open for a block that copies what it needs.
+
+        They are hashed before the block, except those stamped as hashed before, and after it where
+        they have another stamp by then: what the block has read is what ``bundle.json`` lists.
+        A stamp holds size, modification and change time and sha256 of a file and lives in the
+        user's cache folder; a file changed since has other times and is hashed again.
+
+        Raises:
+            BundleError: ``bundle.checksum`` for a file that is damaged, or changed meanwhile;
+                ``bundle.missing``, ``.size``, ``.type`` and ``.path`` as when it was opened.
+        """
+        stamps, files = Stamps(self.path), dict[str, FileIO]()
+        before: dict[str, Stamp] = {}
+
+        def stamp(name: str) -> Stamp:
+            status = os.fstat(files[name].fileno())
+            return make_stamp(status, self._entry(name).sha256)
+
+        with ExitStack() as opened:
+            for name in sorted({tensor.file for tensor in self.manifest.layouts[layout].values()}):
+                path = self._check_file(name)
+                with storage_errors("read", path):
+                    files[name] = opened.enter_context(path.open("rb", buffering=0))
+                    before[name] = stamp(name)
+                if not stamps.holds(name, before[name]):
+                    self._check_hash(name, progress, files[name])
+                    stamps.add(name, before[name])
+            yield files
+            for name in files:
+                if stamp(name) != before[name]:
+                    self._check_hash(name, progress, files[name])
         stamps.save()
 
     def _entry(self, name: str) -> FileEntry:
@@ -235,7 +266,7 @@ class Bundle:
             raise _error("size", message, "The copy is incomplete: copy or compile it again.")
         return path
 
-    def _check_hash(self, name: str, progress: Progress | None) -> None:
+    def _check_hash(self, name: str, progress: Progress | None, file: FileIO | None = None) -> None:
         total, done = self._entry(name).bytes, 0
 
         def hear(count: int) -> None:
@@ -244,7 +275,11 @@ class Bundle:
             if progress is not None:
                 progress(name, done, total)
 
-        self._compare(name, sha256_file(self.path / name, hear))
+        path = self.path / name
+        with storage_errors("read", path):
+            self._compare(
+                name, sha256_file(path, hear) if file is None else sha256_open(file, hear)
+            )
 
     def _compare(self, name: str, sha256: str) -> None:
         expected = self._entry(name).sha256
