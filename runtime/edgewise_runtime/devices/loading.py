@@ -143,7 +143,7 @@ def check_memory(
 ) -> None:
     """Refuse a program that does not fit before anything is allocated.
 
-    Parameters count too, mapped or not: every token reads all of them.
+    Parameters count too: every token reads all of them.
 
     Raises:
         DeviceError: ``device.memory`` with the bytes per role.
