@@ -37,8 +37,7 @@ def allocate(checked: Checked) -> dict[str, Array]:
         BundleError: damaged parameters.
         DeviceError: ``device.memory``.
     """
-    params = checked.params()
-    with checked.open_params() as opened:
+    with checked.params() as (params, opened):
         files = read_files(opened)
     raw: dict[str, Array] = {}
     for name in checked.buffers:

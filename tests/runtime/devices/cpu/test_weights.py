@@ -81,7 +81,7 @@ def test_without_large_pages_files_are_read_as_well(
         assert not is_mapped(Path(file.name))
 
 
-def test_what_stays_in_caches_takes_no_large_page(files: Files, mode: Path) -> None:
+def test_what_would_fill_no_large_page_takes_none(files: Files, mode: Path) -> None:
     arrays = read_files({"a": files["a"]}, mode)
     assert arrays["a"].tobytes() == Path(files["a"].name).read_bytes()
     assert "hg" not in flags_of(arrays["a"])
