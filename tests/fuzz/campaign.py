@@ -19,6 +19,7 @@ from tests.fuzz.child import Progress
 from tests.fuzz.limits import Limits
 
 ROOT = Path(__file__).parents[2]
+BY_HAND = "python -m tests.fuzz.by_hand"
 MAX_DEATHS = 50
 """Children that die before a campaign is given up."""
 MAX_DETAIL = 3000
@@ -40,7 +41,7 @@ class Finding:
     detail: str
 
     def __str__(self) -> str:
-        again = f"python -m tests.fuzz {self.format} --seed {self.seed} --first {self.case}"
+        again = f"{BY_HAND} {self.format} --seed {self.seed} --first {self.case}"
         return f"{self.format}, case {self.case}: {self.kind} ({again} --count 1)\n{self.detail}\n"
 
 

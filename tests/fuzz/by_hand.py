@@ -1,6 +1,6 @@
 """Fuzzes formats by hand, and keeps the cases that something is wrong with.
 
-python -m tests.fuzz [FORMAT ...] [--seed N] [--first N] [--count N] [--keep FOLDER]
+python -m tests.fuzz.by_hand [FORMAT ...] [--seed N] [--first N] [--count N] [--keep FOLDER]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.fuzz.formats.table import FORMATS, find
 
 def main() -> int:
     """Prints a line for each format, and every finding; 1 where there are any."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.by_hand")
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help=", ".join(FORMATS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, help="default: the corpus, then 0")
