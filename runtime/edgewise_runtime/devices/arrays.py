@@ -12,7 +12,7 @@ import numpy as np
 
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.files import storage_errors
+from edgewise_runtime.files import shown, storage_errors
 
 GIB = 1 << 30
 
@@ -75,7 +75,7 @@ def map_file(path: Path, size: int) -> Array:
 
 def changed_size(path: Path, size: int, before: int) -> DeviceError:
     """The error of a file that had ``before`` bytes when its bundle was opened."""
-    message = f"{path} has {size} bytes, and had {before} when the bundle was opened."
+    message = f"{shown(path)} has {size} bytes, and had {before} when the bundle was opened."
     return DeviceError(message, remedy="Open the bundle again.", code="device.file")
 
 
