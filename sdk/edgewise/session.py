@@ -25,11 +25,11 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.text import ChatTemplate, Tokenizer
+from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
 from edgewise_runtime.text.files import read_object
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
@@ -67,7 +67,8 @@ class Session:
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_folder(self.bundle.path)
-        self._segments = SegmentCache(self.tokenizer)
+        self._controls = ControlTokens(self.tokenizer, self._plainly)
+        self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_folder(self.bundle.path, special)
         self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
@@ -182,12 +183,27 @@ class Session:
         variables: Mapping[str, Any] | None,
         asked: Asked,
     ) -> list[Choice]:
+        as_text = asked.special_tokens != "control"
+        if as_text:
+            messages, tools = self._controls.hide(messages), self._controls.hide_in(tools)
+
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
-            return [*self._segments.encode(text), *asked.begun]
+            ids = self._segments.encode(text)
+            if as_text:
+                self._controls.check(text, ids)
+            return [*ids, *asked.begun]
 
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
+
+    def _plainly(self) -> str:
+        """What the chat template makes of a plain conversation; nothing where it refuses it."""
+        roles = ("user", "assistant", "user")
+        try:
+            return self.render([{"role": role, "content": "?"} for role in roles])
+        except EdgewiseError:
+            return ""
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

@@ -97,7 +97,8 @@ class GenerationEngine:
         ``bundle.entry`` where log-probabilities are asked of a program that has none.
         """
         vocab = self._program.bundle.model.vocab
-        check_prompt(request.prompt, vocab=vocab, context=self.context, room=1)
+        room = min(request.params.max_tokens, 1)
+        check_prompt(request.prompt, vocab=vocab, context=self.context, room=room)
         check_ids(request.params.logit_bias, "logit_bias", vocab)
         check_ids(request.params.stop_token_ids, "stop_token_ids", vocab)
         if request.params.logprobs:
@@ -296,6 +297,8 @@ class GenerationEngine:
         for chunk in step.chunks:
             chunk.sequence.prefill_s += seconds
             self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
+            if chunk.last and chunk.sequence.wants_none:
+                chunk.sequence.end("length")
         for sequence in step.decodes:
             sequence.bursts += 1
             sequence.decode_s += seconds
