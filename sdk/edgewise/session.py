@@ -112,9 +112,15 @@ class Session:
         self._tracing = Lock()
         self.loop = EngineLoop(core, finish=self.program.close)
 
-    def ids(self, prompt: Any) -> tuple[int, ...]:
-        """Token ids of one prompt; see `prompt_ids`."""
-        return prompt_ids(prompt, self.tokenizer)
+    def pinning(
+        self, prompt: Any, cache_salt: str | None
+    ) -> tuple[tuple[int, ...], tuple[str, ...], GenerationEngine]:
+        """The ids of a prompt to pin, what keeps its pages apart from others, and who pins it.
+
+        Raises what `ask` does.
+        """
+        asked = read_options({"cache_salt": cache_salt}, {})
+        return prompt_ids(prompt, self.tokenizer), asked.extras, self.loop.engine
 
     def ask(
         self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
@@ -123,7 +129,7 @@ class Session:
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
-        ids = self.ids(prompt)
+        ids = prompt_ids(prompt, self.tokenizer)
         asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
