@@ -155,8 +155,9 @@ class Engine(Loaded):
         """Continue a prompt.
 
         Args:
-            prompt: text, which gets the tokenizer's special tokens (a beginning token, say);
-                or token ids as they are; or a list of either, which run together.
+            prompt: text, which gets the tokenizer's special tokens (a beginning token, say), and in
+                which those that are written out are tokens; or token ids as they are; or a list of
+                either, which run together.
             stream: return an iterator of text instead; for one prompt. Default: False.
             options: below.
 
