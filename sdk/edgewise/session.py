@@ -30,7 +30,7 @@ from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
-from edgewise_runtime.text.files import read_object
+from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
 
@@ -66,12 +66,14 @@ class Session:
         )
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
-        self.tokenizer = Tokenizer.from_folder(self.bundle.path)
+        self.tokenizer = Tokenizer.from_bundle(self.bundle)
         self._controls = ControlTokens(self.tokenizer, self._plainly)
         self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
         special = self.tokenizer.special_tokens
-        self._template = ChatTemplate.from_folder(self.bundle.path, special)
-        self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
+        self._template = ChatTemplate.from_bundle(self.bundle, special)
+        self.defaults = defaults_from(
+            TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        )
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(

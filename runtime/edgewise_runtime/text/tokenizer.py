@@ -12,10 +12,11 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError, raised_by_rust
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
-from edgewise_runtime.text.files import read_object, read_text
+from edgewise_runtime.text.files import TextFiles
 
 _MAX_TOKENIZER_BYTES = 256 << 20
 _NAMED_TOKENS = (
@@ -55,16 +56,26 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Tokenizer:
-        """Load the tokenizer of a folder in Hugging Face layout.
+        """Load the tokenizer of a checkpoint's folder; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_folder(folder))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Tokenizer:
+        """Load the tokenizer of a bundle, of the files it lists; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_bundle(bundle))
+
+    @classmethod
+    def from_files(cls, files: TextFiles) -> Tokenizer:
+        """Load a tokenizer of files as Hugging Face's libraries write them.
 
         Raises CheckpointError when tokenizer.json is missing or cannot be understood,
         UnsupportedError for a kind of tokenizer that cannot be used.
         """
-        path = folder / "tokenizer.json"
-        text = read_text(path, limit=_MAX_TOKENIZER_BYTES)
+        path = files.folder / "tokenizer.json"
+        text = files.text(path.name, limit=_MAX_TOKENIZER_BYTES)
         if text is None:
             raise CheckpointError(
-                f"There is no tokenizer.json in {folder}.",
+                f"There is no tokenizer.json in {files.folder}.",
                 remedy="Save the checkpoint's fast tokenizer into this folder "
                 "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
                 code="checkpoint.tokenizer",
@@ -84,15 +95,15 @@ class Tokenizer:
             raise CheckpointError(
                 f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
             ) from error
-        config = read_object(folder / "tokenizer_config.json")
+        config = files.object("tokenizer_config.json")
         if "added_tokens_decoder" not in config:
-            config = {**config, **read_object(folder / "special_tokens_map.json")}
+            config = {**config, **files.object("special_tokens_map.json")}
         try:
             tokenizer = cls(backend, _register(backend, config))
         except (TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
-                f"{folder / 'tokenizer_config.json'} describes its special tokens in a way that "
-                f"cannot be read: {error}.",
+                f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
+                f"that cannot be read: {error}.",
                 code="checkpoint.tokenizer",
             ) from error
         if _strips_around_tokens(backend):
