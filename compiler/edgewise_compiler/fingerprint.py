@@ -1,19 +1,26 @@
-"""Telling checkpoints apart without reading all of them."""
+"""Telling checkpoints apart by every one of their weights."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.weights.base import WeightReader
 
-SAMPLES = 16
-"""Rows of each tensor that are looked at, evenly spaced, the first and the last among them."""
+BLOCK = 16 << 20
+"""Bytes of float32 that are read and hashed at a time, and"""
+AHEAD = 4
+"""how many such blocks are hashed while the next is read."""
 
 MEANING = 2
 """Counted up when a scheme makes other codes of a weight, or codes come to mean other weights:
@@ -25,30 +32,51 @@ def weights_fingerprint(
     schemes: Schemes,
     calibration: bytes = b"",
     own: Collection[str] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
     """A sha256 that differs between models, between schemes of one, and between ways to codes.
 
-    It covers the model's configuration, the name and shape of every tensor and the values of up to
-    16 rows of each: any training step changes those, and reading them takes no time.
+    It covers the model's configuration and the name, the shape and all values of every tensor:
+    programs share a bundle's weights by it, and a few rows that differ are another model.
 
     Args:
         calibration: the tokens that codes were chosen with.
         own: the tensors that keep the codes of their file.
+        progress: hears how many values of how many were read.
     """
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(calibration)
     digest.update("".join(f"\n{name} as it is" for name in sorted(own)).encode())
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
-    for name in sorted(reader.names()):
-        shape = reader.shape(name)
-        digest.update(f"\n{name}{list(shape)}".encode())
-        if not shape or not all(shape):
-            continue
-        rows = np.unique(np.linspace(0, shape[0] - 1, min(SAMPLES, shape[0])).astype(int))
-        for row in rows.tolist():
-            digest.update(np.ascontiguousarray(reader.read(name, row, row + 1)).tobytes())
+    total, done = sum(math.prod(reader.shape(name)) for name in reader.names()), 0
+    with ThreadPoolExecutor(AHEAD) as pool:
+        pending: deque[Future[bytes]] = deque()
+        for name in sorted(reader.names()):
+            digest.update(f"\n{name}{list(reader.shape(name))}".encode())
+            for block in _blocks(reader, name):
+                pending.append(pool.submit(_sha256, block))
+                while len(pending) > AHEAD:
+                    digest.update(pending.popleft().result())
+                done += block.size
+                progress(done, total)
+            while pending:
+                digest.update(pending.popleft().result())
     return digest.hexdigest()
+
+
+def _blocks(reader: WeightReader, name: str) -> Iterator[NDArray[np.float32]]:
+    """All rows of a tensor, in pieces of about `BLOCK` bytes; none of a scalar."""
+    shape = reader.shape(name)
+    if not shape or not all(shape):
+        return
+    rows = max(1, BLOCK // (4 * math.prod(shape[1:])))
+    for start in range(0, shape[0], rows):
+        yield np.ascontiguousarray(reader.read(name, start, min(start + rows, shape[0])))
+
+
+def _sha256(block: NDArray[np.float32]) -> bytes:
+    return hashlib.sha256(block.data).digest()
 
 
 def _text(schemes: Schemes) -> str:

@@ -14,7 +14,8 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,16 @@ def storage_error(cause: OSError, action: str, path: Path) -> StorageError:
     what, remedy = _CAUSES.get(cause.errno or 0, ("io", ""))
     reason = cause.strerror or str(cause)
     return StorageError(
-        f"Could not {action} {path}: {reason}.", remedy=remedy, code=f"storage.{what}"
+        f"Could not {action} {shown(path)}: {reason}.", remedy=remedy, code=f"storage.{what}"
     )
+
+
+def shown(path: Path) -> Path:
+    """What people call a file: of one that is reached by its folder's handle, where that is now."""
+    if path.parts[:4] == ("/", "proc", "self", "fd"):
+        with suppress(OSError):
+            return Path(*path.parts[:5]).readlink().joinpath(*path.parts[5:])
+    return path
 
 
 @contextmanager
@@ -116,9 +125,13 @@ def read_bytes(path: Path, most: int) -> bytes:
             cause = errno.EISDIR if path.is_dir() else errno.ENOENT
             raise OSError(cause, os.strerror(cause))
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            # Python takes memory for all that is asked for before it reads: no more than there is.
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(min(size, most) + 1)
+            while size < len(data) <= most and (more := file.read(CHUNK)):  # it grows
+                data += more
     if len(data) > most:
-        raise StorageError(f"{path} is larger than {most} bytes.", code="storage.size")
+        raise StorageError(f"{shown(path)} is larger than {most} bytes.", code="storage.size")
     return data
 
 
@@ -129,13 +142,19 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
     """SHA-256 of a file, read in pieces; `progress` hears how many bytes each piece had."""
+    with storage_errors("read", path), path.open("rb", buffering=0) as file:
+        return sha256_open(file, progress)
+
+
+def sha256_open(file: FileIO, progress: Callable[[int], None] | None = None) -> str:
+    """As `sha256_file` of an open file, from its first byte on; raises OSError."""
     digest = hashlib.sha256()
     piece = memoryview(bytearray(CHUNK))
-    with storage_errors("read", path), path.open("rb", buffering=0) as file:
-        while count := file.readinto(piece):
-            digest.update(piece[:count])
-            if progress is not None:
-                progress(count)
+    file.seek(0)
+    while count := file.readinto(piece):
+        digest.update(piece[:count])
+        if progress is not None:
+            progress(count)
     return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from huggingface_hub.utils import disable_progress_bars
 
 from edgewise.hub.choice import choose
 from edgewise.hub.download import download, partial_size
-from edgewise.hub.failures import NOT_ASKED, hub_errors
+from edgewise.hub.failures import NOT_ASKED, hub_answers, hub_errors
 from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
 from edgewise.hub.names import DOWNLOADING, HubModel
 from edgewise.hub.stored import home, lock, missing, whole
@@ -207,7 +207,7 @@ def _check_room(folder: Path, count: int) -> None:
 
 def _publish(model: HubModel, names: Sequence[str]) -> Path:
     """Have the hub's library give the files that were fetched their names; returns their folder."""
-    with disable_progress_bars():
+    with disable_progress_bars(), hub_answers():
         return Path(
             snapshot_download(
                 model.repo,
