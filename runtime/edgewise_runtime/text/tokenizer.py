@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -29,6 +30,8 @@ _NAMED_TOKENS = (
 )
 # With merges that lack the prefix, the tokenizers package ends the process.
 _SUBWORD_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
+_UNKNOWN = "\U0010fffe"
+"""A character that is none, and never will be."""
 _TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -156,6 +159,62 @@ class Tokenizer:
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""
         return boundaries(self._backend)
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the tokens that are looked for before anything else is done with a text."""
+        return list(self._backend.get_added_tokens_decoder().values())
+
+    @property
+    def normalizes_added(self) -> bool:
+        """Whether some added tokens are looked for in normalized text."""
+        return self._backend.normalizer is not None and any(
+            token.normalized for token in self.added_tokens()
+        )
+
+    def unknown_ids(self) -> frozenset[int]:
+        """Return the ids of what the model makes of a character that it does not know."""
+        try:
+            return frozenset(token.id for token in self._backend.model.tokenize(_UNKNOWN))
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
+            return frozenset()
+
+    def literal(self, names: Mapping[str, str]) -> Tokenizer:
+        """Return a copy to which some added tokens are text, and other names are tokens like them.
+
+        Args:
+            names: of added tokens, what stands for each instead. It gets an id of its own.
+        """
+        state = json.loads(self._backend.to_str())
+        for token in state["added_tokens"]:
+            token["special"] = token["content"] in names
+        backend = Backend.from_str(json.dumps(state))
+        backend.encode_special_tokens = True
+        backend.add_tokens(
+            [
+                AddedToken(
+                    names[token.content],
+                    single_word=token.single_word,
+                    lstrip=token.lstrip,
+                    rstrip=token.rstrip,
+                    normalized=token.normalized,
+                )
+                for token in self.added_tokens()
+                if token.content in names
+            ]
+        )
+        return Tokenizer(backend)
+
+    def ids_of(self, tokens: Iterable[str]) -> list[int]:
+        """Return the ids of exact tokens; raises CheckpointError for one that there is not."""
+        found = {token: self.id_of(token) for token in tokens}
+        missing = [token for token, token_id in found.items() if token_id is None]
+        if missing:
+            raise CheckpointError(
+                f"The tokenizer has no token {shorten(missing[0])}.", code="checkpoint.tokenizer"
+            )
+        return [token_id for token_id in found.values() if token_id is not None]
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""
