@@ -6,6 +6,7 @@ nothing else: without them, or where they cannot be written, everything is hashe
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from edgewise_runtime.errors import EdgewiseError, StorageError
@@ -38,7 +39,7 @@ class Stamps:
     """The stamps of a folder's files by name."""
 
     def __init__(self, folder: Path) -> None:
-        self._name = f"{sha256_bytes(str(folder).encode())[:32]}.json"
+        self._name = f"{sha256_bytes(os.fsencode(folder))[:32]}.json"
         self._table: dict[str, Stamp] = {}
         self._changed = False
         try:
