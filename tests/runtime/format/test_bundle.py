@@ -411,6 +411,14 @@ def test_parameters_are_hashed_once_and_again_when_they_changed(folder: Path) ->
         assert error.value.code == "bundle.checksum"
 
 
+def test_a_folder_whose_name_is_no_utf_8_has_stamps_as_well(folder: Path, tmp_path: Path) -> None:
+    odd = folder.rename(tmp_path / os.fsdecode(b"tin\xff"))
+    Bundle.open(odd).verify_params("cpu")
+    heard: list[str] = []
+    Bundle.open(odd).verify_params("cpu", lambda name, *_: heard.append(name))
+    assert heard == []
+
+
 @pytest.mark.parametrize("contents", ["", "[]", '{"version": 1}', "{"])
 def test_damaged_stamps_only_cost_time(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contents: str
