@@ -25,7 +25,7 @@ MAX_SOURCE_BYTES = 1 << 20
 MAX_DEPTH = 64
 """Lists and dicts within one another that a message may have."""
 MAX_INTEGER_BITS = 256
-MAX_VALUES = 1 << 20
+MAX_VALUES = 1 << 18
 """Values that a conversation may have, everything nested counted."""
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 

@@ -79,7 +79,7 @@ class Attribute:
     name: str
 
     def value(self, run: Run, scope: Scope) -> Value:
-        return attribute(run, run.evaluate(self.base, scope), self.name)
+        return attribute(run.evaluate(self.base, scope), self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Index:
 
     def value(self, run: Run, scope: Scope) -> Value:
         base = run.evaluate(self.base, scope)
-        return item(run, base, run.evaluate(self.key, scope))
+        return item(base, run.evaluate(self.key, scope))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ _CONSTANTS = {
     "none": None,
     "None": None,
 }
-_COMPARISON = 4
+_RESERVED = frozenset(("not", "and", "or", "in", "is", "if", "else"))
+_NEGATION, _COMPARISON = 3, 4
 _RANKS: dict[str, int] = {
     "or": 1,
     "and": 2,
@@ -117,7 +118,7 @@ class ExpressionParser:
 
     def settable(self) -> str:
         name = self.name("a name")
-        if name in _CONSTANTS or name in ("not", "and", "or", "in", "is", "if", "else"):
+        if name in _CONSTANTS or name in _RESERVED:
             raise self.error(f"{name} cannot be set")
         return name
 
@@ -173,7 +174,7 @@ class ExpressionParser:
         return str(value) if known else ""
 
     def _binary(self, lowest: int) -> Expression:
-        node = self._unary()
+        node = self._unary() if lowest > _NEGATION else self._negated()
         while (rank := _RANKS.get(self._operator(), 0)) >= lowest:
             rest: list[tuple[str, Expression]] = []
             while _RANKS.get(operator := self._operator()) == rank:
@@ -182,13 +183,17 @@ class ExpressionParser:
             node = _NODES[rank](node, rest)
         return node
 
+    def _negated(self) -> Expression:
+        if not self.skip_word("not"):
+            return self._unary()
+        self.enter()
+        node = Not(self._binary(_NEGATION))
+        self.leave()
+        return node
+
     def _unary(self) -> Expression:
         self.enter()
-        node: Expression
-        if self.skip_word("not"):
-            node = Not(self._binary(_COMPARISON))
-        else:
-            node = self._filtered(self._signed())
+        node = self._filtered(self._signed())
         self.leave()
         return node
 
@@ -205,8 +210,8 @@ class ExpressionParser:
         token = self.advance()
         match token.kind, token.value:
             case "name", str(name):
-                if name in ("varargs", "kwargs"):
-                    raise self.error(f"{name} is not supported")
+                if name in _RESERVED or name in ("varargs", "kwargs"):
+                    raise self.error(f"{name} is unexpected, or not supported")
                 return Constant(_CONSTANTS[name]) if name in _CONSTANTS else Name(name)
             case "number", value:
                 return Constant(value)
@@ -295,7 +300,9 @@ class ExpressionParser:
 
     def _begins_argument(self) -> bool:
         if self.token.kind == "name":
-            return self.token.value not in ("else", "or", "and", "is", "if", "in", "not")
+            if self.token.value in ("is", "if", "in", "not"):
+                raise self.error(f"{self.token.value} cannot follow a test")
+            return self.token.value not in ("else", "or", "and")
         opening = self.is_sign("[") or self.is_sign("{")
         return opening or self.token.kind in ("text", "number")
 

@@ -31,30 +31,29 @@ _REFUSED: Mapping[str, frozenset[str]] = {
 """Members of Python's types that a template may not use: they change a value, or are not ours."""
 
 
-def attribute(run: Run, base: Value, name: str) -> Value:
+def attribute(base: Value, name: str) -> Value:
     """Return ``base.name``: a member of the type, or else an item."""
-    found = _member(run, base, name)
-    if found is None and isinstance(base, dict) and name in base:
+    found = _member(base, name)
+    if isinstance(found, Undefined) and isinstance(base, dict) and name in base:
         return base[name]
-    return _missing(base, name) if found is None else found
+    return found
 
 
-def item(run: Run, base: Value, key: Value) -> Value:
+def item(base: Value, key: Value) -> Value:
     """Return ``base[key]``: an item, or else a member of the type."""
     if isinstance(base, dict):
-        known = key_of(key)
+        known = None if isinstance(key, list | dict) else key_of(key)
         if known in base:
             return base[known]
     elif isinstance(base, str | list | tuple) and isinstance(key, int):
         return base[key] if -len(base) <= key < len(base) else _missing(base, key)
-    found = _member(run, base, key) if isinstance(key, str) else None
-    return _missing(base, key) if found is None else found
+    return _member(base, key) if isinstance(key, str) else _missing(base, key)
 
 
 def part(run: Run, base: Value, bounds: list[Value]) -> Value:
     """Return ``base[start:stop:step]``."""
     if not isinstance(base, str | list | tuple):
-        return _missing(base, "a slice")
+        raise TemplateError(f"a {kind(base)} has no slices")
     limits = [None if bound is None else whole(bound, "a slice") for bound in bounds]
     if limits[2] == 0:
         raise TemplateError("the step of a slice is not 0")
@@ -67,15 +66,14 @@ def part(run: Run, base: Value, bounds: list[Value]) -> Value:
     return base[cut]
 
 
-def _member(run: Run, base: Value, name: str) -> Value | None:
+def _member(base: Value, name: str) -> Value:
     match base:
         case Undefined():
             raise TemplateError(base.said)
         case Namespace():
-            return base.values.get(name)
-        case Loop():
-            read = _LOOP.get(name)
-            return None if read is None else read(base)
+            return base.values.get(name, _missing(base, name))
+        case Loop() if name in _LOOP:
+            return _LOOP[name](base)
     if name.startswith("__"):
         raise TemplateError(f"{name[:40]!r} cannot be read")
     of = kind(base)
@@ -84,7 +82,7 @@ def _member(run: Run, base: Value, name: str) -> Value | None:
         return Function(name, lambda run, given: method(run, base, given))
     if name in _REFUSED.get(of, ()):
         raise TemplateError(f"{name} of a {of} cannot be used")
-    return None
+    return _missing(base, name)
 
 
 def _missing(base: Value, name: object) -> Undefined:

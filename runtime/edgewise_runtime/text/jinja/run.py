@@ -13,8 +13,8 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Protocol
 
-MAX_STEPS = 2_000_000
-"""Nodes evaluated, items gone through, and pieces of text looked at: about two seconds."""
+MAX_STEPS = 1_000_000
+"""Nodes evaluated, items gone through, and pieces of text looked at: about a second."""
 MAX_DEPTH = 250
 """Evaluations within one another, which are two Python frames each."""
 MAX_ROOM = 16 << 20

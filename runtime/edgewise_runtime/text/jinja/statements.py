@@ -22,9 +22,11 @@ from edgewise_runtime.text.jinja.values import (
     Arguments,
     Function,
     Loop,
+    Marked,
     Namespace,
     Undefined,
     items_of,
+    kind,
     text_of,
     truth,
 )
@@ -142,10 +144,12 @@ class Captured:
         value: Value = run.captured(self.body, run.inner(scope))
         for name, given in self.filters:
             value = filtered(run, name, value, given.arguments(run, scope))
-        if self.target is None:
+        if self.target is not None:
+            self.target.assign(run, scope, value)
+        elif isinstance(value, str | Marked):
             out.write(text_of(run, value))
         else:
-            self.target.assign(run, scope, value)
+            raise TemplateError(f"a filtered block is text, not {kind(value)}")
         return Flow.NEXT
 
 

@@ -60,7 +60,7 @@ def _split(name: str, call: Callable[[str, str | None, int], list[str]]) -> _Met
 def _cased(name: str, call: Callable[[str], str]) -> _Method:
     def method(run: Run, text: str, given: Arguments) -> Value:
         given.bind(name)
-        run.look(8 * len(text))
+        run.look(len(text))
         return run.made(call(text))
 
     return method
