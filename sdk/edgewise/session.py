@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ from weakref import finalize
 from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
+from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.request import Asked, defaults_from, read_options
+from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
@@ -40,7 +42,7 @@ class Session:
 
     Attributes:
         context: the most tokens of prompt and answer together.
-        defaults: sampling options that the model's generation_config.json sets.
+        defaults: what the model's generation_config.json sets, see `model_defaults`.
     """
 
     def __init__(
@@ -71,9 +73,11 @@ class Session:
         self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_bundle(self.bundle, special)
-        self.defaults = defaults_from(
-            TextFiles.of_bundle(self.bundle).object("generation_config.json")
-        )
+        config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        model = self.bundle.model
+        self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
+        if ignored := not_obeyed(config, vocab=model.vocab, eos=model.eos):
+            warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
@@ -267,7 +271,8 @@ class Loaded:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The sampling options that the model's generation_config.json sets."""
+        """The options that the model's generation_config.json sets, and perhaps ``max_length``: of
+        prompt and answer together, for requests that do not say ``max_tokens``."""
         return dict(self._session.defaults)
 
     @property
