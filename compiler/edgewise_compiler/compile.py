@@ -29,7 +29,7 @@ from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError
 from edgewise_runtime.files import write_bytes, write_json
-from edgewise_runtime.folders import new_folder
+from edgewise_runtime.folders import alone_at, new_folder
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     FileEntry,
@@ -98,8 +98,12 @@ def compile_model(
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    # First: where nothing can be written, nothing is worth computing.
-    with new_folder(destination, replace=True) as folder, open_checkpoint(Path(path)) as opened:
+    with (
+        # First: where nothing can be written, nothing is worth computing.
+        alone_at(destination, partial(tell, "Waiting for another compilation")),
+        new_folder(destination, replace=True) as folder,
+        open_checkpoint(Path(path)) as opened,
+    ):
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
@@ -163,6 +167,7 @@ def compile_model(
             bundle, staying = kept
             copy_programs(bundle, staying, folder)
             hashed = {path: hashed[path] for path in hashed.keys() - bundle.manifest.files.keys()}
+            bundle.close()
             layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
             programs += staying
         # 5. What GPU programs must answer, from the weights as they lie there.

@@ -14,7 +14,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,16 @@ def storage_error(cause: OSError, action: str, path: Path) -> StorageError:
     what, remedy = _CAUSES.get(cause.errno or 0, ("io", ""))
     reason = cause.strerror or str(cause)
     return StorageError(
-        f"Could not {action} {path}: {reason}.", remedy=remedy, code=f"storage.{what}"
+        f"Could not {action} {shown(path)}: {reason}.", remedy=remedy, code=f"storage.{what}"
     )
+
+
+def shown(path: Path) -> Path:
+    """What people call a file: of one that is reached by its folder's handle, where that is now."""
+    if path.parts[:4] == ("/", "proc", "self", "fd"):
+        with suppress(OSError):
+            return Path(*path.parts[:5]).readlink().joinpath(*path.parts[5:])
+    return path
 
 
 @contextmanager
@@ -117,9 +125,13 @@ def read_bytes(path: Path, most: int) -> bytes:
             cause = errno.EISDIR if path.is_dir() else errno.ENOENT
             raise OSError(cause, os.strerror(cause))
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            # Python takes memory for all that is asked for before it reads: no more than there is.
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(min(size, most) + 1)
+            while size < len(data) <= most and (more := file.read(CHUNK)):  # it grows
+                data += more
     if len(data) > most:
-        raise StorageError(f"{path} is larger than {most} bytes.", code="storage.size")
+        raise StorageError(f"{shown(path)} is larger than {most} bytes.", code="storage.size")
     return data
 
 

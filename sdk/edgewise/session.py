@@ -239,6 +239,7 @@ class Session:
     def close(self) -> None:
         """Cancel everything and release the memory. Closing twice is fine."""
         self.loop.close()
+        self.bundle.close()
 
 
 class Loaded:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import stat
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,35 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as error:
         files.read_bytes(path, 4)
     assert error.value.code == "storage.size"
+
+
+def test_reading_takes_memory_for_what_is_there_and_not_for_what_may_be(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(1000))
+    tracemalloc.start()
+    try:
+        files.read_bytes(tmp_path / "a", 1 << 26)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    fstat = os.fstat
+
+    def before_it_grows(handle: int) -> os.stat_result:
+        status = fstat(handle)
+        path.write_bytes(b"1234567890")
+        return status
+
+    monkeypatch.setattr(os, "fstat", before_it_grows)
+    assert files.read_bytes(path, 10) == b"1234567890"
+    path.write_bytes(b"12345")
+    with pytest.raises(StorageError):
+        files.read_bytes(path, 9)
 
 
 def test_only_a_file_can_be_read(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.files import shown
 
 GIB = 1 << 30
 
@@ -56,7 +57,7 @@ def _anonymous(size: int) -> mmap.mmap:
 
 def changed_size(path: Path, size: int, before: int) -> DeviceError:
     """The error of a file that had ``before`` bytes when it began to be read."""
-    message = f"{path} has {size} bytes, and had {before} when the bundle was opened."
+    message = f"{shown(path)} has {size} bytes, and had {before} when the bundle was opened."
     return DeviceError(message, remedy="Open the bundle again.", code="device.file")
 
 

@@ -12,7 +12,8 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
 - at every load: the sha256 of the program's code, of the bytes that are then loaded
   (`devices.loading`).
 
-`Bundle.check` does all of it at once.
+`Bundle.check` does all of it at once. A bundle that is open stays the one that was opened, also
+where another replaces it meanwhile (`held`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import count_values, parse_json, shorten
 from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
 from edgewise_runtime.format.stamps import Stamp, Stamps, make_stamp
+from edgewise_runtime.held import Held
 
 __all__ = [
     "TENSOR_ALIGNMENT",
@@ -90,12 +92,16 @@ class Bundle:
 
     Attributes:
         path: the folder, resolved.
+        folder: leads to the folder that was opened for as long as this is open, whatever stands at
+            `path` by then.
         manifest: what ``bundle.json`` says, checked.
     """
 
-    def __init__(self, path: Path, manifest: BundleManifest) -> None:
+    def __init__(self, path: Path, manifest: BundleManifest, held: Held | None = None) -> None:
         self.path = path
         self.manifest = manifest
+        self._held = held
+        self.folder = path if held is None else held.files
         self._plans: dict[str, dict[str, Plan]] = {}
 
     @staticmethod
@@ -122,7 +128,8 @@ class Bundle:
             )
         with storage_errors("open", folder):
             folder = folder.resolve(strict=True)
-        bundle = Bundle(folder, read_manifest(folder))
+            held = Held(folder)
+        bundle = Bundle(folder, read_manifest(held.files), held)
         for name in bundle.manifest.files:
             bundle._check_file(name)
         if verify:
@@ -146,6 +153,14 @@ class Bundle:
         for program in self.manifest.programs:
             self.plans(program.id)
 
+    def close(self) -> None:
+        """Read no more of its files, so that they can go where another bundle has replaced it.
+
+        A bundle that nobody refers to any more is closed. Closing twice is fine.
+        """
+        if self._held is not None:
+            self._held.release()
+
     @property
     def name(self) -> str:
         return self.manifest.name
@@ -160,13 +175,15 @@ class Bundle:
         return sum(entry.bytes for entry in self.manifest.files.values())
 
     def file(self, name: str) -> Path:
-        """The path of a listed file, its size checked when the bundle was opened.
+        """A path to a listed file, its size checked when the bundle was opened.
+
+        It leads to the bundle that was opened, and only as long as that is open.
 
         Raises:
             BundleError: ``bundle.unknown_name`` for a file the manifest does not list.
         """
         self._entry(name)
-        return self.path / name
+        return self.folder / name
 
     def read(self, name: str) -> bytes:
         """A listed file's contents, compared with its sha256.
@@ -247,16 +264,15 @@ class Bundle:
 
     def _check_file(self, name: str) -> Path:
         """A listed file's path, once it is a regular file of the right size inside the folder."""
-        path = self.path / name
+        path, found = self.path / name, self.folder / name
         try:
-            real = path.resolve(strict=True)
-            status = real.stat()
+            status = found.stat()
+            linked = any((self.folder / part).is_symlink() for part in _parts(name))
+            real = found.resolve(strict=True) if linked else None
         except OSError as cause:
             message = f"{path} is listed in {MANIFEST} and cannot be read: {cause.strerror}."
             raise _error("missing", message, "Copy or compile the bundle again.") from cause
-        except RuntimeError as cause:
-            raise _error("path", f"{path} is a loop of links.") from cause
-        if not real.is_relative_to(self.path):
+        if real is not None and not real.is_relative_to(self.folder.resolve()):
             raise _error("path", f"{path} is a link to {real}, outside the bundle.")
         if not stat.S_ISREG(status.st_mode):
             raise _error("type", f"{path} is not a regular file.")
@@ -264,7 +280,7 @@ class Bundle:
         if status.st_size != expected:
             message = f"{path} has {status.st_size} bytes, {MANIFEST} says {expected}."
             raise _error("size", message, "The copy is incomplete: copy or compile it again.")
-        return path
+        return found
 
     def _check_hash(self, name: str, progress: Progress | None, file: FileIO | None = None) -> None:
         total, done = self._entry(name).bytes, 0
@@ -275,7 +291,7 @@ class Bundle:
             if progress is not None:
                 progress(name, done, total)
 
-        path = self.path / name
+        path = self.folder / name
         with storage_errors("read", path):
             self._compare(
                 name, sha256_file(path, hear) if file is None else sha256_open(file, hear)
@@ -300,6 +316,12 @@ class Bundle:
             left -= count_values(text)
             plans[name] = Plan.from_json(value)
         return plans
+
+
+def _parts(name: str) -> list[str]:
+    """A file's path in the bundle and those of the folders in there that it is in."""
+    cuts = [at for at, letter in enumerate(name) if letter == "/"]
+    return [*(name[:at] for at in cuts), name]
 
 
 def choose_program(

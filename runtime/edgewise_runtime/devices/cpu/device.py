@@ -147,6 +147,7 @@ class CpuProgram:
         self._raw = {}
         self._arrays = {}
         self._calls = {}
+        self._library = None
 
     def __enter__(self) -> CpuProgram:
         self._open()
