@@ -10,16 +10,10 @@ from shlex import quote
 
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
-from edgewise_runtime.files import read_bytes, storage_errors
-from edgewise_runtime.format.bundle import (
-    Bundle,
-    BundleManifest,
-    FileEntry,
-    ModelInfo,
-    Program,
-)
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Bundle, FileEntry, ModelInfo, Program, read_manifest
 from edgewise_runtime.format.proof import PROOF
-from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
+from edgewise_runtime.format.seal import MANIFEST
 
 
 def kept_programs(
@@ -38,7 +32,7 @@ def kept_programs(
     if not (destination / MANIFEST).is_file():
         return None
     try:
-        manifest = BundleManifest.from_bytes(read_bytes(destination / MANIFEST, MAX_BYTES))
+        manifest = read_manifest(destination)
     except EdgewiseError:
         # Damaged, or of another version: replaced as a whole.
         return None

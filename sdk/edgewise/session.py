@@ -27,7 +27,7 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
@@ -45,6 +45,7 @@ class Session:
         defaults: what the model's generation_config.json sets, see `model_defaults`.
     """
 
+    @memory_errors("loading the model")
     def __init__(
         self,
         bundle: str | Path,
