@@ -34,13 +34,15 @@ _BANS = ("suppress_tokens", "bad_words_ids")
 _OTHERWISE_READ = {*_NAMES, *_BANS, MAX_LENGTH, "do_sample"}
 
 _NO_MATTER = frozenset(
-    "_from_model_config assistant_confidence_threshold assistant_early_exit assistant_lookbehind "
-    "bos_token_id cache_config cache_implementation compile_config decoder_start_token_id "
+    "_commit_hash _from_model_config assistant_confidence_threshold assistant_early_exit "
+    "assistant_ensemble_weight assistant_lookbehind bos_token_id cache_config "
+    "cache_implementation compile_config continuous_batching_config decoder_start_token_id "
     "disable_compile early_stopping eos_token_id is_assistant length_penalty low_memory "
-    "max_matching_ngram_size num_assistant_tokens num_assistant_tokens_schedule "
+    "max_cache_len max_matching_ngram_size num_assistant_tokens num_assistant_tokens_schedule "
     "output_attentions output_hidden_states output_logits output_scores pad_token_id "
     "prefill_chunk_size prompt_lookup_num_tokens remove_invalid_values renormalize_logits "
-    "return_dict_in_generate target_lookbehind transformers_version use_cache".split()
+    "return_dict_in_generate speculation_type target_lookbehind transformers_version use_cache "
+    "use_mtp".split()
 )
 """Keys that change no token, or only where beams are searched, which is named by itself."""
 _NEUTRAL: Mapping[str, Any] = {

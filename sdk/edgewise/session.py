@@ -70,10 +70,15 @@ class Session:
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_bundle(self.bundle)
-        self._controls = ControlTokens(self.tokenizer, self._plainly)
-        self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
+        self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_bundle(self.bundle, special)
+        self._controls = ControlTokens(
+            self.tokenizer,
+            self._segments.encode,
+            source="" if self._template is None else self._template.source,
+            written=self._plainly,
+        )
         config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
         model = self.bundle.model
         self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
@@ -202,10 +207,8 @@ class Session:
 
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
-            ids = self._segments.encode(text)
-            if as_text:
-                self._controls.check(text, ids)
-            return [*ids, *asked.begun]
+            read = self._controls.encode if as_text else self._segments.encode
+            return [*read(text), *asked.begun]
 
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))

@@ -280,7 +280,10 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     name: files.manifest.name,
     tokenizer,
     template: written,
-    controls: new ControlTokens(tokenizer, () => plainly(written)),
+    controls: new ControlTokens(tokenizer, {
+      source: written?.source ?? "",
+      plainly: () => plainly(written),
+    }),
     ofModel: defaultsFrom(generation ?? null, files.manifest.model),
   };
 }

@@ -43,6 +43,8 @@ class ChatTemplate:
         `strftime_now` reads. Raises CheckpointError for a template that is too large or wrong.
         """
         named = {"default": sources} if isinstance(sources, str) else dict(sources)
+        self.source = "\0".join(named.values())
+        """All of them, for those who look for a text in them."""
         environment = template_environment(clock)
         self._special_tokens = dict(special_tokens or {})
         self._templates = {name: _compile(environment, name, s) for name, s in named.items()}
