@@ -28,10 +28,11 @@ from edgewise_compiler.state import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError
-from edgewise_runtime.files import sha256_file, write_bytes, write_json
+from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import (
     BundleManifest,
+    FileEntry,
     ModelInfo,
     Program,
     TensorEntry,
@@ -149,13 +150,17 @@ def compile_model(
         # 3. Each target's programs: graphs, passes, kernels, plans and code.
         programs: list[Program] = []
         for target in options.targets:
-            made = TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
-            # Before files of an older bundle come: only what was just made is vouched for.
-            programs += [trust.sign_program(p, partial(_hash_of, folder)) for p in made]
+            programs += TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
+        # Before files of an older bundle come: only what was just made is vouched for.
+        name = _name(destination)
+        made = build_manifest(name, model, weights, layouts, programs, describe_files(folder))
+        programs = [*trust.sign_programs(made)]
+        hashed = made.files
         # 4. Programs of other targets that were there before.
         if kept is not None:
             bundle, staying = kept
             copy_programs(bundle, staying, folder)
+            hashed = {path: hashed[path] for path in hashed.keys() - bundle.manifest.files.keys()}
             layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
             programs += staying
         # 5. What GPU programs must answer, from the weights as they lie there.
@@ -169,8 +174,8 @@ def compile_model(
         tell("Writing the bundle", 0, 1)
         for file, content in checkpoint.files.items():
             write_bytes(folder / file, content)
-        manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
-        write_manifest(folder, manifest)
+        files = {**hashed, **describe_files(folder, hashed)}
+        write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
         tell("Writing the bundle", 1, 1)
     return destination
 
@@ -189,10 +194,6 @@ def _recipe(
     if quant is None:
         quant = AS_FILE if is_quantized(checkpoint) else DEFAULT_QUANT
     return file_recipe(checkpoint) if quant == AS_FILE else find_preset(quant)
-
-
-def _hash_of(folder: Path, path: str) -> str:
-    return sha256_file(folder / path)
 
 
 def _check_destination(destination: Path) -> None:
@@ -244,13 +245,13 @@ def model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
 
 def build_manifest(
     name: str,
-    folder: Path,
     model: ModelInfo,
     weights: str,
     layouts: Mapping[str, Mapping[str, TensorEntry]],
     programs: Sequence[Program],
+    files: Mapping[str, FileEntry],
 ) -> BundleManifest:
-    """The manifest of a bundle whose files lie in ``folder``."""
+    """The manifest of a bundle."""
     coded = any(program.state_dtype == "int8" for program in programs)
     return BundleManifest(
         name=name,
@@ -266,5 +267,5 @@ def build_manifest(
         ),
         layouts=layouts,
         programs=tuple(programs),
-        files=describe_files(folder),
+        files=files,
     )

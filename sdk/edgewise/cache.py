@@ -14,8 +14,8 @@ from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format import manifest
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.seal import VERSION
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -156,7 +156,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     if quant is None and not is_gguf(path):
         quant = DEFAULT_QUANT
     files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
-    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
+    made_by = [installed.VERSION, VERSION, cpu_arch(), sorted(cpu_features())]
     longer = _longer(context)
     what = [repo_of(path) or str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]

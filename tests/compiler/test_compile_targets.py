@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import EdgewiseError, StorageError, TrustError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.seal import seal, unseal
 from edgewise_runtime.format.targets import is_native
 from edgewise_runtime.trust import verify_program
 
@@ -195,10 +195,10 @@ def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
     library, code = "programs/cpu-w4a8-portable/kernels.so", b"someone else's"
     (out / library).parent.mkdir()
     (out / library).write_bytes(code)
-    manifest = json.loads((out / "bundle.json").read_text())
+    manifest = unseal((out / "bundle.json").read_bytes())
     manifest["programs"][0]["shaders"]["kernel"] = library
     sha256 = hashlib.sha256(code).hexdigest()
     manifest["files"][library] = {"bytes": len(code), "sha256": sha256}
-    (out / "bundle.json").write_text(json.dumps(manifest))
+    (out / "bundle.json").write_bytes(seal(manifest))
     compile_model(checkpoints(CASE), out, cpu="portable", **BOUNDS)
     assert refused(out) == "trust.foreign"

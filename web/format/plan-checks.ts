@@ -27,11 +27,11 @@ export function checkPlan(plan: Plan): void {
     plan,
     plan.symbols.filter((symbol) => symbol.kind === "load"),
   );
+  checkHost(plan);
   checkSymbols(plan);
   checkBuffers(plan, load);
-  checkKernels(plan, ranges);
+  checkKernels(plan, ranges, load);
   checkSteps(plan, ranges);
-  checkHost(plan, load);
   for (const corner of corners(plan, load)) checkExtents(plan, corner);
 }
 

@@ -24,16 +24,6 @@ export function checkExtents(plan: Plan, load: ReadonlyMap<string, number>): voi
   plan.steps.forEach((step, index) => {
     stepExtents(plan, index, step, sizes, extents.get(step.kernel) ?? []);
   });
-  plan.host?.arguments.forEach((argument, index) => {
-    const where = `host, argument ${index}`;
-    let end = DTYPES.get(argument.dtype) ?? 0;
-    for (const dim of argument.shape) end *= inside(plan, where, dim, ranges)[1];
-    const size = sizes.get(argument.buffer) ?? 0;
-    if (end + argument.offset > size) {
-      const message = `byte ${end + argument.offset} is past ${shorten(argument.buffer)}, of ${size}`;
-      throw fail(plan, "extent", where, message);
-    }
-  });
 }
 
 /** Symbols that have one value each. */

@@ -1,7 +1,7 @@
 /** Which programs computed something else than they should on an adapter, remembered between visits. */
 
+import { sha256Hex } from "../digest.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
-import { sha256Hex } from "../store/digest.ts";
 import type { Store } from "../store/store.ts";
 
 /** What programs were found to be in this browser, on one adapter. */

@@ -3,8 +3,8 @@
 `Bundle.open` believes nothing: sizes are compared with the files, every name is a plain relative
 path that stays inside the folder, every tensor lies inside its file. What is checked when:
 
-- at open: the manifest, every file's size, and the sha256 of every file without parameters (plans,
-  tokenizer, libraries), unless ``verify=False``;
+- at open: the manifest, its own digest first, every file's size, and the sha256 of every file
+  without parameters (plans, tokenizer, libraries), unless ``verify=False``;
 - when a program's plans are first asked for: the plans, their sha256, and that they agree with the
   tensors and states they bind;
 - at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from edgewise_runtime.files import (
     sha256_bytes,
     sha256_file,
     storage_errors,
-    write_json,
+    write_bytes,
 )
 from edgewise_runtime.format.manifest import (
     CHUNK_BYTES,
@@ -46,7 +46,8 @@ from edgewise_runtime.format.manifest import (
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.program_checks import check_program
 from edgewise_runtime.format.programs import best_program
-from edgewise_runtime.format.reading import parse_json, shorten
+from edgewise_runtime.format.reading import count_values, parse_json, shorten
+from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
 from edgewise_runtime.format.stamps import Stamps, make_stamp
 
 __all__ = [
@@ -62,13 +63,15 @@ __all__ = [
     "TensorEntry",
     "choose_program",
     "describe_files",
+    "read_manifest",
     "write_manifest",
 ]
 
-MANIFEST = "bundle.json"
-MAX_MANIFEST = 1 << 26
-MAX_PLAN = 1 << 26
-"""Bytes of JSON read at most."""
+MAX_PLANS = 1 << 24
+"""Bytes of all plans of a program at most."""
+
+MAX_PLAN_VALUES, MAX_PLANS_VALUES = 1 << 18, 1 << 20
+"""Values of a plan, and of all plans of a program, at most, as `reading.count_values` counts."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's path in the bundle, bytes hashed so far and bytes in all."""
@@ -115,8 +118,7 @@ class Bundle:
             )
         with storage_errors("open", folder):
             folder = folder.resolve(strict=True)
-        data = read_bytes(folder / MANIFEST, MAX_MANIFEST)
-        bundle = Bundle(folder, BundleManifest.from_json(parse_json(data, MANIFEST, BundleError)))
+        bundle = Bundle(folder, read_manifest(folder))
         for name in bundle.manifest.files:
             bundle._check_file(name)
         if verify:
@@ -182,7 +184,7 @@ class Bundle:
         """
         if program_id not in self._plans:
             program = self.manifest.program(program_id)
-            plans = {name: self._read_plan(program, name) for name in program.plans}
+            plans = self._read_plans(program)
             check_program(self.manifest, program, plans)
             self._plans[program_id] = plans
         return self._plans[program_id]
@@ -250,12 +252,19 @@ class Bundle:
             message = f"{self.path / name} is damaged: its sha256 is {sha256}, not {expected}."
             raise _error("checksum", message, "Copy or compile the bundle again.")
 
-    def _read_plan(self, program: Program, name: str) -> Plan:
-        path = program.plans[name]
-        if self._entry(path).bytes > MAX_PLAN:
-            where = f"Program {program.id!r}, plan {name!r}"
-            raise _error("size", f"{where}: {path} is larger than {MAX_PLAN} bytes.")
-        return Plan.from_json(parse_json(self.read(path), path, BundleError))
+    def _read_plans(self, program: Program) -> dict[str, Plan]:
+        size = sum(self._entry(path).bytes for path in program.plans.values())
+        if size > MAX_PLANS:
+            message = f"its plans have {size:,} bytes; {MAX_PLANS:,} are read at most"
+            raise _error("size", f"Program {program.id!r}: {message}.")
+        left = MAX_PLANS_VALUES
+        plans: dict[str, Plan] = {}
+        for name, path in program.plans.items():
+            text = self.read(path)
+            value = parse_json(text, path, BundleError, most=min(left, MAX_PLAN_VALUES))
+            left -= count_values(text)
+            plans[name] = Plan.from_json(value)
+        return plans
 
 
 def choose_program(
@@ -269,12 +278,16 @@ def choose_program(
     return best_program(bundle.manifest, features, arithmetic, target=target)
 
 
-def describe_files(folder: Path) -> dict[str, FileEntry]:
-    """Size and hashes of every file under a folder but ``bundle.json``, by path in the folder."""
+def describe_files(folder: Path, known: Collection[str] = ()) -> dict[str, FileEntry]:
+    """Size and hashes of every file under a folder but ``bundle.json`` and those that are known, by
+    path in the folder."""
     found = sorted(path for path in folder.rglob("*") if path.is_file())
     names = {path.relative_to(folder).as_posix(): path for path in found}
-    names.pop(MANIFEST, None)
-    return {name: _describe(path) for name, path in names.items()}
+    return {
+        name: _describe(path)
+        for name, path in names.items()
+        if name != MANIFEST and name not in known
+    }
 
 
 def _describe(path: Path) -> FileEntry:
@@ -289,6 +302,16 @@ def _describe(path: Path) -> FileEntry:
     return FileEntry(size, whole.hexdigest(), tuple(chunks))
 
 
+def read_manifest(folder: Path) -> BundleManifest:
+    """What a folder's ``bundle.json`` says, whatever the files are that it lists.
+
+    Raises:
+        BundleError: whatever is wrong with it.
+        StorageError: where it cannot be read.
+    """
+    return BundleManifest.from_bytes(read_bytes(folder / MANIFEST, MAX_BYTES))
+
+
 def write_manifest(folder: Path, manifest: BundleManifest) -> None:
     """Write ``bundle.json``, once reading it back gives the same manifest.
 
@@ -296,9 +319,9 @@ def write_manifest(folder: Path, manifest: BundleManifest) -> None:
         BundleError: where the reader would refuse it.
         StorageError: where it cannot be written.
     """
-    data = manifest.to_json()
-    if BundleManifest.from_json(data) != manifest:
+    data = manifest.to_bytes()
+    if BundleManifest.from_bytes(data) != manifest:
         raise _error(
             "manifest", f"The manifest of {manifest.name!r} does not read back as written."
         )
-    write_json(folder / MANIFEST, data, indent=1)
+    write_bytes(folder / MANIFEST, data)

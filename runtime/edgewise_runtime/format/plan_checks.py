@@ -43,9 +43,8 @@ def check_plan(plan: p.Plan) -> None:
     target = checker.target()
     checker.symbols()
     checker.buffers()
-    checker.kernels()
+    checker.kernels(target)
     checker.steps(target.limits)
-    checker.host(target)
     for load in _corners(plan):
         check_extents(plan, load)
 
@@ -65,7 +64,6 @@ def check_extents(plan: p.Plan, load: Mapping[str, int]) -> None:
     }
     for index, step in enumerate(plan.steps):
         checker.step_extents(index, step, sizes, extents[step.kernel])
-    checker.host_extents(sizes, ranges)
 
 
 def check_states_written(plans: Iterable[p.Plan]) -> None:
@@ -162,6 +160,9 @@ class _Checker:
         target = TARGETS.get(self.plan.target)
         if target is None:
             raise self.fail("target", "", f"no target is called {shorten(self.plan.target)}")
+        if (self.plan.host is not None) != target.host:
+            message = f"target {self.plan.target!r} and the host function disagree"
+            raise self.fail("host", "", message)
         return target
 
     def symbols(self) -> None:
@@ -202,9 +203,12 @@ class _Checker:
             raise self.fail("bytes", where, message)
         return size
 
-    def kernels(self) -> None:
+    def kernels(self, target: Target) -> None:
         ranges = self.plan.ranges
         cost_ranges = {KV_SYMBOL: KV_RANGE} | ranges
+        if target.host:
+            # A host function is handed its tensors once: a step cannot change their shapes.
+            ranges = {name: ranges[name] for name in self.plan.load_symbols}
         for name, kernel in self.plan.kernels.items():
             where = f"kernel {name!r}"
             self.unique(f"arguments of {name!r}", (arg.name for arg in kernel.args))
@@ -289,39 +293,3 @@ class _Checker:
                     message = f"{arg.name!r} and {other.name!r} overlap in {binding.buffer!r}"
                     raise self.fail("alias", where, f"{message}, and one of them is written")
             taken[binding.buffer].append((start, end, arg))
-
-    def host_argument(self, where: str, argument: p.HostArgument) -> None:
-        buffer = self.plan.buffer_table.get(argument.buffer)
-        if buffer is None:
-            raise self.fail("unknown_name", where, f"no buffer is called {argument.buffer!r}")
-        if argument.offset < 0 or argument.offset % ALIGNMENT:
-            message = f"offset {argument.offset} is no multiple of {ALIGNMENT}"
-            raise self.fail("offset", where, message)
-        if buffer.role != "scratch" and argument.dtype != buffer.dtype:
-            raise self.fail("args", where, f"{buffer.name!r} is {buffer.dtype}")
-        load = {name: self.plan.ranges[name] for name in self.plan.load_symbols}
-        for dim in argument.shape:
-            self.positive(where, dim, load)
-
-    def host_extents(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
-        for index, argument in enumerate(self.plan.host.arguments if self.plan.host else ()):
-            where = f"host, argument {index}"
-            end = DTYPES[argument.dtype]
-            for dim in argument.shape:
-                end *= self.bounds(where, dim, ranges)[1]
-            end += argument.offset
-            if end > sizes[argument.buffer]:
-                message = f"byte {end} is past {argument.buffer!r}, of {sizes[argument.buffer]}"
-                raise self.fail("extent", where, message)
-
-    def host(self, target: Target) -> None:
-        plan = self.plan
-        if (plan.host is not None) != target.host:
-            raise self.fail("host", "", f"target {plan.target!r} and the host function disagree")
-        if plan.host is not None:
-            for index, argument in enumerate(plan.host.arguments):
-                self.host_argument(f"host, argument {index}", argument)
-            listed = {argument.buffer for argument in plan.host.arguments}
-            bound = {binding.buffer for step in plan.steps for binding in step.bindings}
-            for name in sorted(bound - listed):
-                raise self.fail("host", "host", f"the buffer {name!r} of a step is not passed")

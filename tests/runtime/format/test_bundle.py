@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,13 +37,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tiny"
 
 
-def read_manifest(folder: Path) -> Json:
-    value: Json = json.loads((folder / "bundle.json").read_text())
-    return value
-
-
 def change_manifest(folder: Path, change: Change) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     change(value)
     sample.write_manifest(folder, value)
 
@@ -76,14 +70,14 @@ def test_a_bundle_opens_and_tells_what_it_holds(folder: Path) -> None:
 
 
 def test_a_manifest_reads_and_writes_back_exactly(folder: Path) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     manifest = BundleManifest.from_json(value)
     assert manifest.to_json() == value
     assert BundleManifest.from_json(manifest.to_json()) == manifest
 
 
 def test_weights_that_differ_in_their_schemes_are_called_after_their_recipe(folder: Path) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     assert BundleManifest.from_json(value).model.stored == "f32"
     value["model"]["recipe"] = "q4-q8.head"
     manifest = BundleManifest.from_json(value)
@@ -118,7 +112,7 @@ def test_a_large_file_is_described_chunk_by_chunk(
 
 
 def test_a_manifest_that_would_not_be_read_is_not_written(folder: Path) -> None:
-    manifest = BundleManifest.from_json(read_manifest(folder))
+    manifest = BundleManifest.from_json(sample.read_manifest(folder))
     bad = BundleManifest(**{**_fields(manifest), "weights_id": "nothing"})
     before = (folder / "bundle.json").read_bytes()
     with pytest.raises(BundleError):
@@ -132,8 +126,8 @@ def _fields(manifest: BundleManifest) -> dict[str, Any]:
 
 TENSOR = "layouts/cpu/tensors/w"
 MUTATIONS: list[tuple[str, Change, str]] = [
-    ("another version", setter("version", 3), "bundle.version"),
-    ("the version before", setter("version", 1), "bundle.version"),
+    ("another version", setter("version", 4), "bundle.version"),
+    ("the version before", setter("version", 2), "bundle.version"),
     ("an unknown field", setter("comment", ""), "bundle.unknown_field"),
     ("a name with a path in it", setter("name", "../tiny"), "bundle.name"),
     ("a weights id that is no hash", setter("weights_id", "AB" * 32), "bundle.name"),
@@ -263,8 +257,8 @@ def test_a_path_that_could_leave_the_bundle_is_refused(folder: Path, path: str) 
         (b'{"version": ' + b"9" * 10_000 + b"}", "bundle.json"),
         (b"[]", "bundle.type"),
         (b"null", "bundle.type"),
-        (b'{"version": 2.0}', "bundle.version"),
-        (b'{"version": "2"}', "bundle.version"),
+        (b'{"version": 3.0}', "bundle.version"),
+        (b'{"version": "3"}', "bundle.version"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value[:24]),
 )
@@ -276,14 +270,14 @@ def test_text_that_is_no_manifest_is_refused(folder: Path, text: bytes, code: st
 def test_a_manifest_beyond_all_measure_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_MANIFEST", 100)
+    monkeypatch.setattr(bundles, "MAX_BYTES", 100)
     assert refused(folder).code == "storage.size"
 
 
 def test_a_plan_beyond_all_measure_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_PLAN", 100)
+    monkeypatch.setattr(bundles, "MAX_PLANS", 100)
     assert refused(folder).code == "bundle.size"
 
 

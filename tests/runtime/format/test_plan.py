@@ -17,8 +17,6 @@ from edgewise_runtime.format.abi import RING
 from edgewise_runtime.format.plan import (
     Binding,
     Buffer,
-    Host,
-    HostArgument,
     Kernel,
     KernelArg,
     Plan,
@@ -105,7 +103,7 @@ def test_a_plan_made_in_python_is_checked_too() -> None:
             buffers=(Buffer("x", "output", "float32", (4, 8), size),),
             kernels={"k": Kernel("k", (arg,))},
             steps=(Step("k", (Binding("x"),), reads=("x",), writes=("x",)),),
-            host=Host("plan_decode", (HostArgument("x", 0, "float32", (4, 8)),)),
+            host="plan_decode",
         )
 
     assert make(128).to_json() == Plan.from_json(make(128).to_json()).to_json()

@@ -62,19 +62,18 @@ def bind_host(
     Raises:
         DeviceError: ``device.symbol`` where the library lacks the function.
     """
-    host = plan.host
-    if host is None:
+    if plan.host is None:
         raise DeviceError(f"Plan {plan.name!r} has no host function.", code="device.symbol")
-    function = _function(library, plan, host.symbol)
+    function = _function(library, plan, plan.host)
     tensors = tuple(
         _tensor(
             _view(
-                raw[argument.buffer][argument.offset :],
-                argument.dtype,
-                tuple(ex.evaluate(dim, load) for dim in argument.shape),
+                raw[view.buffer][view.offset :],
+                view.dtype,
+                tuple(ex.evaluate(dim, load) for dim in view.shape),
             )
         )
-        for argument in host.arguments
+        for view in plan.views
     )
 
     def call(k: int) -> None:

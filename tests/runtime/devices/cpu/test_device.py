@@ -325,7 +325,7 @@ def test_a_program_for_a_better_machine_is_refused_by_name(make: Make) -> None:
 def test_a_program_without_its_host_function_is_refused(make: Make) -> None:
     bundle = make()
     plans = sample.plans()
-    plans["spin"]["host"]["symbol"] = "plan_missing"
+    plans["spin"]["host"] = "plan_missing"
     sample.write_plan(bundle.path, plans["spin"])
     assert refused(lambda: load(Bundle.open(bundle.path))) == "device.symbol"
 
