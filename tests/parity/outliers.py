@@ -105,3 +105,9 @@ def overflowing(config: Config, w: Tensors, layer: int = 1) -> None:
     keys[:] = along * np.abs(keys).mean() * np.float32(10_000)
     queries /= np.float32(500)
     w["model.embed_tokens.weight"][OVERFLOWING] = along * np.float32(1000)
+
+
+def write_overflowing(folder: Path) -> Path:
+    """Write a checkpoint that `overflowing` has changed into ``folder / "overflowing"``."""
+    target, _ = write_changed("llama-mha", folder, overflowing)
+    return target.rename(folder / "overflowing")
