@@ -5,22 +5,19 @@
  * finite either. So the sequence's pages tell, once it has failed.
  */
 
-import type { LoadedProgram } from "../device/base.ts";
+import type { Elements, LoadedProgram } from "../device/base.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program, StateGroup } from "../format/manifest.ts";
 import { pagedState } from "../format/state.ts";
 
-/** What is not finite in the first layer that has such numbers. Of both, what it was given was not. */
-interface Fault {
+/**
+ * The first of a sequence's pages, and of its layers, that have numbers that are not finite, and
+ * which: of both, what the layer was given was not finite.
+ */
+export interface Fault {
+  readonly page: number;
   readonly layer: number;
   readonly part: "keys" | "values" | "both";
-}
-
-/** How many keys and values of a layer's page are not finite; of int8 pages, how many scales. */
-interface Counts {
-  readonly layer: number;
-  readonly keys: number;
-  readonly values: number;
 }
 
 const HALF = 0x7c00;
@@ -37,7 +34,11 @@ export async function notFinite(
   pages: readonly number[],
   tokens: number,
 ): Promise<EdgewiseError> {
-  const fault = await findFault(program, pages);
+  const group = pagedState(program.manifest);
+  const { stateDtype } = program.program;
+  const fault = await findFault(group, stateDtype, pages, (name, page) =>
+    program.read(name, page, 1),
+  );
   const [what, remedy] = explained(program.program, fault);
   return new EdgewiseError(
     "engine.not_finite",
@@ -46,13 +47,28 @@ export async function notFinite(
   );
 }
 
+type Dtype = Program["stateDtype"];
+type Read = (buffer: string, page: number) => Promise<Elements>;
+
 /**
+ * Where numbers that are not finite came into the pages of a sequence; null where there are none.
+ *
  * What follows a token that is not finite is not either, in the layers behind: so a page has faults
  * if an earlier one has, but for faults of the last layer.
+ *
+ * @param dtype what pages hold.
+ * @param read a page's part of a buffer of the group.
  */
-async function findFault(program: LoadedProgram, pages: readonly number[]): Promise<Fault | null> {
-  const faultOf = async (place: number) =>
-    first(program, await counted(program, pages[place] ?? 0));
+export async function findFault(
+  group: StateGroup,
+  dtype: Dtype,
+  pages: readonly number[],
+  read: Read,
+): Promise<Fault | null> {
+  const faultOf = async (place: number): Promise<Fault | null> => {
+    const found = await firstLayer(group, dtype, (name) => read(name, pages[place] ?? 0));
+    return found && { page: place, ...found };
+  };
   let low = 0;
   let high = pages.length;
   while (low < high) {
@@ -68,20 +84,31 @@ async function findFault(program: LoadedProgram, pages: readonly number[]): Prom
   return null;
 }
 
-async function counted(program: LoadedProgram, page: number): Promise<Counts[]> {
-  const group = pagedState(program.manifest);
-  const { stateDtype } = program.program;
-  const buffers = stateDtype === "int8" ? group.scales : group.buffers;
-  const read = await Promise.all(buffers.map((name) => program.read(name, page, 1)));
-  return read.map((data, nth) => {
-    const { buffer, byteOffset, byteLength } = data;
+async function firstLayer(
+  group: StateGroup,
+  dtype: Dtype,
+  read: (buffer: string) => Promise<Elements>,
+): Promise<Omit<Fault, "page"> | null> {
+  // In an int8 page codes are finite by themselves.
+  const pieces = await Promise.all((dtype === "int8" ? group.scales : group.buffers).map(read));
+  const row = dtype === "int8" ? group.kvHeads : group.kvHeads * group.headDim;
+  for (const [nth, data] of pieces.entries()) {
+    const { keys, values } = counted(dtype, data);
+    if (keys === 0 && values === 0) continue;
     const layer = group.layers[nth] ?? nth;
-    if (stateDtype === "float32") {
-      return { layer, ...inHalves(new Uint32Array(buffer, byteOffset, byteLength / 4), SINGLE) };
-    }
-    const words = new Uint16Array(buffer, byteOffset, byteLength / 2);
-    return { layer, ...(stateDtype === "int8" ? inTurn(words) : inHalves(words, HALF)) };
-  });
+    if (keys === values && keys % row === 0) return { layer, part: "both" };
+    return { layer, part: keys > 0 ? "keys" : "values" };
+  }
+  return null;
+}
+
+/** How many keys and values of a layer's page are not finite; of int8 pages, how many scales. */
+function counted(dtype: Dtype, { buffer, byteOffset, byteLength }: Elements) {
+  if (dtype === "float32") {
+    return inHalves(new Uint32Array(buffer, byteOffset, byteLength / 4), SINGLE);
+  }
+  const words = new Uint16Array(buffer, byteOffset, byteLength / 2);
+  return dtype === "int8" ? inTurn(words) : inHalves(words, HALF);
 }
 
 type Words = Uint16Array | Uint32Array;
@@ -105,20 +132,6 @@ function counts(words: Words, exponent: number, isKey: (at: number) => boolean) 
     else values += 1;
   }
   return { keys, values };
-}
-
-function first(program: LoadedProgram, layers: readonly Counts[]): Fault | null {
-  const found = layers.find(({ keys, values }) => keys > 0 || values > 0);
-  if (!found) return null;
-  const { layer, keys, values } = found;
-  const row = rowOf(pagedState(program.manifest), program.program);
-  if (keys === values && keys % row === 0) return { layer, part: "both" };
-  return { layer, part: keys > 0 ? "keys" : "values" };
-}
-
-/** Numbers of a token's key in a layer, or of its scales. */
-function rowOf({ kvHeads, headDim }: StateGroup, { stateDtype }: Program): number {
-  return stateDtype === "int8" ? kvHeads : kvHeads * headDim;
 }
 
 function explained(program: Program, fault: Fault | null): [what: string, remedy: string] {

@@ -10,6 +10,7 @@ import pytest
 
 from edgewise_runtime.format.manifest import StateGroup
 from edgewise_runtime.kv.finite import Fault, PageNumbers
+from tests.format.cases import Case, cases, what
 
 LAYERS, HEADS, DIM, TOKENS = 3, 2, 4, 16
 GROUP = StateGroup(
@@ -22,7 +23,6 @@ GROUP = StateGroup(
     buffers=tuple(f"kv.{i}" for i in range(LAYERS)),
     scales=tuple(f"kv_scale.{i}" for i in range(LAYERS)),
 )
-DTYPES = ("float16", "float32", "int8")
 
 
 def page(dtype: str, *changes: tuple[int, str, int]) -> bytes:
@@ -46,31 +46,18 @@ def page(dtype: str, *changes: tuple[int, str, int]) -> bytes:
     return before + b"".join(array.tobytes() for array in kept)
 
 
-def whole(dtype: str) -> int:
-    """Numbers of a token's key, or its scales."""
-    return HEADS if dtype == "int8" else HEADS * DIM
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_page_of_numbers_is_finite(dtype: str) -> None:
-    assert PageNumbers(GROUP, dtype).finite(page(dtype))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("layer", range(LAYERS))
-@pytest.mark.parametrize("part", ["keys", "values"])
-def test_one_number_that_is_not_is_found(dtype: str, layer: int, part: str) -> None:
-    numbers = PageNumbers(GROUP, dtype)
-    data = page(dtype, (layer, part, 1))
-    assert not numbers.finite(data)
-    assert numbers.find([5], lambda page: data) == Fault(0, layer, part)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_layer_that_was_given_what_is_not_finite_has_it_in_keys_and_values(dtype: str) -> None:
-    count = whole(dtype)
-    data = page(dtype, (1, "keys", count), (1, "values", count), (2, "keys", count))
-    assert PageNumbers(GROUP, dtype).find([5], lambda page: data) == Fault(0, 1, "both")
+@pytest.mark.parametrize("case", cases("finite"), ids=what)
+def test_what_is_not_finite_is_found_where_it_began(case: Case) -> None:
+    bad = [tuple(one) for one in case["bad"]]
+    pages = [
+        page(case["dtype"], *(change for number, *change in bad if number == nth))
+        for nth in range(case["pages"])
+    ]
+    numbers = PageNumbers(GROUP, case["dtype"])
+    found = numbers.find(range(case["pages"]), pages.__getitem__)
+    assert found == (None if case["fault"] is None else Fault(*case["fault"]))
+    wrong = {number for number, *_ in bad}
+    assert [numbers.finite(data) for data in pages] == [n not in wrong for n in range(len(pages))]
 
 
 class Pages:
@@ -92,16 +79,3 @@ def test_the_first_page_is_found_by_looking_at_few(count: int) -> None:
         found = PageNumbers(GROUP, "float16").find(range(count), pages)
         assert found == Fault(first, 0, "keys")
         assert pages.looked <= count.bit_length() + 2
-
-
-def test_a_fault_of_the_last_layer_is_found_though_later_pages_are_finite() -> None:
-    for first in range(9):
-        pages = Pages(range(first, first + 1), (2, "values", 1))
-        found = PageNumbers(GROUP, "float16").find(range(9), pages)
-        assert found == Fault(first, 2, "values")
-
-
-def test_where_all_is_finite_there_is_no_fault() -> None:
-    good = page("float16")
-    assert PageNumbers(GROUP, "float16").find(range(9), lambda page: good) is None
-    assert PageNumbers(GROUP, "float16").find([], lambda page: good) is None
