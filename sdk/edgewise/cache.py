@@ -175,7 +175,8 @@ def _longer(context: int | None) -> int | None:
 def has_programs(bundle: Path, target: str | None) -> bool:
     """Whether there is a bundle with programs for a target, None for the CPU.
 
-    A bundle that cannot be read has none: what is kept in the cache is made again then.
+    A bundle that cannot be read has none: what is kept in the cache is made again then, unless
+    programs of other targets would have to stay in it.
     """
     from edgewise_compiler.targets.table import DEFAULT
 

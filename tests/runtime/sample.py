@@ -86,13 +86,18 @@ def step(kernel: str, *buffers: str, offsets: tuple[int, ...] = ()) -> Json:
     }
 
 
-def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) -> Json:
-    """A plan over these buffers."""
+def scratch(size: int) -> Json:
+    """Scratch of so many bytes."""
+    raw = {"role": "scratch", "dtype": "uint8", "shape": [size], "bytes": size}
+    return {"name": "scratch.0", **raw}
+
+
+def make_plan(name: str, buffers: list[str], shared: int, steps: list[Json]) -> Json:
+    """A plan over these buffers and so many bytes of scratch."""
     used = {item["kernel"] for item in steps}
     listed = [{"name": key, **BUFFERS[key]} for key in buffers]
-    if scratch:
-        raw = {"role": "scratch", "dtype": "uint8", "shape": [scratch], "bytes": scratch}
-        listed.append({"name": "scratch.0", **raw})
+    if shared:
+        listed.append(scratch(shared))
     plan: Json = {
         "version": 3,
         "name": name,

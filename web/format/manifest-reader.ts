@@ -1,6 +1,7 @@
 /** Reading `bundle.json` from JSON that nobody vouches for. */
 
 import { shorten } from "../errors.ts";
+import { checkFacts } from "./facts.ts";
 import {
   type BundleManifest,
   CHUNK_BYTES,
@@ -60,6 +61,7 @@ export function readManifest(value: unknown): BundleManifest {
   };
   fields.done();
   checkPrograms(fields, manifest);
+  checkFacts(manifest);
   return manifest;
 }
 

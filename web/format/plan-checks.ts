@@ -14,7 +14,7 @@ import { checkExtents, exactly } from "./plan-extents.ts";
 import { checkBuffers, checkHost, checkKernels, checkSteps, checkSymbols } from "./plan-parts.ts";
 
 /** Load symbols that sizes may use: their corners are tried one by one. */
-const MAX_SIZE_SYMBOLS = 4;
+const MAX_SIZE_SYMBOLS = 2;
 
 /**
  * Run every check on one plan.

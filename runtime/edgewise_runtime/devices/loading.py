@@ -7,8 +7,10 @@ it is handed is the very bytes that were checked, so that a file cannot change i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from typing import Protocol, TypeVar
 
 from edgewise_runtime.devices import common
@@ -50,17 +52,20 @@ class Checked:
         """The program's buffers by name."""
         return {buffer.name: buffer for plan in self.plans.values() for buffer in plan.buffers}
 
-    def params(self) -> dict[str, TensorEntry]:
-        """Where each parameter lies, once the files proved to be undamaged.
+    @contextmanager
+    def params(self) -> Iterator[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]]:
+        """Where each parameter lies, and the files by name, for a block that copies them.
 
-        That may read gigabytes, so a device asks when nothing else can be refused any more.
+        Files may have to be hashed, so a device asks when nothing else can be refused any more. See
+        `Bundle.open_params`.
 
         Raises:
             BundleError: ``bundle.checksum``.
         """
-        self.bundle.verify_params(self.program.layout, self.progress)
         tensors = self.bundle.manifest.layouts[self.program.layout]
-        return {b.name: tensors[b.name] for b in self.buffers.values() if b.role == "param"}
+        names = [b.name for b in self.buffers.values() if b.role == "param"]
+        with self.bundle.open_params(self.program.layout, self.progress) as files:
+            yield {name: tensors[name] for name in names}, files
 
 
 Loaded_co = TypeVar("Loaded_co", covariant=True)
@@ -141,7 +146,7 @@ def check_memory(
 ) -> None:
     """Refuse a program that does not fit before anything is allocated.
 
-    Parameters count too, mapped or not: every token reads all of them.
+    Parameters count too: every token reads all of them.
 
     Raises:
         DeviceError: ``device.memory`` with the bytes per role.

@@ -8,19 +8,23 @@ path that stays inside the folder, every tensor lies inside its file. What is ch
 - when a program's plans are first asked for: the plans, their sha256, and that they agree with the
   tensors and states they bind;
 - at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
-  folder (size, times, sha256) makes the next start quick (`Bundle.verify_params`);
+  folder (size, times, sha256) makes the next start quick (`Bundle.open_params`);
 - at every load: the sha256 of the program's code, of the bytes that are then loaded
   (`devices.loading`).
 
-`Bundle.check` does all of it at once.
+`Bundle.check` does all of it at once. A bundle that is open stays the one that was opened, also
+where another replaces it meanwhile (`held`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 
 from edgewise_runtime.errors import BundleError
@@ -28,6 +32,7 @@ from edgewise_runtime.files import (
     read_bytes,
     sha256_bytes,
     sha256_file,
+    sha256_open,
     storage_errors,
     write_bytes,
 )
@@ -48,7 +53,8 @@ from edgewise_runtime.format.program_checks import check_program
 from edgewise_runtime.format.programs import best_program
 from edgewise_runtime.format.reading import count_values, parse_json, shorten
 from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
-from edgewise_runtime.format.stamps import Stamps, make_stamp
+from edgewise_runtime.format.stamps import Stamp, Stamps, make_stamp
+from edgewise_runtime.held import Held
 
 __all__ = [
     "TENSOR_ALIGNMENT",
@@ -86,12 +92,16 @@ class Bundle:
 
     Attributes:
         path: the folder, resolved.
+        folder: leads to the folder that was opened for as long as this is open, whatever stands at
+            `path` by then.
         manifest: what ``bundle.json`` says, checked.
     """
 
-    def __init__(self, path: Path, manifest: BundleManifest) -> None:
+    def __init__(self, path: Path, manifest: BundleManifest, held: Held | None = None) -> None:
         self.path = path
         self.manifest = manifest
+        self._held = held
+        self.folder = path if held is None else held.files
         self._plans: dict[str, dict[str, Plan]] = {}
 
     @staticmethod
@@ -118,7 +128,8 @@ class Bundle:
             )
         with storage_errors("open", folder):
             folder = folder.resolve(strict=True)
-        bundle = Bundle(folder, read_manifest(folder))
+            held = Held(folder)
+        bundle = Bundle(folder, read_manifest(held.files), held)
         for name in bundle.manifest.files:
             bundle._check_file(name)
         if verify:
@@ -142,6 +153,14 @@ class Bundle:
         for program in self.manifest.programs:
             self.plans(program.id)
 
+    def close(self) -> None:
+        """Read no more of its files, so that they can go where another bundle has replaced it.
+
+        A bundle that nobody refers to any more is closed. Closing twice is fine.
+        """
+        if self._held is not None:
+            self._held.release()
+
     @property
     def name(self) -> str:
         return self.manifest.name
@@ -156,13 +175,15 @@ class Bundle:
         return sum(entry.bytes for entry in self.manifest.files.values())
 
     def file(self, name: str) -> Path:
-        """The path of a listed file, its size checked when the bundle was opened.
+        """A path to a listed file, its size checked when the bundle was opened.
+
+        It leads to the bundle that was opened, and only as long as that is open.
 
         Raises:
             BundleError: ``bundle.unknown_name`` for a file the manifest does not list.
         """
         self._entry(name)
-        return self.path / name
+        return self.folder / name
 
     def read(self, name: str) -> bytes:
         """A listed file's contents, compared with its sha256.
@@ -190,22 +211,49 @@ class Bundle:
         return self._plans[program_id]
 
     def verify_params(self, layout: str, progress: Progress | None = None) -> None:
-        """Hash the parameter files of a layout, except those stamped as hashed before.
-
-        A stamp holds size, modification and change time and sha256 of a file and lives in the
-        user's cache folder; a file changed since has other times and is hashed again.
+        """`open_params`, and nothing else.
 
         Raises:
             BundleError: ``bundle.checksum`` for a damaged file.
         """
-        names = sorted({tensor.file for tensor in self.manifest.layouts[layout].values()})
-        stamps = Stamps(self.path)
-        for name in names:
-            entry = self.manifest.files[name]
-            stamp = make_stamp(self._check_file(name), entry.sha256)
-            if not stamps.holds(name, stamp):
-                self._check_hash(name, progress)
-                stamps.add(name, stamp)
+        with self.open_params(layout, progress):
+            pass
+
+    @contextmanager
+    def open_params(
+        self, layout: str, progress: Progress | None = None
+    ) -> Iterator[Mapping[str, FileIO]]:
+        """The parameter files of a layout by name, open for a block that copies what it needs.
+
+        They are hashed before the block, except those stamped as hashed before, and after it where
+        they have another stamp by then: what the block has read is what ``bundle.json`` lists.
+        A stamp holds size, modification and change time and sha256 of a file and lives in the
+        user's cache folder; a file changed since has other times and is hashed again.
+
+        Raises:
+            BundleError: ``bundle.checksum`` for a file that is damaged, or changed meanwhile;
+                ``bundle.missing``, ``.size``, ``.type`` and ``.path`` as when it was opened.
+        """
+        stamps, files = Stamps(self.path), dict[str, FileIO]()
+        before: dict[str, Stamp] = {}
+
+        def stamp(name: str) -> Stamp:
+            status = os.fstat(files[name].fileno())
+            return make_stamp(status, self._entry(name).sha256)
+
+        with ExitStack() as opened:
+            for name in sorted({tensor.file for tensor in self.manifest.layouts[layout].values()}):
+                path = self._check_file(name)
+                with storage_errors("read", path):
+                    files[name] = opened.enter_context(path.open("rb", buffering=0))
+                    before[name] = stamp(name)
+                if not stamps.holds(name, before[name]):
+                    self._check_hash(name, progress, files[name])
+                    stamps.add(name, before[name])
+            yield files
+            for name in files:
+                if stamp(name) != before[name]:
+                    self._check_hash(name, progress, files[name])
         stamps.save()
 
     def _entry(self, name: str) -> FileEntry:
@@ -216,16 +264,15 @@ class Bundle:
 
     def _check_file(self, name: str) -> Path:
         """A listed file's path, once it is a regular file of the right size inside the folder."""
-        path = self.path / name
+        path, found = self.path / name, self.folder / name
         try:
-            real = path.resolve(strict=True)
-            status = real.stat()
+            status = found.stat()
+            linked = any((self.folder / part).is_symlink() for part in _parts(name))
+            real = found.resolve(strict=True) if linked else None
         except OSError as cause:
             message = f"{path} is listed in {MANIFEST} and cannot be read: {cause.strerror}."
             raise _error("missing", message, "Copy or compile the bundle again.") from cause
-        except RuntimeError as cause:
-            raise _error("path", f"{path} is a loop of links.") from cause
-        if not real.is_relative_to(self.path):
+        if real is not None and not real.is_relative_to(self.folder.resolve()):
             raise _error("path", f"{path} is a link to {real}, outside the bundle.")
         if not stat.S_ISREG(status.st_mode):
             raise _error("type", f"{path} is not a regular file.")
@@ -233,9 +280,9 @@ class Bundle:
         if status.st_size != expected:
             message = f"{path} has {status.st_size} bytes, {MANIFEST} says {expected}."
             raise _error("size", message, "The copy is incomplete: copy or compile it again.")
-        return path
+        return found
 
-    def _check_hash(self, name: str, progress: Progress | None) -> None:
+    def _check_hash(self, name: str, progress: Progress | None, file: FileIO | None = None) -> None:
         total, done = self._entry(name).bytes, 0
 
         def hear(count: int) -> None:
@@ -244,7 +291,11 @@ class Bundle:
             if progress is not None:
                 progress(name, done, total)
 
-        self._compare(name, sha256_file(self.path / name, hear))
+        path = self.folder / name
+        with storage_errors("read", path):
+            self._compare(
+                name, sha256_file(path, hear) if file is None else sha256_open(file, hear)
+            )
 
     def _compare(self, name: str, sha256: str) -> None:
         expected = self._entry(name).sha256
@@ -265,6 +316,12 @@ class Bundle:
             left -= count_values(text)
             plans[name] = Plan.from_json(value)
         return plans
+
+
+def _parts(name: str) -> list[str]:
+    """A file's path in the bundle and those of the folders in there that it is in."""
+    cuts = [at for at, letter in enumerate(name) if letter == "/"]
+    return [*(name[:at] for at in cuts), name]
 
 
 def choose_program(

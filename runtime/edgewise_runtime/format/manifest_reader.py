@@ -9,6 +9,7 @@ from typing import Any
 
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.dtypes import DTYPES
+from edgewise_runtime.format.facts import check_facts
 from edgewise_runtime.format.manifest import (
     QUANTS,
     STATE_KINDS,
@@ -69,6 +70,7 @@ def read_manifest(value: object) -> BundleManifest:
     )
     fields.done()
     _check_programs(fields, manifest)
+    check_facts(manifest)
     return manifest
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from edgewise_runtime.errors import PlanError
 from edgewise_runtime.format import expr as ex
@@ -29,7 +30,7 @@ KV_RANGE: Range = (0, 2**22)
 ALIGNMENT = 256
 """Bytes that divide every binding's offset: what each graphics interface accepts."""
 
-MAX_SIZE_SYMBOLS = 4
+MAX_SIZE_SYMBOLS = 2
 """Load symbols that sizes may use: their corners are tried one by one."""
 
 
@@ -124,6 +125,25 @@ def _corners(plan: p.Plan) -> Iterator[dict[str, int]]:
         raise PlanError(message, code="plan.symbol")
     for values in product(*({plan.ranges[n][0], plan.ranges[n][1]} for n in names)):
         yield dict(zip(names, values, strict=True))
+
+
+_Extent: TypeAlias = "tuple[int, int, p.KernelArg]"
+"""The bytes of a buffer that an argument is given: the first, the one after the last, and whose."""
+
+
+def _overlapping(extents: list[_Extent]) -> tuple[p.KernelArg, p.KernelArg] | None:
+    """Two arguments of one buffer that overlap although one of them is written."""
+    reach: _Extent | None = None
+    written: _Extent | None = None
+    for one in sorted(extents, key=itemgetter(0)):
+        other = reach if one[2].writes else written
+        if other is not None and one[0] < other[1]:
+            return other[2], one[2]
+        if reach is None or one[1] > reach[1]:
+            reach = one
+        if one[2].writes and (written is None or one[1] > written[1]):
+            written = one
+    return None
 
 
 class _Checker:
@@ -277,7 +297,7 @@ class _Checker:
     ) -> None:
         where = f"step {index} ({step.kernel})"
         args = self.plan.kernels[step.kernel].args
-        taken: dict[str, list[tuple[int, int, p.KernelArg]]] = {}
+        taken: dict[str, list[_Extent]] = {}
         for arg, binding, extent in zip(args, step.bindings, extents, strict=True):
             start, end = binding.offset, binding.offset + extent
             if end > sizes[binding.buffer]:
@@ -287,9 +307,9 @@ class _Checker:
                     f"bytes {start}..{end} reach past {binding.buffer!r}, "
                     f"which has {sizes[binding.buffer]}",
                 )
-            for other_start, other_end, other in taken.setdefault(binding.buffer, []):
-                overlaps = start < other_end and other_start < end
-                if overlaps and (arg.writes or other.writes):
-                    message = f"{arg.name!r} and {other.name!r} overlap in {binding.buffer!r}"
-                    raise self.fail("alias", where, f"{message}, and one of them is written")
-            taken[binding.buffer].append((start, end, arg))
+            taken.setdefault(binding.buffer, []).append((start, end, arg))
+        for buffer, found in taken.items():
+            if both := _overlapping(found):
+                names = " and ".join(repr(arg.name) for arg in both)
+                message = f"{names} overlap in {buffer!r}, and one of them is written"
+                raise self.fail("alias", where, message)

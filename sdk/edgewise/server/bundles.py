@@ -78,7 +78,7 @@ def offer(folder: Path) -> Offer:
     texts = [name for name in TEXTS if name in listed]
     needed = {program.id: {*texts, *_files(bundle, program)} for program in programs}
     files = {name: _stored(bundle, name) for name in sorted(set().union(*needed.values()))}
-    files[MANIFEST] = in_memory(read_bytes(bundle.path / MANIFEST, MAX_BYTES), ".json")
+    files[MANIFEST] = in_memory(read_bytes(bundle.folder / MANIFEST, MAX_BYTES), ".json")
     download = {
         program: sum(listed[name].bytes for name in names) for program, names in needed.items()
     }

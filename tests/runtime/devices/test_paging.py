@@ -76,7 +76,7 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
     group |= {"buffers": ["kv.0", "kv.1"], "scales": ["kv_scale.0", "kv_scale.1"]}
     manifest["state_groups"][0] |= group
     # For `counts`, and two layers of pages.
-    manifest["model"] |= {"layers": 2, "vocab": 32}
+    manifest["model"] |= {"layers": 2, "vocab": 32, "head_dim": 4}
     manifest["programs"] = [program]
     if at:
         program["shaders"]["more"] = "more.wgsl"
@@ -277,7 +277,7 @@ def test_state_that_cannot_be_run_is_refused_before_weights_are_read(
     gpu = kind == "webgpu"
     bundle: Bundle = request.getfixturevalue("make_webgpu" if gpu else "make")()
     manifest = sample.read_manifest(bundle.path)
-    manifest["model"]["layers"] = 2
+    manifest["model"] |= {"layers": 2, "kv_heads": 4, "head_dim": 16}
     groups = edited(case)["state_groups"]
     for program in manifest["programs"]:
         program["page_bytes"] = [256] * len(groups)

@@ -277,8 +277,18 @@ def test_a_manifest_beyond_all_measure_is_not_read(
 def test_a_plan_beyond_all_measure_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_PLANS", 100)
-    assert refused(folder).code == "bundle.size"
+    for limit in ("MAX_PLANS", "MAX_PLAN_VALUES", "MAX_PLANS_VALUES"):
+        with monkeypatch.context() as smaller:
+            smaller.setattr(bundles, limit, 100)
+            assert refused(folder).code == "bundle.size"
+
+
+def test_a_plan_of_too_many_values_is_not_parsed(folder: Path) -> None:
+    (folder / PLAN).write_bytes(b"[" + b"[]," * (bundles.MAX_PLAN_VALUES // 2) + b"0]")
+    change_manifest(folder, lambda m: m.update(files=sample.list_files(folder)))
+    with pytest.raises(BundleError, match="262,144 are read at most") as error:
+        Bundle.open(folder).plans("cpu-f32-portable")
+    assert error.value.code == "bundle.size"
 
 
 def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
@@ -399,6 +409,14 @@ def test_parameters_are_hashed_once_and_again_when_they_changed(folder: Path) ->
         with pytest.raises(BundleError) as error:
             verify()
         assert error.value.code == "bundle.checksum"
+
+
+def test_a_folder_whose_name_is_no_utf_8_has_stamps_as_well(folder: Path, tmp_path: Path) -> None:
+    odd = folder.rename(tmp_path / os.fsdecode(b"tin\xff"))
+    Bundle.open(odd).verify_params("cpu")
+    heard: list[str] = []
+    Bundle.open(odd).verify_params("cpu", lambda name, *_: heard.append(name))
+    assert heard == []
 
 
 @pytest.mark.parametrize("contents", ["", "[]", '{"version": 1}', "{"])

@@ -13,11 +13,10 @@ import numpy as np
 from edgewise_runtime.devices import arrays
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.cpu import tvm_library
-from edgewise_runtime.devices.cpu.weights import open_files
+from edgewise_runtime.devices.cpu.weights import read_files
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Buffer, KernelArg, Plan
 
 
@@ -31,15 +30,15 @@ class BoundStep:
     outputs: tuple[Array, ...]
 
 
-def allocate(checked: Checked, params: Mapping[str, TensorEntry]) -> dict[str, Array]:
-    """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
-    bundle = checked.bundle
-    files = open_files(
-        {
-            name: (bundle.file(name), bundle.manifest.files[name].bytes)
-            for name in sorted({entry.file for entry in params.values()})
-        }
-    )
+def allocate(checked: Checked) -> dict[str, Array]:
+    """Memory of every buffer by name, uint8: parameters as their files have them, zeros else.
+
+    Raises:
+        BundleError: damaged parameters.
+        DeviceError: ``device.memory``.
+    """
+    with checked.params() as (params, opened):
+        files = read_files(opened)
     raw: dict[str, Array] = {}
     for name in checked.buffers:
         if entry := params.get(name):

@@ -111,7 +111,8 @@ class WgpuProgram:
                     gpu, self.counters, self._memory, self._reader, checked.pages
                 )
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load)
-            upload(gpu, self.bundle, checked.params(), self._memory, self._reader, checked.progress)
+            with checked.params() as (tensors, files):
+                upload(gpu, files, tensors, self._memory, self._reader, checked.progress)
         except BaseException:
             self._memory.destroy()
             raise
