@@ -8,7 +8,6 @@ it is handed is the very bytes that were checked, so that a file cannot change i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from typing import Protocol, TypeVar
@@ -52,9 +51,9 @@ class Checked:
         """The program's buffers by name."""
         return {buffer.name: buffer for plan in self.plans.values() for buffer in plan.buffers}
 
-    @contextmanager
     def params(self) -> Iterator[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]]:
-        """Where each parameter lies, and the files by name, for a block that copies them.
+        """Where parameters lie, and their files by name, some at a time, for a loop that copies
+        them: once it has ended, they were undamaged.
 
         Files may have to be hashed, so a device asks when nothing else can be refused any more. See
         `Bundle.open_params`.
@@ -63,9 +62,9 @@ class Checked:
             BundleError: ``bundle.checksum``.
         """
         tensors = self.bundle.manifest.layouts[self.program.layout]
-        names = [b.name for b in self.buffers.values() if b.role == "param"]
-        with self.bundle.open_params(self.program.layout, self.progress) as files:
-            yield {name: tensors[name] for name in names}, files
+        params = {b.name: tensors[b.name] for b in self.buffers.values() if b.role == "param"}
+        for files in self.bundle.open_params(self.program.layout, self.progress):
+            yield {name: t for name, t in params.items() if t.file in files}, files
 
 
 Loaded_co = TypeVar("Loaded_co", covariant=True)

@@ -22,7 +22,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
@@ -78,6 +78,9 @@ MAX_PLANS = 1 << 24
 
 MAX_PLAN_VALUES, MAX_PLANS_VALUES = 1 << 18, 1 << 20
 """Values of a plan, and of all plans of a program, at most, as `reading.count_values` counts."""
+
+MOST_OPEN = 32
+"""Files of parameters that are open at a time: systems allow a process few hundred."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's path in the bundle, bytes hashed so far and bytes in all."""
@@ -216,17 +219,17 @@ class Bundle:
         Raises:
             BundleError: ``bundle.checksum`` for a damaged file.
         """
-        with self.open_params(layout, progress):
+        for _ in self.open_params(layout, progress):
             pass
 
-    @contextmanager
     def open_params(
         self, layout: str, progress: Progress | None = None
     ) -> Iterator[Mapping[str, FileIO]]:
-        """The parameter files of a layout by name, open for a block that copies what it needs.
+        """The parameter files of a layout by name, a few at a time, open until the next ones are
+        asked for, for a loop that copies what it needs.
 
-        They are hashed before the block, except those stamped as hashed before, and after it where
-        they have another stamp by then: what the block has read is what ``bundle.json`` lists.
+        They are hashed before, except those stamped as hashed before, and once more afterwards
+        where they have another stamp by then: what the loop has read is what ``bundle.json`` lists.
         A stamp holds size, modification and change time and sha256 of a file and lives in the
         user's cache folder; a file changed since has other times and is hashed again.
 
@@ -234,27 +237,28 @@ class Bundle:
             BundleError: ``bundle.checksum`` for a file that is damaged, or changed meanwhile;
                 ``bundle.missing``, ``.size``, ``.type`` and ``.path`` as when it was opened.
         """
-        stamps, files = Stamps(self.path), dict[str, FileIO]()
-        before: dict[str, Stamp] = {}
-
-        def stamp(name: str) -> Stamp:
-            status = os.fstat(files[name].fileno())
-            return make_stamp(status, self._entry(name).sha256)
-
-        with ExitStack() as opened:
-            for name in sorted({tensor.file for tensor in self.manifest.layouts[layout].values()}):
-                path = self._check_file(name)
-                with storage_errors("read", path):
-                    files[name] = opened.enter_context(path.open("rb", buffering=0))
-                    before[name] = stamp(name)
-                if not stamps.holds(name, before[name]):
-                    self._check_hash(name, progress, files[name])
-                    stamps.add(name, before[name])
-            yield files
-            for name in files:
-                if stamp(name) != before[name]:
-                    self._check_hash(name, progress, files[name])
+        names = sorted({tensor.file for tensor in self.manifest.layouts[layout].values()})
+        stamps = Stamps(self.path)
+        for first in range(0, len(names), MOST_OPEN):
+            with ExitStack() as opened:
+                files: dict[str, FileIO] = {}
+                before: dict[str, Stamp] = {}
+                for name in names[first : first + MOST_OPEN]:
+                    path = self._check_file(name)
+                    with storage_errors("read", path):
+                        files[name] = opened.enter_context(path.open("rb", buffering=0))
+                    before[name] = self._stamp(name, files[name])
+                    if not stamps.holds(name, before[name]):
+                        self._check_hash(name, progress, files[name])
+                        stamps.add(name, before[name])
+                yield files
+                for name, file in files.items():
+                    if self._stamp(name, file) != before[name]:
+                        self._check_hash(name, progress, file)
         stamps.save()
+
+    def _stamp(self, name: str, file: FileIO) -> Stamp:
+        return make_stamp(os.fstat(file.fileno()), self._entry(name).sha256)
 
     def _entry(self, name: str) -> FileEntry:
         entry = self.manifest.files.get(name)

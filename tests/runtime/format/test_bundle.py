@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,13 @@ from hypothesis import strategies as st
 
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
 from edgewise_runtime.format import bundle as bundles
-from edgewise_runtime.format.bundle import Bundle, BundleManifest, FileEntry, describe_files
+from edgewise_runtime.format.bundle import (
+    MOST_OPEN,
+    Bundle,
+    BundleManifest,
+    FileEntry,
+    describe_files,
+)
 from edgewise_runtime.format.reading import parse_json
 from tests.runtime import sample
 from tests.runtime.format.test_bundle_programs import with_programs
@@ -409,6 +416,23 @@ def test_parameters_are_hashed_once_and_again_when_they_changed(folder: Path) ->
         with pytest.raises(BundleError) as error:
             verify()
         assert error.value.code == "bundle.checksum"
+
+
+def test_of_many_files_of_parameters_few_are_open_at_a_time(folder: Path) -> None:
+    manifest = sample.read_manifest(folder)
+    tensors = manifest["layouts"]["cpu"]["tensors"]
+    for number in range(3 * MOST_OPEN + 1):
+        name = f"params/cpu/more{number:04}"
+        shutil.copyfile(folder / PARAMS, folder / name)
+        tensors[f"w{number}"] = tensors["w"] | {"file": name}
+    sample.write_manifest(folder, manifest | {"files": sample.list_files(folder)})
+    bundle, handles = Bundle.open(folder), Path("/proc/self/fd")
+    before, seen = len(list(handles.iterdir())), list[str]()
+    for files in bundle.open_params("cpu"):
+        seen += files
+        assert len(list(handles.iterdir())) == before + len(files) <= before + MOST_OPEN
+    assert seen == sorted({tensor["file"] for tensor in tensors.values()})
+    assert len(list(handles.iterdir())) == before
 
 
 def test_a_folder_whose_name_is_no_utf_8_has_stamps_as_well(folder: Path, tmp_path: Path) -> None:

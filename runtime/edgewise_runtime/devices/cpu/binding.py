@@ -37,15 +37,12 @@ def allocate(checked: Checked) -> dict[str, Array]:
         BundleError: damaged parameters.
         DeviceError: ``device.memory``.
     """
-    with checked.params() as (params, opened):
-        files = read_files(opened)
     raw: dict[str, Array] = {}
-    for name in checked.buffers:
-        if entry := params.get(name):
-            raw[name] = files[entry.file][entry.offset : entry.offset + entry.bytes]
-        else:
-            raw[name] = arrays.zeros(checked.sizes[name])
-    return raw
+    for tensors, files in checked.params():
+        read = read_files(files)
+        for name, entry in tensors.items():
+            raw[name] = read[entry.file][entry.offset : entry.offset + entry.bytes]
+    return raw | {n: arrays.zeros(size) for n, size in checked.sizes.items() if n not in raw}
 
 
 def shaped(raw: Array, buffer: Buffer, load: Mapping[str, int]) -> Array:

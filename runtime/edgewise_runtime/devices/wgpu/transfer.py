@@ -169,36 +169,37 @@ class Reader:
 
 def upload(
     gpu: Gpu,
-    files: Mapping[str, FileIO],
-    tensors: Mapping[str, TensorEntry],
+    params: Iterable[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]],
+    total: int,
     buffers: Buffers,
     reader: Reader,
     progress: Progress | None,
 ) -> None:
-    """Copy parameters from their open files to the buffers of the same names.
+    """Copy parameters of `total` bytes from their open files to the buffers of the same names.
 
     Raises:
+        BundleError: a file is damaged.
         DeviceError: ``device.file`` where a file has become shorter; what wgpu refuses.
         StorageError: a file cannot be read.
     """
-    total, done, ahead = sum(entry.bytes for entry in tensors.values()), 0, 0
-    by_file = sorted(tensors, key=lambda name: (tensors[name].file, tensors[name].offset))
+    done = ahead = 0
     piece = np.empty(min(total, UPLOAD_CHUNK), np.uint8)
-    for name in by_file:
-        entry = tensors[name]
-        for start in range(0, entry.bytes, UPLOAD_CHUNK):
-            count = min(UPLOAD_CHUNK, entry.bytes - start)
-            _read(files[entry.file], entry.offset + start, piece[:count])
-            done, ahead = done + count, ahead + count
-            with gpu.errors(f"Uploading {name!r}"):
-                _write(gpu, buffers[name], start, piece[:count])
-                # Until the next submission wgpu keeps its copy.
-                submit(gpu, buffers.counters, gpu.device.create_command_encoder())
-                if ahead >= UPLOAD_AHEAD or done == total:
-                    reader.read(buffers[name], 0, 4)
-                    ahead = 0
-            if progress is not None:
-                progress(UPLOADING, done, total)
+    for tensors, files in params:
+        for name in sorted(tensors, key=lambda name: (tensors[name].file, tensors[name].offset)):
+            entry = tensors[name]
+            for start in range(0, entry.bytes, UPLOAD_CHUNK):
+                count = min(UPLOAD_CHUNK, entry.bytes - start)
+                _read(files[entry.file], entry.offset + start, piece[:count])
+                done, ahead = done + count, ahead + count
+                with gpu.errors(f"Uploading {name!r}"):
+                    _write(gpu, buffers[name], start, piece[:count])
+                    # Until the next submission wgpu keeps its copy.
+                    submit(gpu, buffers.counters, gpu.device.create_command_encoder())
+                    if ahead >= UPLOAD_AHEAD or done == total:
+                        reader.read(buffers[name], 0, 4)
+                        ahead = 0
+                if progress is not None:
+                    progress(UPLOADING, done, total)
 
 
 def _read(file: FileIO, start: int, piece: Array) -> None:
