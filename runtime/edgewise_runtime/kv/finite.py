@@ -12,6 +12,7 @@ from math import prod
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.manifest import StateGroup
@@ -20,6 +21,7 @@ from edgewise_runtime.format.state import page_rows
 Part = Literal["keys", "values", "both"]
 
 _EXPONENTS = {"float16": ("<u2", 0x7C00), "float32": ("<u4", 0x7F800000)}
+"""By dtype the integers that its numbers' bits are read as, and their exponents."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,12 @@ class PageNumbers:
         """For each layer how many keys and how many values are not finite; of int8 pages, how many
         of their scales."""
         coded = self.dtype == "int8"
-        word, exponent = _EXPONENTS["float16" if coded else self.dtype]
         found, at = [], 0
         for name, (dtype, shape) in page_rows(self.group, self.dtype).items():
             size = prod(shape) * DTYPES[dtype]
-            # In an int8 page codes come first, which are finite by themselves.
-            if not coded or name in self.group.scales:
-                words = np.frombuffer(data, word, size // np.dtype(word).itemsize, at)
-                bad = (words & exponent) == exponent
+            if name in (self.group.scales if coded else self.group.buffers):
+                # A scale's word has the key's in its low half, the value's in the high one.
+                bad = _not_finite("float16" if coded else dtype, data[at : at + size])
                 parts = bad.reshape(-1, 2).T if coded else bad.reshape(2, -1)
                 found.append((int(parts[0].sum()), int(parts[1].sum())))
             at += size
@@ -101,3 +101,11 @@ class PageNumbers:
         if keys == values and keys % row == 0:
             return "both"
         return "keys" if keys else "values"
+
+
+def _not_finite(dtype: str, data: bytes) -> npt.NDArray[np.bool_]:
+    """Which numbers have the exponent of infinity and NaN; integers have none."""
+    if dtype not in _EXPONENTS:
+        return np.zeros(len(data) // DTYPES[dtype], bool)
+    word, exponent = _EXPONENTS[dtype]
+    return (np.frombuffer(data, word) & exponent) == exponent

@@ -95,7 +95,7 @@ def toy_bundle(bounds: Bounds) -> Bundle:
         state_groups=(group,),
         layouts={"cpu": {}},
         programs=(program,),
-        files={"programs/toy/kernels.so": FileEntry(1, program.id.encode().hex())},
+        files={path: FileEntry(1, program.id.encode().hex()) for path in program.files},
     )
     return Bundle(Path("toy"), manifest)
 
