@@ -31,6 +31,9 @@ from tests.runtime.text.conversations import (
     user,
 )
 from tests.runtime.text.corpus import TEXTS, fuzzed
+from tests.runtime.text.jinja.expressions import EXPRESSIONS
+from tests.runtime.text.jinja.hostile_templates import HOSTILE, MESSAGE, SLOW
+from tests.runtime.text.jinja.random_templates import CONTEXT, random_template
 
 ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "text"
@@ -303,6 +306,22 @@ def turn_case(turns: Turns) -> dict[str, Any]:
     }
 
 
+def jinja_cases() -> dict[str, Any]:
+    """What templates mean, a thing at a time and at random, and what must be stopped."""
+    shown = Conversation([user("x")], variables=dict(CONTEXT))
+    random = [(source, attempt(source, shown, True)) for source in map(random_template, range(130))]
+    return {
+        "variables": dict(CONTEXT),
+        "written": [
+            *((source, attempt(source, shown, True)) for source in EXPRESSIONS),
+            *((source, outcome) for source, outcome in random if "text" in outcome),
+            *[(source, outcome) for source, outcome in random if "text" not in outcome][:10],
+        ],
+        "hostile_message": MESSAGE,
+        "hostile": {name: source for name, source in HOSTILE.items() if name not in SLOW},
+    }
+
+
 def cases() -> Mapping[str, Any]:
     """The contents of every file, by its name."""
     return {
@@ -310,6 +329,7 @@ def cases() -> Mapping[str, Any]:
         "tokens.json": {name: token_cases(name) for name in FOLDERS},
         "templates.json": template_cases(),
         "turns.json": [turn_case(turns) for turns in TURNS],
+        "jinja.json": jinja_cases(),
     }
 
 

@@ -14,6 +14,7 @@ from tools.make_text_cases import (
     CASES,
     FOLDERS,
     TURNS,
+    jinja_cases,
     template_cases,
     texts,
     token_cases,
@@ -43,6 +44,10 @@ def test_python_writes_these_prompts() -> None:
 @pytest.mark.parametrize("index", range(len(TURNS)))
 def test_python_reads_these_turns(index: int) -> None:
     assert stored("turns.json")[index] == json.loads(json.dumps(turn_case(TURNS[index])))
+
+
+def test_python_means_this_by_templates() -> None:
+    assert stored("jinja.json") == json.loads(json.dumps(jinja_cases()))
 
 
 def test_the_tiny_tokenizer_is_that_of_the_tiny_checkpoints() -> None:
