@@ -108,4 +108,5 @@ def _not_finite(dtype: str, data: bytes) -> npt.NDArray[np.bool_]:
     if dtype not in _EXPONENTS:
         return np.zeros(len(data) // DTYPES[dtype], bool)
     word, exponent = _EXPONENTS[dtype]
-    return (np.frombuffer(data, word) & exponent) == exponent
+    found: npt.NDArray[np.bool_] = (np.frombuffer(data, word) & exponent) == exponent
+    return found
