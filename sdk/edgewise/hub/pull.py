@@ -26,6 +26,7 @@ from edgewise_runtime.errors import (
     StorageError,
     memory_errors,
 )
+from edgewise_runtime.files import write_bytes
 from edgewise_runtime.installed import VERSION
 
 Progress = Callable[[str, int, int], None]
@@ -113,7 +114,7 @@ def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
             fetch.check_config()
         fetch.files(weights)
         names = [file.name for file in (*small, *weights)]
-        folder = _publish(model, names)
+        folder = _publish(model, listing.commit, names)
     if missing(folder, choice):
         raise HubError(
             f"{model.repo} changed while it was fetched.", remedy="Try again.", code="hub.changed"
@@ -211,14 +212,21 @@ def _check_room(folder: Path, count: int) -> None:
         )
 
 
-def _publish(model: HubModel, names: Sequence[str]) -> Path:
-    """Have the hub's library give the files that were fetched their names; returns their folder."""
+def _publish(model: HubModel, commit: str, names: Sequence[str]) -> Path:
+    """Have the hub's library give the files that were fetched their names; returns their folder.
+
+    Only then they are the model's present ones, as the cache of the library notes that: until then,
+    those that were here before are.
+    """
     with disable_progress_bars():
-        return Path(
-            snapshot_download(
-                model.repo,
-                allow_patterns=[glob.escape(name) for name in names],
-                library_name=LIBRARY,
-                library_version=VERSION,
-            )
+        folder = snapshot_download(
+            model.repo,
+            revision=commit,
+            allow_patterns=[glob.escape(name) for name in names],
+            library_name=LIBRARY,
+            library_version=VERSION,
         )
+    present = home(model.repo) / "refs" / "main"
+    present.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(present, commit.encode())
+    return Path(folder)
