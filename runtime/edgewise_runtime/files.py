@@ -16,6 +16,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -180,13 +181,19 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
     """SHA-256 of a file, read in pieces; `progress` hears how many bytes each piece had."""
+    with storage_errors("read", path), path.open("rb", buffering=0) as file:
+        return sha256_open(file, progress)
+
+
+def sha256_open(file: FileIO, progress: Callable[[int], None] | None = None) -> str:
+    """As `sha256_file` of an open file, from its first byte on; raises OSError."""
     digest = hashlib.sha256()
     piece = memoryview(bytearray(CHUNK))
-    with storage_errors("read", path), path.open("rb", buffering=0) as file:
-        while count := file.readinto(piece):
-            digest.update(piece[:count])
-            if progress is not None:
-                progress(count)
+    file.seek(0)
+    while count := file.readinto(piece):
+        digest.update(piece[:count])
+        if progress is not None:
+            progress(count)
     return digest.hexdigest()
 
 

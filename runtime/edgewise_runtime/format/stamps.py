@@ -25,13 +25,11 @@ Stamp = list[object]
 MAX_BYTES = 1 << 24
 
 
-def make_stamp(path: Path, sha256: str) -> Stamp:
+def make_stamp(status: os.stat_result, sha256: str) -> Stamp:
     """What identifies a file's present contents, if its sha256 is this.
 
     Make it before hashing: a file that changes meanwhile then has another stamp.
     """
-    with storage_errors("read", path):
-        status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, sha256]
 
 

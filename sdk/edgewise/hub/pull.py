@@ -15,7 +15,7 @@ from huggingface_hub.utils import disable_progress_bars
 
 from edgewise.hub.choice import choose
 from edgewise.hub.download import download, partial_size
-from edgewise.hub.failures import NOT_ASKED, hub_errors
+from edgewise.hub.failures import NOT_ASKED, hub_answers, hub_errors
 from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
 from edgewise.hub.names import DOWNLOADING, HubModel
 from edgewise.hub.stored import home, lock, missing, whole
@@ -218,7 +218,7 @@ def _publish(model: HubModel, commit: str, names: Sequence[str]) -> Path:
     Only then they are the model's present ones, as the cache of the library notes that: until then,
     those that were here before are.
     """
-    with disable_progress_bars():
+    with disable_progress_bars(), hub_answers():
         folder = snapshot_download(
             model.repo,
             revision=commit,

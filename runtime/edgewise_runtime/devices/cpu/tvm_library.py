@@ -127,7 +127,8 @@ def load_library(data: bytes, name: str) -> Any:
     """Load a compiled library from a private copy of its contents.
 
     So what is loaded is what was checked: nobody can swap the file in between, and a library
-    compiled again under the same name is not taken for the old one.
+    compiled again under the same name is not taken for the old one. It is unloaded with the last
+    of its functions.
 
     Args:
         name: what errors call it; its last part is the copy's name.
@@ -167,4 +168,4 @@ def _load_copy(data: bytes, name: str, parent: Path) -> Any:
         copy = folder / name
         copy.write_bytes(data)
         # Windows keeps a loaded library's file until the process ends.
-        return ffi().load_module(str(copy))
+        return ffi().load_module(str(copy), keep_module_alive=False)
