@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ from weakref import finalize
 from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
+from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.request import Asked, defaults_from, read_options
+from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
@@ -25,12 +27,12 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.text import ChatTemplate, Tokenizer
-from edgewise_runtime.text.files import read_object
+from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
+from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
 
@@ -40,9 +42,10 @@ class Session:
 
     Attributes:
         context: the most tokens of prompt and answer together.
-        defaults: sampling options that the model's generation_config.json sets.
+        defaults: what the model's generation_config.json sets, see `model_defaults`.
     """
 
+    @memory_errors("loading the model")
     def __init__(
         self,
         bundle: str | Path,
@@ -66,11 +69,21 @@ class Session:
         )
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
-        self.tokenizer = Tokenizer.from_folder(self.bundle.path)
+        self.tokenizer = Tokenizer.from_bundle(self.bundle)
         self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
-        self._template = ChatTemplate.from_folder(self.bundle.path, special)
-        self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
+        self._template = ChatTemplate.from_bundle(self.bundle, special)
+        self._controls = ControlTokens(
+            self.tokenizer,
+            self._segments.encode,
+            source="" if self._template is None else self._template.source,
+            written=self._plainly,
+        )
+        config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        model = self.bundle.model
+        self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
+        if ignored := not_obeyed(config, vocab=model.vocab, eos=model.eos):
+            warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
@@ -111,9 +124,15 @@ class Session:
         self._tracing = Lock()
         self.loop = EngineLoop(core, finish=self.program.close)
 
-    def ids(self, prompt: Any) -> tuple[int, ...]:
-        """Token ids of one prompt; see `prompt_ids`."""
-        return prompt_ids(prompt, self.tokenizer)
+    def pinning(
+        self, prompt: Any, cache_salt: str | None
+    ) -> tuple[tuple[int, ...], tuple[str, ...], GenerationEngine]:
+        """The ids of a prompt to pin, what keeps its pages apart from others, and who pins it.
+
+        Raises what `ask` does.
+        """
+        asked = read_options({"cache_salt": cache_salt}, {})
+        return prompt_ids(prompt, self.tokenizer), asked.extras, self.loop.engine
 
     def ask(
         self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
@@ -122,7 +141,7 @@ class Session:
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
-        ids = self.ids(prompt)
+        ids = prompt_ids(prompt, self.tokenizer)
         asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
@@ -182,12 +201,25 @@ class Session:
         variables: Mapping[str, Any] | None,
         asked: Asked,
     ) -> list[Choice]:
+        as_text = asked.special_tokens != "control"
+        if as_text:
+            messages, tools = self._controls.hide(messages), self._controls.hide_in(tools)
+
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
-            return [*self._segments.encode(text), *asked.begun]
+            read = self._controls.encode if as_text else self._segments.encode
+            return [*read(text), *asked.begun]
 
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
+
+    def _plainly(self) -> str:
+        """What the chat template makes of a plain conversation; nothing where it refuses it."""
+        roles = ("user", "assistant", "user")
+        try:
+            return self.render([{"role": role, "content": "?"} for role in roles])
+        except EdgewiseError:
+            return ""
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:
@@ -211,6 +243,7 @@ class Session:
     def close(self) -> None:
         """Cancel everything and release the memory. Closing twice is fine."""
         self.loop.close()
+        self.bundle.close()
 
 
 class Loaded:
@@ -243,7 +276,8 @@ class Loaded:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The sampling options that the model's generation_config.json sets."""
+        """The options that the model's generation_config.json sets, and perhaps ``max_length``: of
+        prompt and answer together, for requests that do not say ``max_tokens``."""
         return dict(self._session.defaults)
 
     @property

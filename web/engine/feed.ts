@@ -93,6 +93,7 @@ export class Feed {
     if (chunk) {
       chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
       chunk.sequence.prefillMs += ms;
+      if (chunk.end === chunk.sequence.kvLen) chunk.sequence.wasRead();
     }
     if (!rows) return;
     const results = this.batch.results(read, rows, steps);
@@ -114,11 +115,12 @@ export class Feed {
     const { batch, program } = this;
     const { schedule, room, clock } = this.source;
     const start = sequence.sent;
+    if (start === sequence.kvLen) return false; // all of it is under way
     const end = Math.min(start + this.pace.chunk, sequence.kvLen);
     if (!room.has([[sequence, end]])) return false;
     const rows = end - start;
     const last = end === sequence.kvLen;
-    const first = last && sequence.tokens.length === 0;
+    const first = last && sequence.tokens.length === 0 && !sequence.wantsNone;
     batch.prefill(sequence, start, sequence.history(end).slice(start), first);
     const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
     if (first) plans.push(batch.plan("logits", { r: 1 }));
@@ -134,9 +136,10 @@ export class Feed {
       done = Promise.all([done, program.settled()]).then(([read]) => read);
       if (last) batch.counts(sequence);
     }
-    if (last) schedule.promote();
+    if (last && !sequence.wantsNone) schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
+    if (first && sequence.tooShort) this.rewrite();
     return true;
   }
 
@@ -146,6 +149,7 @@ export class Feed {
     const { schedule, room, clock } = this.source;
     const { running, waiting } = schedule;
     const { unseen } = this.flights;
+    const short = running.some((sequence) => sequence.tooShort);
     const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (unseen && !going)) return false;
     const left = running.map((sequence) => sequence.remaining - sequence.ahead);
@@ -153,7 +157,7 @@ export class Feed {
     const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const wanted = Math.min(pace.burst(youngest), most);
+    const wanted = short ? 1 : Math.min(pace.burst(youngest), most);
     const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
     const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
     const steps = Math.min(wanted, batch.repeats(plan));
@@ -167,6 +171,7 @@ export class Feed {
       sequence.bursts += 1;
     }
     this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: clock() });
+    if (short) this.rewrite(); // the next token may be drawn in another way
     return true;
   }
 }

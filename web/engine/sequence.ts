@@ -3,7 +3,7 @@
 import type { Completion, FinishReason } from "../client/types.ts";
 import type { EdgewiseError } from "../errors.ts";
 import { timingsOf, usageOf } from "./completion.ts";
-import type { SamplingParams } from "./sampling.ts";
+import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
 
@@ -67,6 +67,8 @@ export class Sequence {
   prefillMs = 0;
   decodeMs = 0;
 
+  /** How its tokens are drawn while it must not end. */
+  private readonly unending: SamplingParams;
   private readonly droppedTurns: number;
   private ttftMs = 0;
   private readonly created: number;
@@ -78,6 +80,7 @@ export class Sequence {
   private readonly resolve: (completion: Completion) => void;
   private readonly reject: (error: EdgewiseError) => void;
 
+  /** @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted. */
   constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
     const { prompt, params, begun = 0, droppedTurns = 0 } = request;
     this.prompt = prompt;
@@ -89,6 +92,7 @@ export class Sequence {
     this.clock = clock;
     this.created = clock();
     this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
+    this.unending = params.minTokens > 0 ? without(params, this.ends) : params;
     this.detokenizer = tokenizer.stream();
     this.stops = new StopStrings(params.stop);
     this.pieces = new TextStream(() => this.cancel());
@@ -102,6 +106,21 @@ export class Sequence {
 
   get ended(): boolean {
     return this.finishReason !== null || this.failure !== null;
+  }
+
+  /** Whether it must not end yet. */
+  get tooShort(): boolean {
+    return this.begun.length + this.tokens.length < this.params.minTokens;
+  }
+
+  /** How its next token is drawn. */
+  get drawing(): SamplingParams {
+    return this.tooShort ? this.unending : this.params;
+  }
+
+  /** Whether only its prompt is to be read. */
+  get wantsNone(): boolean {
+    return this.params.maxTokens === 0;
   }
 
   /** Tokens in KV once the prompt is: all but the last one generated. */
@@ -159,12 +178,18 @@ export class Sequence {
 
   /** Prompt and answer have so many tokens at most from now on; it ends where it has them. */
   shorten(total: number): void {
+    if (this.wantsNone) return;
     this.maxTokens = Math.max(Math.min(this.maxTokens, total - this.prompt.length), 1);
     if (this.ended || this.remaining > 0) return;
     const text = this.stops.push(this.detokenizer.finish()) + this.stops.finish();
     this.texts.push(text);
     this.pieces.push(text);
     this.finish(this.stops.found === null ? "length" : "stop");
+  }
+
+  /** Its prompt is in KV: that is the end of one that was to give no tokens. */
+  wasRead(): void {
+    if (this.wantsNone && !this.ended) this.finish("length");
   }
 
   /** End an unfinished sequence where it is. */

@@ -8,7 +8,7 @@ import {
 import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
-import { registerTokens } from "./tokens.ts";
+import { type AddedToken, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 256 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
@@ -24,6 +24,8 @@ const NO_SPECIALS: ReadonlySet<string> = new Set();
 export class Tokenizer {
   /** Name to text of the named special tokens, such as `bos_token` to `<s>`. */
   readonly specialTokens: ReadonlyMap<string, string>;
+  /** The tokens that are looked for before anything else is done with a text. */
+  readonly addedTokens: readonly AddedToken[];
   private readonly backend: Backend;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
@@ -32,7 +34,8 @@ export class Tokenizer {
     const model = isObject(json.model) ? json.model : {};
     const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
-    const complete = { ...ABSENT, ...json, added_tokens: [...added.values()] };
+    this.addedTokens = [...added.values()];
+    const complete = { ...ABSENT, ...json, added_tokens: this.addedTokens };
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
     correctSpaces(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
@@ -106,6 +109,28 @@ export class Tokenizer {
     const tokenOf = (id: number) => this.backend.id_to_token(id);
     const skipped = skipSpecialTokens ? this.special : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
+  }
+
+  /** Whether some added tokens are looked for in normalized text. */
+  get normalizesAdded(): boolean {
+    return this.backend.normalizer !== null && this.addedTokens.some((token) => token.normalized);
+  }
+
+  /**
+   * The ids of a text by the model alone: no added tokens are looked for in it.
+   *
+   * @throws EdgewiseError `checkpoint.tokenizer` where the tokenizer's own rules fail on it.
+   */
+  encodePlainly(text: string): number[] {
+    const { normalizer, pre_tokenizer, model } = this.backend;
+    return read("tokenizer.json", () => {
+      const normal = normalizer ? normalizer(text) : text;
+      const parts = pre_tokenizer ? pre_tokenizer(normal, { section_index: 0 }) : [normal];
+      const tokens: readonly string[] = model ? model(parts) : [];
+      return tokens.map((token) =>
+        checkedId(model?.tokens_to_ids.get(token) ?? model?.unk_token_id ?? -1),
+      );
+    });
   }
 
   /** The id of one exact token. */

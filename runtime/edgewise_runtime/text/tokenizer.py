@@ -11,10 +11,11 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError, raised_by_rust
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
-from edgewise_runtime.text.files import read_object, read_text
+from edgewise_runtime.text.files import TextFiles
 
 _MAX_TOKENIZER_BYTES = 256 << 20
 _NAMED_TOKENS = (
@@ -28,6 +29,8 @@ _NAMED_TOKENS = (
 )
 # With merges that lack the prefix, the tokenizers package ends the process.
 _SUBWORD_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
+_UNKNOWN = "\U0010fffe"
+"""A character that is none, and never will be."""
 _TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -52,16 +55,26 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Tokenizer:
-        """Load the tokenizer of a folder in Hugging Face layout.
+        """Load the tokenizer of a checkpoint's folder; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_folder(folder))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Tokenizer:
+        """Load the tokenizer of a bundle, of the files it lists; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_bundle(bundle))
+
+    @classmethod
+    def from_files(cls, files: TextFiles) -> Tokenizer:
+        """Load a tokenizer of files as Hugging Face's libraries write them.
 
         Raises CheckpointError when tokenizer.json is missing or cannot be understood,
         UnsupportedError for a kind of tokenizer that cannot be used.
         """
-        path = folder / "tokenizer.json"
-        text = read_text(path, limit=_MAX_TOKENIZER_BYTES)
+        path = files.folder / "tokenizer.json"
+        text = files.text(path.name, limit=_MAX_TOKENIZER_BYTES)
         if text is None:
             raise CheckpointError(
-                f"There is no tokenizer.json in {folder}.",
+                f"There is no tokenizer.json in {files.folder}.",
                 remedy="Save the checkpoint's fast tokenizer into this folder "
                 "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
                 code="checkpoint.tokenizer",
@@ -81,15 +94,15 @@ class Tokenizer:
             raise CheckpointError(
                 f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
             ) from error
-        config = read_object(folder / "tokenizer_config.json")
+        config = files.object("tokenizer_config.json")
         if "added_tokens_decoder" not in config:
-            config = {**config, **read_object(folder / "special_tokens_map.json")}
+            config = {**config, **files.object("special_tokens_map.json")}
         try:
             tokenizer = cls(backend, _register(backend, config))
         except (TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
-                f"{folder / 'tokenizer_config.json'} describes its special tokens in a way that "
-                f"cannot be read: {error}.",
+                f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
+                f"that cannot be read: {error}.",
                 code="checkpoint.tokenizer",
             ) from error
         if _strips_around_tokens(backend):
@@ -145,6 +158,43 @@ class Tokenizer:
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""
         return boundaries(self._backend)
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the tokens that are looked for before anything else is done with a text."""
+        return list(self._backend.get_added_tokens_decoder().values())
+
+    @property
+    def normalizes_added(self) -> bool:
+        """Whether some added tokens are looked for in normalized text."""
+        return self._backend.normalizer is not None and any(
+            token.normalized for token in self.added_tokens()
+        )
+
+    def unknown_ids(self) -> frozenset[int]:
+        """Return the ids of what the model makes of a character that it does not know."""
+        try:
+            return frozenset(token.id for token in self._backend.model.tokenize(_UNKNOWN))
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
+            return frozenset()
+
+    def encode_plainly(self, text: str) -> list[int]:
+        """Return the ids of `text` by the model alone: no added tokens are looked for in it.
+
+        Raises CheckpointError where the tokenizer's own rules fail on a text.
+        """
+        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
+        try:
+            text = text if normalizer is None else normalizer.normalize_str(text)
+            parts = [text] if splitter is None else [p for p, _ in splitter.pre_tokenize_str(text)]
+            return [token.id for part in parts for token in self._backend.model.tokenize(part)]
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
+            raise CheckpointError(
+                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+            ) from error
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

@@ -13,10 +13,12 @@ from tests.parity.make_checkpoints import train_tokenizer
 from tools.make_text_cases import (
     CASES,
     FOLDERS,
+    TURNS,
     jinja_cases,
     template_cases,
     texts,
     token_cases,
+    turn_case,
 )
 
 
@@ -37,6 +39,11 @@ def test_python_gives_these_ids(name: str) -> None:
 def test_python_writes_these_prompts() -> None:
     expected: Mapping[str, Any] = json.loads(json.dumps(template_cases()))
     assert stored("templates.json") == expected
+
+
+@pytest.mark.parametrize("index", range(len(TURNS)))
+def test_python_reads_these_turns(index: int) -> None:
+    assert stored("turns.json")[index] == json.loads(json.dumps(turn_case(TURNS[index])))
 
 
 def test_python_means_this_by_templates() -> None:

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Message } from "../../client/types.ts";
+import { ControlTokens } from "../../engine/control.ts";
 import { ChatTemplate } from "../../engine/template.ts";
 import { promptOf } from "../../worker/prompting.ts";
 import type { Prompt } from "../../worker/protocol.ts";
@@ -15,7 +16,13 @@ const template = new ChatTemplate(
   "{% for m in messages %}{{ m.content }}{% endfor %}" +
     "{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is false %}!{% endif %}",
 );
-const TEXTS = { name: "model", tokenizer, template };
+const controls = new ControlTokens({
+  ...tokenizer,
+  addedTokens: [],
+  normalizesAdded: false,
+  encodePlainly: (text: string) => tokenizer.encode(text, false),
+});
+const TEXTS = { name: "model", tokenizer, template, controls };
 const MESSAGES: readonly Message[] = [
   { role: "system", content: "S" },
   ...["abc", "def", "ghi"].flatMap((text) => [
@@ -31,6 +38,7 @@ const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt 
   contextPolicy: "drop",
   begun: [],
   variables: {},
+  specialTokens: "text",
   ...changes,
 });
 const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
@@ -78,11 +86,21 @@ describe("a prompt", () => {
     },
   );
 
+  it("of a conversation is read as it is where its special tokens are to be tokens", () => {
+    const hide = () => {
+      throw new Error("nothing is to be hidden");
+    };
+    const texts = { ...TEXTS, controls: { hide, encode: hide } };
+    const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
+    expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
+  });
+
   it("of a conversation needs a template, and options that there are", () => {
     expect(() => promptOf(chat(), { ...TEXTS, template: null }, 100, 10)).toThrow(
       expect.objectContaining({ code: "input.no_template" }),
     );
-    for (const wrong of [{ contextPolicy: "shrink" }, { begun: "Hi" }, { variables: "on" }]) {
+    const odd = { contextPolicy: "shrink", begun: "Hi", variables: "on", specialTokens: "both" };
+    for (const wrong of Object.entries(odd).map((entry) => Object.fromEntries([entry]))) {
       const prompt = { ...chat(), ...wrong } as unknown as Prompt;
       expect(() => promptOf(prompt, TEXTS, 100, 10)).toThrow(
         expect.objectContaining({ code: "input.option" }),
