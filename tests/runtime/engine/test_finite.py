@@ -13,6 +13,7 @@ from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine import sequence as running
 from edgewise_runtime.engine.engine import GenerationEngine
+from edgewise_runtime.engine.faults import not_finite
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
@@ -183,6 +184,32 @@ def test_pages_that_are_not_finite_are_neither_found_nor_stored(program: LoadedP
     snapshot = engine.metrics.snapshot()
     assert snapshot["kv_pages_spilled_total"] == 2
     assert store.bytes_used == 0
+
+
+def test_a_prefix_that_has_gone_bad_names_the_layer_that_was_given_it(
+    program: LoadedProgram,
+) -> None:
+    prompt, engine = sound(6, 20), engine_of(program)
+    [first] = run(engine, [request(prompt, 4, temperature=0, logit_bias=BANNED)])
+    assert first.failure is None
+    # Every number of the first page: what no key or value by itself comes to.
+    program.write_page(0, b"\xff" * program.page_bytes)
+    [second] = run(engine, [request(prompt, 4, temperature=0, logit_bias=BANNED)])
+    assert second.cached_tokens > 0
+    assert second.failure is not None
+    assert "what layer 0 is given, or makes of it, has overflowed" in second.failure.message
+    assert "--quant f32" in second.failure.remedy
+    # Nobody finds that page any more.
+    [third] = run(engine, [request(prompt, 4, temperature=0, logit_bias=BANNED)])
+    assert (third.cached_tokens, third.tokens) == (0, first.tokens)
+
+
+def test_where_pages_are_finite_the_error_names_what_comes_after_them(
+    program: LoadedProgram,
+) -> None:
+    error = not_finite(program.program, None, 5)
+    assert "after token 5 are not finite" in error.message
+    assert "what comes after the keys and values of the last layer" in error.message
 
 
 @pytest.mark.parametrize(
