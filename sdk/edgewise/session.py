@@ -12,7 +12,7 @@ from weakref import finalize
 from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
-from edgewise.prompt import each_prompt_ids, prompt_ids
+from edgewise.prompt import each_prompt_ids, prompt_ids, too_long
 from edgewise.request import Asked, defaults_from, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
@@ -113,7 +113,7 @@ class Session:
 
     def ids(self, prompt: Any) -> tuple[int, ...]:
         """Token ids of one prompt; see `prompt_ids`."""
-        return prompt_ids(prompt, self.tokenizer)
+        return prompt_ids(prompt, self.tokenizer, self.context)
 
     def ask(
         self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
@@ -128,7 +128,7 @@ class Session:
 
     def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
         """As `ask` of each prompt, and whether there was just one."""
-        prompts, alone = each_prompt_ids(prompt, self.tokenizer)
+        prompts, alone = each_prompt_ids(prompt, self.tokenizer, self.context)
         asked = read_options(options, self.defaults)
         return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
 
@@ -184,6 +184,8 @@ class Session:
     ) -> list[Choice]:
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
+            if self.tokenizer.exceeds(text, self.context):
+                raise too_long(text, self.context)
             return [*self._segments.encode(text), *asked.begun]
 
         turns = Turns(messages, encode)
