@@ -8,9 +8,14 @@ import {
 import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
-import { registerTokens } from "./tokens.ts";
+import { checkRules, type Rules } from "./rules.ts";
+import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
-const MAX_TOKENIZER_BYTES = 256 << 20;
+const MAX_TOKENIZER_BYTES = 64 << 20;
+const MAX_CONTAINERS = 2 << 20;
+const MAX_VALUES = 8 << 20;
+/** Bytes of text after normalizing at most; a character is at least one. */
+const MAX_TEXT = 32 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
 const NO_SPECIALS: ReadonlySet<string> = new Set();
 
@@ -27,8 +32,9 @@ export class Tokenizer {
   private readonly backend: Backend;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
+  private readonly rules: Rules;
 
-  private constructor(json: JsonObject, config: JsonObject) {
+  private constructor(json: JsonObject, config: JsonObject, rules: Rules) {
     const model = isObject(json.model) ? json.model : {};
     const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
@@ -36,7 +42,16 @@ export class Tokenizer {
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
     correctSpaces(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
+    const word = [...added.values()].find((token) => token.single_word);
+    if (word) {
+      throw new EdgewiseError(
+        "unsupported.tokenizer",
+        `The token ${shorten(word.content)} is one where it is a word of its own: that is not seen.`,
+        "Declare it without single_word, or run the model from Python.",
+      );
+    }
     this.specialTokens = named;
+    this.rules = withTokens(rules, [...added.values()]);
     this.decoder = json.decoder;
     // Some contradictions only show when it is used.
     this.stream().push(this.backend.encode("a").ids);
@@ -45,14 +60,25 @@ export class Tokenizer {
   /**
    * @param tokenizerJson the bytes of tokenizer.json.
    * @param tokenizerConfig those of tokenizer_config.json, null where there is none.
+   * @param specialTokensMap those of an older checkpoint's special_tokens_map.json.
    * @throws EdgewiseError `checkpoint.tokenizer` where they cannot be understood,
    *   `unsupported.tokenizer` and `unsupported.decoder` for a kind that cannot be used.
    */
-  static fromFiles(tokenizerJson: Uint8Array, tokenizerConfig: Uint8Array | null): Tokenizer {
-    const json = read("tokenizer.json", () => parseObject(tokenizerJson, MAX_TOKENIZER_BYTES));
-    const config = read("tokenizer_config.json", () =>
-      tokenizerConfig === null ? {} : parseObject(tokenizerConfig, MAX_CONFIG_BYTES),
-    );
+  static fromFiles(
+    tokenizerJson: Uint8Array,
+    tokenizerConfig: Uint8Array | null,
+    specialTokensMap: Uint8Array | null = null,
+  ): Tokenizer {
+    const [json, rules] = read("tokenizer.json", () => {
+      checkValues(tokenizerJson);
+      const found = parseObject(tokenizerJson, MAX_TOKENIZER_BYTES);
+      return [found, checkRules(found)] as const;
+    });
+    const parsed = (name: string, file: Uint8Array | null) =>
+      read(name, () => (file === null ? {} : parseObject(file, MAX_CONFIG_BYTES)));
+    const given = parsed("tokenizer_config.json", tokenizerConfig);
+    const older = "added_tokens_decoder" in given ? null : specialTokensMap;
+    const config = merged(given, parsed("special_tokens_map.json", older));
     if (isObject(json.model) && json.model.continuing_subword_prefix) {
       throw new EdgewiseError(
         "unsupported.tokenizer",
@@ -60,7 +86,7 @@ export class Tokenizer {
         "Byte-level and SentencePiece-style tokenizers can be used.",
       );
     }
-    return read("tokenizer.json", () => new Tokenizer(json, config));
+    return read("tokenizer.json", () => new Tokenizer(json, config, rules));
   }
 
   /**
@@ -68,7 +94,8 @@ export class Tokenizer {
    *
    * @param addSpecialTokens lets the post-processor add what it adds (a beginning token, say); false
    *   for text that comes from a chat template, which writes its own.
-   * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold.
+   * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold, and for more of it than
+   *   the tokenizer is given.
    */
   encode(text: string, addSpecialTokens = true): number[] {
     if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
@@ -76,6 +103,14 @@ export class Tokenizer {
         "input.text",
         `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
         "Pass text without lone surrogates.",
+      );
+    }
+    const most = Math.floor(MAX_TEXT / this.rules.growth);
+    if (text.length > most) {
+      throw new EdgewiseError(
+        "input.text",
+        `The text has ${text.length} characters; this tokenizer is given ${most} at most.`,
+        "Pass it in parts.",
       );
     }
     if (text === "" && !addSpecialTokens) return [];
@@ -89,6 +124,22 @@ export class Tokenizer {
         `The tokenizer cannot tell the ids of ${shorten(text)}`,
       );
     }
+  }
+
+  /**
+   * Whether `text` surely has more than so many tokens, told without tokenizing it.
+   *
+   * No token stands for more characters than the longest one has, as long as the rules leave none
+   * out; where they may, this is false.
+   */
+  exceeds(text: string, tokens: number): boolean {
+    const { reach, dropsSpaces } = this.rules;
+    if (reach === null || text.length <= tokens * reach) return false;
+    let characters = 0;
+    for (const character of dropsSpaces ? text.replace(/\s+/gu, "") : text) {
+      if (character !== "") characters += 1;
+    }
+    return characters > tokens * reach;
   }
 
   /**
@@ -111,6 +162,29 @@ export class Tokenizer {
   /** The id of one exact token. */
   idOf(token: string): number | undefined {
     return this.backend.token_to_id(token);
+  }
+}
+
+/** What is known of the rules once tokens are added to them. */
+function withTokens(rules: Rules, added: readonly AddedToken[]): Rules {
+  const { reach } = rules;
+  return {
+    ...rules,
+    reach: reach && added.reduce((most, { content }) => Math.max(most, content.length), reach),
+    dropsSpaces: rules.dropsSpaces || added.some((token) => token.lstrip || token.rstrip),
+  };
+}
+
+/** @throws RangeError for more values than any vocabulary needs: parsed they take many times more. */
+function checkValues(json: Uint8Array): void {
+  let containers = 0;
+  let values = 0;
+  for (const byte of json) {
+    if (byte === 0x5b || byte === 0x7b) containers += 1;
+    else if (byte === 0x2c) values += 1;
+  }
+  if (containers > MAX_CONTAINERS || values > MAX_VALUES) {
+    throw new RangeError("it has more values than any vocabulary needs");
   }
 }
 

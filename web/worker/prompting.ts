@@ -12,7 +12,7 @@ import type { Prompt } from "./protocol.ts";
 export interface Texts {
   /** The model's name, for errors. */
   readonly name: string;
-  readonly tokenizer: Pick<Tokenizer, "encode">;
+  readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
   readonly template: Pick<ChatTemplate, "render"> | null;
 }
 
@@ -30,7 +30,10 @@ export function promptOf(
   maxTokens: number,
 ): Omit<Request, "params"> {
   if (prompt.kind === "tokens") return { prompt: prompt.tokens };
-  if (prompt.kind === "text") return { prompt: tokenizer.encode(prompt.text) };
+  if (prompt.kind === "text") {
+    if (tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
+    return { prompt: tokenizer.encode(prompt.text) };
+  }
   if (!template) {
     throw new EdgewiseError(
       "input.no_template",
@@ -43,12 +46,13 @@ export function promptOf(
   if (!Array.isArray(begun)) throw refused("begun", begun, "a list of token ids");
   if (!isObject(variables)) throw refused("variables", variables, "an object");
   // The template writes the special tokens itself.
-  const encode: Parameters<typeof fitting>[1] = (kept) => [
-    ...tokenizer.encode(template.render(kept, { addGenerationPrompt: true, variables }), false),
-    ...begun,
-  ];
+  const encode: Parameters<typeof fitting>[1] = (kept) => {
+    const text = template.render(kept, { addGenerationPrompt: true, variables });
+    return tokenizer.exceeds(text, context) ? null : [...tokenizer.encode(text, false), ...begun];
+  };
   if (contextPolicy === "stop") {
     const ids = encode(messages);
+    if (ids === null) throw begun.length > 0 ? filled(context) : tooLong(context);
     if (begun.length > 0 && ids.length >= context) throw filled(context);
     return { prompt: ids, begun: begun.length };
   }
@@ -60,6 +64,16 @@ export function promptOf(
     const full = error instanceof EdgewiseError && error.code === "input.context";
     throw full && begun.length > 0 ? filled(context) : error;
   }
+}
+
+/** A text that no context of so many tokens holds, whatever its tokens are. */
+function tooLong(context: number): EdgewiseError {
+  return new EdgewiseError(
+    "input.context",
+    `The prompt has more characters than ${context} tokens can stand for; that is what the ` +
+      "context holds.",
+    "Shorten the prompt, or load the model with a larger context.",
+  );
 }
 
 /** An answer that is to go on cannot: nothing of its turn can be left out. */

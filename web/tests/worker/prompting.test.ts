@@ -10,6 +10,8 @@ const tokenizer = {
     ...(special ? [1] : []),
     ...[...text].map((character) => character.codePointAt(0) ?? 0),
   ],
+  /** As where the longest token has ten characters. */
+  exceeds: (text: string, tokens: number) => text.length > 10 * tokens,
 };
 const template = new ChatTemplate(
   "{% for m in messages %}{{ m.content }}{% endfor %}" +
@@ -60,6 +62,35 @@ describe("a prompt", () => {
     const whole = promptOf(chat({ contextPolicy: "stop" }), TEXTS, 8, 10);
     expect(whole.prompt).toHaveLength(21);
     expect(whole.droppedTurns).toBeUndefined();
+  });
+
+  it("that is too long by its characters is not tokenized", () => {
+    const encode = () => {
+      throw new Error("tokenized");
+    };
+    const read = (prompt: Prompt) =>
+      promptOf(prompt, { ...TEXTS, tokenizer: { ...tokenizer, encode } }, 100, 10);
+    const messages: readonly Message[] = [{ role: "user", content: "a".repeat(1001) }];
+    const long: readonly Prompt[] = [
+      { kind: "text", text: "a".repeat(1001) },
+      chat({ messages, contextPolicy: "stop" }),
+      chat({ messages, contextPolicy: "drop" }),
+    ];
+    for (const prompt of long) {
+      expect(() => read(prompt)).toThrow(
+        expect.objectContaining({
+          code: "input.context",
+          message: expect.stringMatching(/characters/),
+        }),
+      );
+    }
+  });
+
+  it("is without turns that are too long by their characters, if that is wanted", () => {
+    const messages = [{ role: "user", content: "a".repeat(1001) }, ...MESSAGES.slice(2)];
+    const cut = promptOf(chat({ messages }), TEXTS, 100, 10);
+    expect(cut.droppedTurns).toBe(1);
+    expect(text(cut.prompt)).toBe("defDEFghiGHI?>");
   });
 
   it.each(["stop", "drop"] as const)(
