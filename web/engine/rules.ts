@@ -44,6 +44,9 @@ export interface Rules {
   readonly dropsSpaces: boolean;
 }
 
+/** Token to id, of a model. */
+export type Vocabulary = ReadonlyMap<string, number>;
+
 type Step = (step: JsonObject) => Effect;
 
 const effect = (growth = 1, shrink: number | null = 1, dropsSpaces = false): Effect => ({
@@ -112,10 +115,11 @@ const DECODERS: Readonly<Record<string, Step>> = {
 /**
  * What is known of the rules of a tokenizer.json.
  *
+ * @param vocabulary token to id of its model.
  * @throws TypeError, in words, for rules that would take memory without bounds, and for values of
  *   another kind than they have to be.
  */
-export function checkRules(tokenizer: JsonObject): Rules {
+export function checkRules(tokenizer: JsonObject, vocabulary: Vocabulary): Rules {
   const encoding = [
     ...effectsOf(tokenizer.normalizer, NORMALIZERS, "normalizers"),
     ...effectsOf(tokenizer.pre_tokenizer, PRE_TOKENIZERS, "pretokenizers"),
@@ -127,10 +131,12 @@ export function checkRules(tokenizer: JsonObject): Rules {
     const growth = product(effects.map((each) => each.growth));
     if (growth > MAX_GROWTH) throw wrong("its steps can make text so many times as long", growth);
   }
-  const longest = checkModel(objectOf(tokenizer.model, "model"));
+  checkModel(objectOf(tokenizer.model, "model"));
+  let longest = 0;
+  for (const token of vocabulary.keys()) longest = Math.max(longest, token.length);
   const shrinks = encoding.map((each) => each.shrink);
   const known = shrinks.filter((shrink) => shrink !== null);
-  const told = longest > 0 && known.length === shrinks.length && knowsAll(tokenizer);
+  const told = longest > 0 && known.length === shrinks.length && knowsAll(tokenizer, vocabulary);
   return {
     growth: product(encoding.map((each) => each.growth)),
     reach: told ? product(known) * longest : null,
@@ -235,28 +241,17 @@ function checkAdded(tokens: unknown): void {
   }
 }
 
-/** The characters of the longest token. */
-function checkModel(model: JsonObject): number {
-  const { max_input_chars_per_word: word = 0, vocab } = model;
+function checkModel(model: JsonObject): void {
+  const { max_input_chars_per_word: word = 0 } = model;
   if (!isWhole(word) || word > MAX_WORD) throw wrong("it takes words of so many characters", word);
   for (const name of ["unk_token", "continuing_subword_prefix", "end_of_word_suffix"]) {
     if (!isMissing(model[name])) textOf(model, name);
   }
-  if (isObject(vocab)) checkIds(Object.values(vocab));
-  return tokensOf(vocab).reduce((longest, token) => Math.max(longest, token.length), 0);
-}
-
-/** Models that state token and score have ids by their order. */
-function tokensOf(vocab: unknown): readonly string[] {
-  if (isObject(vocab)) return Object.keys(vocab);
-  return listOf(vocab, "vocab").map((item) => String(Array.isArray(item) ? item[0] : item));
 }
 
 /** Whether there is a token for each byte that texts have: then no character is left out. */
-function knowsAll({ model, normalizer, pre_tokenizer }: JsonObject): boolean {
-  const { vocab, byte_fallback } = objectOf(model, "model");
-  const tokens = new Set(tokensOf(vocab));
-  if (byte_fallback === true) {
+function knowsAll({ model, normalizer, pre_tokenizer }: JsonObject, tokens: Vocabulary): boolean {
+  if (objectOf(model, "model").byte_fallback === true) {
     return WRITTEN.every((byte) => tokens.has(fallback(byte)) || tokens.has(ascii(byte)));
   }
   const steps = [normalizer, pre_tokenizer].flatMap((component) => {

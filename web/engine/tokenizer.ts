@@ -3,12 +3,13 @@
 import {
   Tokenizer as Backend,
   ByteLevelPreTokenizer,
+  DigitsPreTokenizer,
   SequencePreTokenizer,
 } from "@huggingface/tokenizers";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
-import { checkRules, type Rules } from "./rules.ts";
+import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
@@ -34,13 +35,14 @@ export class Tokenizer {
   private readonly decoder: unknown;
   private readonly rules: Rules;
 
-  private constructor(json: JsonObject, config: JsonObject, rules: Rules) {
-    const model = isObject(json.model) ? json.model : {};
-    const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
+  private constructor(json: JsonObject, config: JsonObject) {
+    const vocabulary = vocabularyOf(json.model);
+    const rules = checkRules(json, vocabulary);
+    const { added, named } = registerTokens(vocabulary, json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
     const complete = { ...ABSENT, ...json, added_tokens: [...added.values()] };
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
-    correctSpaces(this.backend.pre_tokenizer);
+    correctClasses(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
     const word = [...added.values()].find((token) => token.single_word);
     if (word) {
@@ -69,10 +71,9 @@ export class Tokenizer {
     tokenizerConfig: Uint8Array | null,
     specialTokensMap: Uint8Array | null = null,
   ): Tokenizer {
-    const [json, rules] = read("tokenizer.json", () => {
+    const json = read("tokenizer.json", () => {
       checkValues(tokenizerJson);
-      const found = parseObject(tokenizerJson, MAX_TOKENIZER_BYTES);
-      return [found, checkRules(found)] as const;
+      return parseObject(tokenizerJson, MAX_TOKENIZER_BYTES);
     });
     const parsed = (name: string, file: Uint8Array | null) =>
       read(name, () => (file === null ? {} : parseObject(file, MAX_CONFIG_BYTES)));
@@ -86,7 +87,7 @@ export class Tokenizer {
         "Byte-level and SentencePiece-style tokenizers can be used.",
       );
     }
-    return read("tokenizer.json", () => new Tokenizer(json, config, rules));
+    return read("tokenizer.json", () => new Tokenizer(json, config));
   }
 
   /**
@@ -179,7 +180,8 @@ function withTokens(rules: Rules, added: readonly AddedToken[]): Rules {
 function checkValues(json: Uint8Array): void {
   let containers = 0;
   let values = 0;
-  for (const byte of json) {
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
     if (byte === 0x5b || byte === 0x7b) containers += 1;
     else if (byte === 0x2c) values += 1;
   }
@@ -200,20 +202,28 @@ const WORDS = new RegExp(
   "gu",
 );
 
-function correctSpaces(step: unknown): void {
+/** Digits, as Python's tokenizers do: numerals of every script, and what JavaScript's \\d leaves out. */
+const DIGITS = /[^\p{N}]+|\p{N}/gu;
+const NUMBERS = /[^\p{N}]+|\p{N}+/gu;
+
+function correctClasses(step: unknown): void {
   if (step instanceof ByteLevelPreTokenizer) step.pattern = WORDS;
-  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctSpaces);
+  if (step instanceof DigitsPreTokenizer) {
+    step.pattern = step.config.individual_digits ? DIGITS : NUMBERS;
+  }
+  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctClasses);
 }
 
 /** Token to id, of the models that state one; lists of pairs have their ids by their order. */
-function vocabularyOf(model: JsonObject): Map<string, number> {
-  const { vocab } = model;
+function vocabularyOf(model: unknown): Vocabulary {
+  const vocab = isObject(model) ? model.vocab : undefined;
+  if (!Array.isArray(vocab) && !isObject(vocab)) throw new TypeError("it has no vocabulary");
   const entries: [string, unknown][] = Array.isArray(vocab)
     ? vocab.map((item: unknown, id) => [String(Array.isArray(item) ? item[0] : item), id])
-    : Object.entries(isObject(vocab) ? vocab : {});
+    : Object.entries(vocab);
   return new Map(
     entries.map(([token, id]) => {
-      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= 2 ** 31) {
+      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= MAX_ID) {
         throw new TypeError(`the token ${shorten(token)} has the id ${shorten(id)}`);
       }
       return [token, id];
