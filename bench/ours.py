@@ -28,7 +28,7 @@ class Edgewise:
 
     def __init__(self, path: Path, threads: int) -> None:
         bundle = Bundle.open(path)
-        tokenizer = Tokenizer.from_folder(bundle.path)
+        tokenizer = Tokenizer.from_bundle(bundle)
         pages = pages_for(CAPACITY, paged_state(bundle.manifest).page_tokens)
         program = CpuDevice(threads).load(bundle, load_symbols={"pages": pages})
         self.program = program.program.id

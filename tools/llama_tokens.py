@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from edgewise import Engine
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.gguf.reader import GgufReader
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text import ChatTemplate
 from tools.plain_questions import QUESTIONS
 from tools.smollm2 import smollm2
@@ -165,7 +166,8 @@ def ours(path: Path, quant: str, threads: int) -> Iterator[tuple[Engine, ChatTem
         bundle = Path(folder) / "bundle"
         compile_model(path, bundle, targets=("cpu",), quant=quant, context=CONTEXT)
         with Engine(bundle, threads=threads) as engine:
-            template = ChatTemplate.from_folder(bundle, engine.tokenizer.special_tokens)
+            special = engine.tokenizer.special_tokens
+            template = ChatTemplate.from_bundle(Bundle.open(bundle), special)
             if template is None:
                 raise SystemExit(f"{path} has no chat template.")
             yield engine, template

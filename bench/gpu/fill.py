@@ -7,7 +7,6 @@ runtime only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,9 @@ import numpy.typing as npt
 
 from checkpoint import write_tokenizer
 from edgewise_runtime.format.bundle import (
-    BundleManifest,
     TensorEntry,
     describe_files,
+    read_manifest,
     write_manifest,
 )
 
@@ -46,8 +45,7 @@ THETA = 1e4
 
 def fill(folder: Path, seed: int = 0) -> None:
     """Make the parameters and the tokenizer that ``folder``, an unfinished bundle, lacks."""
-    data = json.loads((folder / "bundle.json").read_text("utf-8"))
-    manifest = BundleManifest.from_json(data)
+    manifest = read_manifest(folder)
     rng = np.random.default_rng(seed)
     for layout in manifest.layouts.values():
         for name, entry in layout.items():

@@ -35,8 +35,9 @@ from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_compiler.targets.webgpu.program import LANGUAGE
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_runtime.files import write_json
-from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry
+from edgewise_runtime.files import write_bytes
+from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry, describe_files
+from edgewise_runtime.format.seal import MANIFEST
 
 NO_HASH = "0" * 64
 
@@ -68,13 +69,13 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
     model = model_info(checkpoint, options)
-    made = build_manifest(name, folder, model, weights, {GPU.name: {}}, programs)
+    made = build_manifest(name, model, weights, {GPU.name: {}}, programs, describe_files(folder))
     missing = {
         entry.file: FileEntry(entry.bytes, NO_HASH, (NO_HASH,) * FileEntry.chunk_count(entry.bytes))
         for entry in entries.values()
     }
     whole = replace(made, layouts={GPU.name: entries}, files={**made.files, **missing})
-    write_json(folder / "bundle.json", whole.to_json())
+    write_bytes(folder / MANIFEST, whole.to_bytes())
 
 
 def _without_weights(shape: Shape) -> Checkpoint:

@@ -101,7 +101,7 @@ def measure_program(
     program = TimedDevice(gpu).load(bundle, program_id, load_symbols={"pages": pages})
     with program:
         load = time.perf_counter() - start
-        loop = Loop(program, Tokenizer.from_folder(bundle.path), pages)
+        loop = Loop(program, Tokenizer.from_bundle(bundle), pages)
         loop.decode(1, MAX_BURST, MAX_BURST)
         tokens = int(effort.sample_s / loop.decode(1, MAX_BURST, MAX_BURST))
         tokens = min(MOST_TOKENS, max(1, tokens // MAX_BURST) * MAX_BURST)

@@ -18,7 +18,7 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
-from edgewise_compiler.merge import copy_programs, kept_programs
+from edgewise_compiler.merge import check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
@@ -27,11 +27,12 @@ from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.state import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
-from edgewise_runtime.errors import InputError, StorageError
-from edgewise_runtime.files import sha256_file, write_bytes, write_json
-from edgewise_runtime.folders import new_folder
+from edgewise_runtime.errors import InputError, StorageError, memory_errors
+from edgewise_runtime.files import write_bytes, write_json
+from edgewise_runtime.folders import alone_at, new_folder
 from edgewise_runtime.format.bundle import (
     BundleManifest,
+    FileEntry,
     ModelInfo,
     Program,
     TensorEntry,
@@ -42,6 +43,7 @@ from edgewise_runtime.format.proof import PROOF
 from edgewise_runtime.installed import VERSION
 
 
+@memory_errors("compiling")
 def compile_model(
     path: str | Path,
     out: str | Path,
@@ -97,8 +99,12 @@ def compile_model(
     tell = progress or (lambda phase, done, total: None)
     destination = Path(out)
     _check_destination(destination)
-    # First: where nothing can be written, nothing is worth computing.
-    with new_folder(destination, replace=True) as folder, open_checkpoint(Path(path)) as opened:
+    with (
+        # First: where nothing can be written, nothing is worth computing.
+        alone_at(destination, partial(tell, "Waiting for another compilation")),
+        new_folder(destination, replace=True) as folder,
+        open_checkpoint(Path(path)) as opened,
+    ):
         # 1. What is asked for, against what the checkpoint is and what is already there.
         tell("Reading", 0, 1)
         options = check_options(
@@ -125,7 +131,9 @@ def compile_model(
         if options.half_pages:
             check_pages(checkpoint)
         calibration = read_calibration(checkpoint, calibrate, searched=options.recipe.searched)
-        weights = weights_fingerprint(checkpoint, schemes, bytes(calibration), own)
+        weights = weights_fingerprint(
+            checkpoint, schemes, bytes(calibration), own, partial(tell, "Reading")
+        )
         kept = kept_programs(destination, options.targets, model, weights)
         tell("Reading", 1, 1)
 
@@ -149,13 +157,18 @@ def compile_model(
         # 3. Each target's programs: graphs, passes, kernels, plans and code.
         programs: list[Program] = []
         for target in options.targets:
-            made = TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
-            # Before files of an older bundle come: only what was just made is vouched for.
-            programs += [trust.sign_program(p, partial(_hash_of, folder)) for p in made]
+            programs += TARGETS[target].make(job, tensors[LAYOUTS[TARGETS[target].layout]])
+        # Before files of an older bundle come: only what was just made is vouched for.
+        name = _name(destination)
+        made = build_manifest(name, model, weights, layouts, programs, describe_files(folder))
+        programs = [*trust.sign_programs(made)]
+        hashed = made.files
         # 4. Programs of other targets that were there before.
         if kept is not None:
             bundle, staying = kept
             copy_programs(bundle, staying, folder)
+            hashed = {path: hashed[path] for path in hashed.keys() - bundle.manifest.files.keys()}
+            bundle.close()
             layouts |= {p.layout: bundle.manifest.layouts[p.layout] for p in staying}
             programs += staying
         # 5. What GPU programs must answer, from the weights as they lie there.
@@ -169,8 +182,10 @@ def compile_model(
         tell("Writing the bundle", 0, 1)
         for file, content in checkpoint.files.items():
             write_bytes(folder / file, content)
-        manifest = build_manifest(_name(destination), folder, model, weights, layouts, programs)
-        write_manifest(folder, manifest)
+        files = {**hashed, **describe_files(folder, hashed)}
+        if kept is not None:
+            check_kept(*kept, files)
+        write_manifest(folder, build_manifest(name, model, weights, layouts, programs, files))
         tell("Writing the bundle", 1, 1)
     return destination
 
@@ -189,10 +204,6 @@ def _recipe(
     if quant is None:
         quant = AS_FILE if is_quantized(checkpoint) else DEFAULT_QUANT
     return file_recipe(checkpoint) if quant == AS_FILE else find_preset(quant)
-
-
-def _hash_of(folder: Path, path: str) -> str:
-    return sha256_file(folder / path)
 
 
 def _check_destination(destination: Path) -> None:
@@ -244,13 +255,13 @@ def model_info(checkpoint: Checkpoint, options: Options) -> ModelInfo:
 
 def build_manifest(
     name: str,
-    folder: Path,
     model: ModelInfo,
     weights: str,
     layouts: Mapping[str, Mapping[str, TensorEntry]],
     programs: Sequence[Program],
+    files: Mapping[str, FileEntry],
 ) -> BundleManifest:
-    """The manifest of a bundle whose files lie in ``folder``."""
+    """The manifest of a bundle."""
     coded = any(program.state_dtype == "int8" for program in programs)
     return BundleManifest(
         name=name,
@@ -266,5 +277,5 @@ def build_manifest(
         ),
         layouts=layouts,
         programs=tuple(programs),
-        files=describe_files(folder),
+        files=files,
     )

@@ -1,19 +1,21 @@
-"""Telling checkpoints apart without reading all of them."""
+"""Telling checkpoints apart by every one of their weights."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+import math
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-
-import numpy as np
 
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.weights.files import Bytes
 
-SAMPLES = 16
-"""Rows of each tensor that are looked at, evenly spaced, the first and the last among them."""
+AHEAD = 4
+"""Pieces of a tensor that are hashed while the next is read."""
 
 MEANING = 2
 """Counted up when a scheme makes other codes of a weight, or codes come to mean other weights:
@@ -25,30 +27,43 @@ def weights_fingerprint(
     schemes: Schemes,
     calibration: bytes = b"",
     own: Collection[str] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
     """A sha256 that differs between models, between schemes of one, and between ways to codes.
 
-    It covers the model's configuration, the name and shape of every tensor and the values of up to
-    16 rows of each: any training step changes those, and reading them takes no time.
+    It covers the model's configuration and the name, the shape and all bytes of every tensor, as
+    they are stored: programs share a bundle's weights by it, and one row that differs is enough to
+    make another model.
 
     Args:
         calibration: the tokens that codes were chosen with.
         own: the tensors that keep the codes of their file.
+        progress: hears how many weights of how many were read.
     """
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(calibration)
     digest.update("".join(f"\n{name} as it is" for name in sorted(own)).encode())
     digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
-    for name in sorted(reader.names()):
-        shape = reader.shape(name)
-        digest.update(f"\n{name}{list(shape)}".encode())
-        if not shape or not all(shape):
-            continue
-        rows = np.unique(np.linspace(0, shape[0] - 1, min(SAMPLES, shape[0])).astype(int))
-        for row in rows.tolist():
-            digest.update(np.ascontiguousarray(reader.read(name, row, row + 1)).tobytes())
+    total, done = sum(math.prod(reader.shape(name)) for name in reader.names()), 0
+    with ThreadPoolExecutor(AHEAD) as pool:
+        for name in sorted(reader.names()):
+            shape = reader.shape(name)
+            digest.update(f"\n{name} {reader.dtype(name)} {list(shape)}".encode())
+            pending: deque[Future[bytes]] = deque()
+            for piece in reader.stored(name):
+                pending.append(pool.submit(_sha256, piece))
+                if len(pending) > AHEAD:
+                    digest.update(pending.popleft().result())
+            for hashed in pending:
+                digest.update(hashed.result())
+            done += math.prod(shape)
+            progress(done, total)
     return digest.hexdigest()
+
+
+def _sha256(piece: Bytes) -> bytes:
+    return hashlib.sha256(piece.data).digest()
 
 
 def _text(schemes: Schemes) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from edgewise_compiler.layouts.rows import GPU
-from edgewise_runtime.errors import EdgewiseError, StorageError
+from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
 from edgewise_runtime.files import storage_errors
-from edgewise_runtime.format.bundle import Bundle, ModelInfo, Program
+from edgewise_runtime.format.bundle import Bundle, FileEntry, ModelInfo, Program, read_manifest
 from edgewise_runtime.format.proof import PROOF
+from edgewise_runtime.format.seal import MANIFEST
 
 
 def kept_programs(
@@ -19,25 +21,28 @@ def kept_programs(
 ) -> tuple[Bundle, tuple[Program, ...]] | None:
     """The bundle at ``destination`` and those of its programs that stay: other targets'.
 
-    None where nothing stays: there is no bundle, or every target of it is compiled again.
+    None where nothing stays: there is no bundle, or every target of it is compiled again. Files
+    that stay are whole: the new bundle would vouch for what they hold now.
 
     Raises:
         StorageError: ``storage.other_bundle`` where programs would stay that were compiled from
             another checkpoint or with other bounds, which cannot share a bundle with new ones.
+        BundleError: where a file of theirs is missing or damaged.
     """
-    if not (destination / "bundle.json").is_file():
+    if not (destination / MANIFEST).is_file():
         return None
     try:
-        bundle = Bundle.open(destination, verify=False)
+        manifest = read_manifest(destination)
     except EdgewiseError:
         # Damaged, or of another version: replaced as a whole.
         return None
-    staying = tuple(p for p in bundle.manifest.programs if p.target not in targets)
+    bundle = Bundle(destination.resolve(), manifest)
+    staying = tuple(p for p in manifest.programs if p.target not in targets)
     if not staying:
         return None
+    others = ",".join(dict.fromkeys([*(p.target for p in manifest.programs), *targets]))
     differing = _differences(bundle, model, weights)
     if differing:
-        others = ",".join(dict.fromkeys([*(p.target for p in bundle.manifest.programs), *targets]))
         raise StorageError(
             f"{destination} has programs for {', '.join(sorted({p.target for p in staying}))} "
             f"that do not go with this compilation: {differing}.",
@@ -45,7 +50,24 @@ def kept_programs(
             "replace all of it, or into another folder with -o.",
             code="storage.other_bundle",
         )
+    try:
+        _verify(bundle, staying)
+    except BundleError as cause:
+        raise BundleError(
+            cause.message,
+            remedy=f"Compile all of it again, with --target {others}, or remove it first: "
+            f"edgewise rm {quote(str(destination))}",
+            code=cause.code,
+        ) from cause
     return bundle, staying
+
+
+def _verify(bundle: Bundle, programs: Sequence[Program]) -> None:
+    """Compare every file that stays with its hash; of parameters, those that changed since."""
+    for layout in {program.layout for program in programs}:
+        bundle.verify_params(layout)
+    for name in _files(bundle, programs) - _params(bundle, programs):
+        bundle.read(name)
 
 
 def _differences(bundle: Bundle, model: ModelInfo, weights: str) -> str:
@@ -69,13 +91,7 @@ def copy_programs(bundle: Bundle, programs: Sequence[Program], folder: Path) -> 
         BundleError: a file is damaged.
         StorageError: it cannot be written.
     """
-    layouts = {program.layout for program in programs}
-    proof = {PROOF} if GPU.name in layouts else set()
-    names = {t.file for name in layouts for t in bundle.manifest.layouts[name].values()}
-    names |= proof & bundle.manifest.files.keys()
-    for program in programs:
-        names |= set(program.files)
-    for name in sorted(names):
+    for name in sorted(_files(bundle, programs)):
         target = folder / name
         with storage_errors("copy", target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,3 +99,30 @@ def copy_programs(bundle: Bundle, programs: Sequence[Program], folder: Path) -> 
                 os.link(bundle.file(name), target)
             except OSError:
                 shutil.copyfile(bundle.file(name), target)
+
+
+def check_kept(bundle: Bundle, programs: Sequence[Program], files: Mapping[str, FileEntry]) -> None:
+    """Make sure that files which stay are listed as before: nothing happened to them meanwhile.
+
+    Raises:
+        BundleError: ``bundle.checksum``.
+    """
+    for name in sorted(_files(bundle, programs) - {PROOF}):
+        if files[name] != bundle.manifest.files[name]:
+            raise BundleError(
+                f"{bundle.path / name} changed while the bundle was compiled.",
+                remedy="Compile again.",
+                code="bundle.checksum",
+            )
+
+
+def _files(bundle: Bundle, programs: Sequence[Program]) -> set[str]:
+    """The files of programs, of their layouts, and what they must answer."""
+    names = _params(bundle, programs).union(*(program.files for program in programs))
+    proof = {PROOF} if any(program.layout == GPU.name for program in programs) else set()
+    return names | proof & bundle.manifest.files.keys()
+
+
+def _params(bundle: Bundle, programs: Sequence[Program]) -> set[str]:
+    layouts = {program.layout for program in programs}
+    return {t.file for name in layouts for t in bundle.manifest.layouts[name].values()}

@@ -11,14 +11,17 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from edgewise_runtime.errors import StorageError
+from edgewise_runtime.locks import lock_path
 
 CHUNK = 1 << 20
 """Bytes hashed at a time."""
@@ -42,8 +45,16 @@ def storage_error(cause: OSError, action: str, path: Path) -> StorageError:
     what, remedy = _CAUSES.get(cause.errno or 0, ("io", ""))
     reason = cause.strerror or str(cause)
     return StorageError(
-        f"Could not {action} {path}: {reason}.", remedy=remedy, code=f"storage.{what}"
+        f"Could not {action} {shown(path)}: {reason}.", remedy=remedy, code=f"storage.{what}"
     )
+
+
+def shown(path: Path) -> Path:
+    """What people call a file: of one that is reached by its folder's handle, where that is now."""
+    if path.parts[:4] == ("/", "proc", "self", "fd"):
+        with suppress(OSError):
+            return Path(*path.parts[:5]).readlink().joinpath(*path.parts[5:])
+    return path
 
 
 @contextmanager
@@ -59,8 +70,49 @@ def storage_errors(action: str, path: Path) -> Iterator[None]:
         raise storage_error(cause, action, path) from cause
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
+
+
+@contextmanager
+def temporary_file(path: Path, mode: int) -> Iterator[tuple[Path, int]]:
+    """A new file beside `path`, and its handle to be closed; it goes with the block.
+
+    As long as the block lasts it is locked: one that nobody has locked is what a killed process
+    left, see `remove_left`.
+    """
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            claim = lock_path(temporary)
+            break
+        except (BlockingIOError, FileNotFoundError):  # taken for one that was left
+            os.close(handle)
+    try:
+        yield temporary, handle
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+        if claim is not None:
+            os.close(claim)
+
+
+def remove_left(path: Path) -> None:
+    """Remove what killed processes left of writing `path`; what cannot be removed stays."""
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            found = _TEMPORARY.fullmatch(entry.name)
+            if found is not None and found[1] == path.name:
+                unlink_unclaimed(Path(entry.path))
+
+
+def unlink_unclaimed(temporary: Path) -> None:
+    """Remove a `temporary_file` whose process has ended, as far as locks tell."""
+    with suppress(OSError):  # BlockingIOError: it is being written
+        claim = lock_path(temporary)
+        if claim is not None:
+            temporary.unlink()
+            os.close(claim)
 
 
 def sync_folder(folder: Path) -> None:
@@ -80,19 +132,15 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     Raises:
         StorageError: see `storage_errors`; whatever stood at `path` still stands.
     """
-    temporary = _temporary(path)
     with storage_errors("write", path):
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        remove_left(path)
+        with temporary_file(path, mode) as (temporary, handle):
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-            sync_folder(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = None, mode: int = 0o666) -> None:
@@ -116,9 +164,13 @@ def read_bytes(path: Path, most: int) -> bytes:
             cause = errno.EISDIR if path.is_dir() else errno.ENOENT
             raise OSError(cause, os.strerror(cause))
         with path.open("rb") as file:
-            data = file.read(most + 1)
+            # Python takes memory for all that is asked for before it reads: no more than there is.
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(min(size, most) + 1)
+            while size < len(data) <= most and (more := file.read(CHUNK)):  # it grows
+                data += more
     if len(data) > most:
-        raise StorageError(f"{path} is larger than {most} bytes.", code="storage.size")
+        raise StorageError(f"{shown(path)} is larger than {most} bytes.", code="storage.size")
     return data
 
 
@@ -129,13 +181,19 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path, progress: Callable[[int], None] | None = None) -> str:
     """SHA-256 of a file, read in pieces; `progress` hears how many bytes each piece had."""
+    with storage_errors("read", path), path.open("rb", buffering=0) as file:
+        return sha256_open(file, progress)
+
+
+def sha256_open(file: FileIO, progress: Callable[[int], None] | None = None) -> str:
+    """As `sha256_file` of an open file, from its first byte on; raises OSError."""
     digest = hashlib.sha256()
     piece = memoryview(bytearray(CHUNK))
-    with storage_errors("read", path), path.open("rb", buffering=0) as file:
-        while count := file.readinto(piece):
-            digest.update(piece[:count])
-            if progress is not None:
-                progress(count)
+    file.seek(0)
+    while count := file.readinto(piece):
+        digest.update(piece[:count])
+        if progress is not None:
+            progress(count)
     return digest.hexdigest()
 
 

@@ -3,25 +3,27 @@
 A folder is built beside its place, under a hidden name that only edgewise gives, and its maker
 holds a lock on it that ends with the process. So a folder of that name whose lock is free is what
 a killed process left, and the next one that builds a folder there removes it.
+
+One that is to replace another changes places with it in one step, where the system has such a step
+(`exchange`). Who still reads the other (`held`) has a lock on it as well, and removes it at last.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 import shutil
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgewise_runtime.errors import StorageError
+from edgewise_runtime.exchange import exchange
 from edgewise_runtime.files import storage_errors, sync_folder
-
-if sys.platform != "win32":
-    import fcntl
+from edgewise_runtime.locks import lock_path, wait_for
 
 UNFINISHED, MOVED_AWAY = "tmp", "old"
 """What a hidden folder is: one that is being built, or one that made room for it."""
@@ -29,6 +31,9 @@ UNFINISHED, MOVED_AWAY = "tmp", "old"
 STALE_S = 3600
 """Seconds after which folders by other names than the one that is being built are looked at: some
 disks that several machines share keep locks to each of them."""
+
+_MEANWHILE = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+"""How a rename fails where what stands at its target went or came since that was looked at."""
 
 _HIDDEN = re.compile(rf"\.(.+)\.edgewise-[0-9a-f]{{12}}\.({UNFINISHED}|{MOVED_AWAY})")
 
@@ -39,7 +44,9 @@ def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
 
     The block fills a temporary folder beside `path`. On any exception, KeyboardInterrupt included,
     that folder is removed and `path` is as it was, as are the folders above it. With `replace`, a
-    folder already at `path` is moved away first and removed last.
+    folder already at `path` stands there until the new one does, whatever ends this process, and
+    is removed once nobody reads it. (Where the system or the disk cannot exchange two folders it is
+    moved away first: who is killed just then leaves none, until the next one here puts it back.)
 
     Raises:
         StorageError: ``storage.exists`` where `path` exists and `replace` is false; for an OSError
@@ -52,6 +59,54 @@ def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         _sync_tree(built)
         _put_in_place(built, path, replace=replace)
         sync_folder(path.parent)
+
+
+@contextmanager
+def alone_at(path: Path, waiting: Callable[[int, int], None]) -> Iterator[None]:
+    """Be the only one that makes `path` for a block; whoever else asks for that waits.
+
+    For what is made out of what stands there already, which must not be replaced meanwhile.
+
+    The lock lies beside `path` in a hidden file, which goes with whoever has it. Where there are no
+    locks, nobody waits.
+
+    Args:
+        waiting: told how much of the waiting is done, ``(0, 1)`` and ``(1, 1)``, if there is any.
+
+    Raises:
+        StorageError: nothing can be made there.
+    """
+    beside = path.with_name(f".{path.name}.edgewise.lock")
+    with _folders_above(path):
+        with storage_errors("create", path):
+            handle = wait_for(beside, waiting)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                with suppress(OSError):
+                    beside.unlink()
+                os.close(handle)
+
+
+@contextmanager
+def passing_folder(parent: Path) -> Iterator[Path]:
+    """A folder in `parent` that only this user may enter, for as long as a block lasts.
+
+    What killed processes left of theirs goes.
+
+    Raises:
+        StorageError: it cannot be made, or an OSError of the block.
+    """
+    try:
+        with (
+            _claimed(parent / "edgewise", mode=0o700) as folder,
+            storage_errors("write to", parent),
+        ):
+            yield folder
+    except StorageError as error:
+        error.remedy = "Free some space there, or name another folder in TMPDIR."
+        raise
 
 
 def remove_unfinished(path: Path) -> None:
@@ -72,8 +127,8 @@ def remove_unfinished(path: Path) -> None:
 
 
 def _take_back(left: Path, place: Path, kind: str) -> None:
-    with suppress(OSError):  # BlockingIOError: its process is at work
-        lock = _lock(left)
+    with suppress(OSError):  # BlockingIOError: its process is at work, or somebody reads it
+        lock = lock_path(left)
         if lock is None:
             return
         try:
@@ -106,55 +161,34 @@ def _folders_above(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _claimed(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, under this process's lock, and removed if the block fails."""
+def _claimed(path: Path, mode: int = 0o777) -> Iterator[Path]:
+    """A new folder beside `path`, under this process's lock; what has its name in the end goes."""
     with storage_errors("create", path):
         remove_unfinished(path)
-        built, lock = _make_claimed(path)
+        built, lock = _make_claimed(path, mode)
     try:
         yield built
     except BaseException as cause:
-        shutil.rmtree(built, ignore_errors=True)
         if isinstance(cause, StorageError):  # people know it by the name it was to have
             cause.message = cause.message.replace(str(built), str(path))
         raise
     finally:
         if lock is not None:
             os.close(lock)
+        _discard(built)
 
 
-def _make_claimed(path: Path) -> tuple[Path, int | None]:
+def _make_claimed(path: Path, mode: int) -> tuple[Path, int | None]:
     while True:
         built = _hidden(path, UNFINISHED)
-        built.mkdir()
+        built.mkdir(mode)
         # Whoever cleans up may take the folder for one that was left, until it is locked.
         with suppress(BlockingIOError, FileNotFoundError):
-            lock = _lock(built)
+            lock = lock_path(built)
             if built.exists():
                 return built, lock
             if lock is not None:
                 os.close(lock)
-
-
-def _lock(folder: Path) -> int | None:
-    """Claim a folder until the handle is closed; None where the system or the disk has no locks.
-
-    Raises:
-        BlockingIOError: another process has it.
-        OSError: it cannot be opened.
-    """
-    if sys.platform == "win32":
-        return None
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
 
 
 def _refuse_existing(path: Path) -> None:
@@ -176,19 +210,49 @@ def _sync_tree(folder: Path) -> None:
 
 
 def _put_in_place(built: Path, path: Path, *, replace: bool) -> None:
-    if not replace or not os.path.lexists(path):
+    """What stood at `path` then has the name of what was built."""
+    if not replace:
         # Renaming onto an empty folder succeeds on POSIX, so look once more.
         _refuse_existing(path)
         built.rename(path)
         return
+    while True:
+        try:
+            if not os.path.lexists(path):
+                built.rename(path)
+            elif not exchange(built, path):
+                _rename_both(built, path)
+            return
+        except OSError as cause:
+            if cause.errno not in _MEANWHILE or not built.exists():
+                raise
+
+
+def _rename_both(built: Path, path: Path) -> None:
     old = _hidden(path, MOVED_AWAY)
-    path.rename(old)
+    lock: int | None = None
+    with suppress(OSError):  # a link, or somebody is about to remove it
+        lock = lock_path(path, shared=True)  # nobody is to put it back while this goes on
     try:
-        built.rename(path)
-    except BaseException:
-        old.rename(path)
-        raise
-    if old.is_dir() and not old.is_symlink():
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        old.unlink()
+        path.rename(old)
+        try:
+            built.rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
+        old.rename(built)
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder under a hidden name, unless somebody reads it, who does so in the end."""
+    with suppress(OSError):
+        if folder.is_symlink() or not folder.is_dir():
+            folder.unlink()
+            return
+        lock = lock_path(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)

@@ -5,9 +5,10 @@ of a native target with HMAC-SHA256 under a random key that only this user can r
 that signature is loaded only with ``trust=True``. The key never leaves its file:
 ``$XDG_DATA_HOME/edgewise/key`` or ``~/.local/share/edgewise/key``, 32 bytes, mode 0600.
 
-What is signed is a digest over the whole program (`digest`): its code, its plans, and its entry in
-the manifest. Code alone would not do, because native code keeps inside no buffer by itself: plans
-say where it writes, and the manifest which file is which kernel and which machine it is for.
+What is signed is a digest over the whole program (`digest`): its code, its plans, its parameters
+and all that the manifest says about it. Code alone would not do, because native code keeps inside
+no buffer by itself: plans say where it writes, and the manifest which file is which kernel, where
+each tensor lies, how much there is of everything, and which machine it is for.
 """
 
 from __future__ import annotations
@@ -18,18 +19,24 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from edgewise_runtime.errors import TrustError
-from edgewise_runtime.files import data_folder, read_bytes, storage_errors
+from edgewise_runtime.files import (
+    data_folder,
+    read_bytes,
+    remove_left,
+    storage_errors,
+    temporary_file,
+)
 from edgewise_runtime.format.manifest import BundleManifest, Program
 from edgewise_runtime.format.reading import HEX_SHA256, shorten
 from edgewise_runtime.format.targets import is_native
 
 KEY_BYTES = 32
-PURPOSE = b"edgewise native program v1\0"
+PURPOSE = b"edgewise native program v2\0"
 """Keeps these signatures apart from anything else the key might ever sign."""
 
 
@@ -38,31 +45,45 @@ def key_path() -> Path:
     return data_folder() / "key"
 
 
-HashOf = Callable[[str], str]
-"""The sha256 of a file by its path in the bundle."""
+def digest(manifest: BundleManifest, program: Program) -> str:
+    """The sha256 of all that decides what a program's code does.
 
-
-def digest(program: Program, hash_of: HashOf) -> str:
-    """The sha256 of all that decides what a program's code does: entry, code and plans."""
+    That is its entry, the model, the tensors of its layout, the state that it keeps, and the hashes
+    of every file of these. What other programs of the bundle add is not part of it: the scales of
+    int8 state where this one has none.
+    """
+    tensors = manifest.layouts[program.layout]
+    files = {*program.files, *(tensor.file for tensor in tensors.values())}
+    groups = [
+        group if program.state_dtype == "int8" else replace(group, scales=())
+        for group in manifest.state_groups
+    ]
     described = {
+        "version": manifest.version,
+        "model": manifest.model.to_json(),
+        "state_groups": [group.to_json() for group in groups],
+        "tensors": {name: tensor.to_json() for name, tensor in tensors.items()},
         "program": replace(program, signature=None).to_json(),
-        "files": {path: hash_of(path) for path in program.files},
+        "files": {path: manifest.files[path].sha256 for path in files},
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sign_program(program: Program, hash_of: HashOf) -> Program:
-    """The program with this user's signature, if its target is native.
+def sign_programs(manifest: BundleManifest) -> tuple[Program, ...]:
+    """The programs of a manifest, those of native targets with this user's signature.
 
     Sign only what was just compiled, by the hashes of the files that were just written.
 
     Raises:
         TrustError, StorageError: as `sign` does.
     """
-    if not is_native(program.target):
-        return program
-    return replace(program, signature=sign(digest(program, hash_of)))
+    return tuple(
+        replace(program, signature=sign(digest(manifest, program)))
+        if is_native(program.target)
+        else program
+        for program in manifest.programs
+    )
 
 
 def verify_program(manifest: BundleManifest, program: Program) -> None:
@@ -73,10 +94,9 @@ def verify_program(manifest: BundleManifest, program: Program) -> None:
     Raises:
         TrustError: as `verify` does.
     """
-    if not is_native(program.target):
-        return
-    found = digest(program, lambda path: manifest.files[path].sha256)
-    verify(found, program.signature, what=f"{manifest.name}/{program.id}")
+    if is_native(program.target):
+        what = f"{manifest.name}/{program.id}"
+        verify(digest(manifest, program), program.signature, what=what)
 
 
 def sign(sha256: str) -> str:
@@ -136,21 +156,17 @@ def _sign(key: bytes, sha256: str) -> str:
 
 def _create_key(path: Path) -> None:
     """Create the key whole and once: of several processes at it, the first one's key stays."""
-    temporary = path.with_name(f".key.{secrets.token_hex(6)}.tmp")
     with storage_errors("create the signing key", path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        remove_left(path)
+        with temporary_file(path, 0o600) as (temporary, handle):
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
             # A link, unlike a rename, refuses to replace a key that appeared meanwhile.
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(FileExistsError):
+                os.link(temporary, path)
 
 
 def _read_key(path: Path) -> bytes | None:

@@ -140,16 +140,19 @@ class AsyncEngine(Loaded):
         ids, loop = token_ids(tokens), self._session.loop
         return await asyncio.to_thread(loop.call, lambda: loop.engine.score(ids))
 
-    async def pin(self, prompt: str | list[int]) -> int:
+    async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""
-        ids, engine = await self._ids(prompt), self._session.loop.engine
-        await self._start([engine.pin(ids)]).result()
-        return await asyncio.to_thread(self._session.loop.call, lambda: engine.pinned(ids))
+        pinning = self._session.pinning
+        ids, extras, engine = await asyncio.to_thread(pinning, prompt, cache_salt)
+        await self._start([engine.pin(ids, extras)]).result()
+        call = self._session.loop.call
+        return await asyncio.to_thread(call, lambda: engine.pinned(ids, extras))
 
-    async def unpin(self, prompt: str | list[int]) -> None:
-        """Let a pinned prefix go when its room is needed."""
-        ids, engine = await self._ids(prompt), self._session.loop.engine
-        await asyncio.to_thread(self._session.loop.call, lambda: engine.unpin(ids))
+    async def unpin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> None:
+        """Let a prefix that was pinned with this salt go when its room is needed."""
+        pinning, call = self._session.pinning, self._session.loop.call
+        ids, extras, engine = await asyncio.to_thread(pinning, prompt, cache_salt)
+        await asyncio.to_thread(call, lambda: engine.unpin(ids, extras))
 
     async def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
@@ -170,9 +173,6 @@ class AsyncEngine(Loaded):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    async def _ids(self, prompt: str | list[int]) -> tuple[int, ...]:
-        return await asyncio.to_thread(self._session.ids, prompt)
 
     async def _started(
         self, ask: Callable[P, Sequence[Choice]], *args: P.args, **kwargs: P.kwargs

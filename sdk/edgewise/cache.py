@@ -14,8 +14,8 @@ from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format import manifest
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.seal import VERSION
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
 
@@ -156,7 +156,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     if quant is None and not is_gguf(path):
         quant = DEFAULT_QUANT
     files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
-    made_by = [installed.VERSION, manifest.VERSION, cpu_arch(), sorted(cpu_features())]
+    made_by = [installed.VERSION, VERSION, cpu_arch(), sorted(cpu_features())]
     longer = _longer(context)
     what = [repo_of(path) or str(path), files, quant, *([longer] if longer else []), *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
@@ -175,7 +175,8 @@ def _longer(context: int | None) -> int | None:
 def has_programs(bundle: Path, target: str | None) -> bool:
     """Whether there is a bundle with programs for a target, None for the CPU.
 
-    A bundle that cannot be read has none: what is kept in the cache is made again then.
+    A bundle that cannot be read has none: what is kept in the cache is made again then, unless
+    programs of other targets would have to stay in it.
     """
     from edgewise_compiler.targets.table import DEFAULT
 

@@ -152,7 +152,7 @@ def run_program(
     pages = pages_for(count, paged_state(bundle.manifest).page_tokens)
     with chosen.load(bundle, program_id, load_symbols={"pages": pages}, trust=trust) as program:
         request = Request(tuple(tokens), SamplingParams(max_tokens=1))
-        sequence = Sequence(request, Tokenizer.from_folder(bundle.path), (), model.context)
+        sequence = Sequence(request, Tokenizer.from_bundle(bundle), (), model.context)
         sequence.holding = Holding(b"", list(range(pages)))
         batch = Batch(program)
         batch.prefill([Span(sequence, 0, request.prompt)])

@@ -155,8 +155,9 @@ class Engine(Loaded):
         """Continue a prompt.
 
         Args:
-            prompt: text, which gets the tokenizer's special tokens (a beginning token, say);
-                or token ids as they are; or a list of either, which run together.
+            prompt: text, which gets the tokenizer's special tokens (a beginning token, say), and in
+                which those that are written out are tokens; or token ids as they are; or a list of
+                either, which run together.
             stream: return an iterator of text instead; for one prompt. Default: False.
             options: below.
 
@@ -265,8 +266,12 @@ class Engine(Loaded):
         ids = token_ids(tokens)
         return self._session.loop.call(lambda: self._session.loop.engine.score(ids))
 
-    def pin(self, prompt: str | list[int]) -> int:
+    def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.
+
+        Args:
+            prompt: as for `generate`.
+            cache_salt: whose requests are to find it, as theirs say it. Default: of those without.
 
         Returns:
             How many tokens of it are kept: whole pages of 16.
@@ -274,14 +279,14 @@ class Engine(Loaded):
         Raises:
             InputError: as `generate` does.
         """
-        ids, engine = self._session.ids(prompt), self._session.loop.engine
-        self._start([engine.pin(ids)]).result()
-        return self._session.loop.call(lambda: engine.pinned(ids))
+        ids, extras, engine = self._session.pinning(prompt, cache_salt)
+        self._start([engine.pin(ids, extras)]).result()
+        return self._session.loop.call(lambda: engine.pinned(ids, extras))
 
-    def unpin(self, prompt: str | list[int]) -> None:
-        """Let a pinned prefix go when its room is needed."""
-        ids = self._session.ids(prompt)
-        self._session.loop.call(lambda: self._session.loop.engine.unpin(ids))
+    def unpin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> None:
+        """Let a prefix that was pinned with this salt go when its room is needed."""
+        ids, extras, engine = self._session.pinning(prompt, cache_salt)
+        self._session.loop.call(lambda: engine.unpin(ids, extras))
 
     def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""

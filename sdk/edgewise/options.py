@@ -9,12 +9,15 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from textwrap import fill
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
+
+SpecialTokens = Literal["text", "control"]
+"""What special tokens are that a message has written out: text as any other, or those tokens."""
 
 
 class SamplingKeywords(TypedDict, total=False):
@@ -46,6 +49,7 @@ class RequestOptions(SamplingKeywords, total=False):
     context_policy: ContextPolicy | None
     cache_salt: str | None
     begun: Sequence[int] | None
+    special_tokens: SpecialTokens | None
 
 
 class SubmitOptions(RequestOptions, total=False):
@@ -67,8 +71,9 @@ _PARAMS = SamplingParams()
 _OFTEN = "subtracted from the logit of a token of the answer so far"
 OPTIONS: dict[str, Option] = {
     "max_tokens": Option(
-        "tokens, 1 or more",
-        "the most to generate; fewer where the context ends first",
+        "tokens, 0 or more",
+        "the most to generate; fewer where the context ends first, and with 0 none: the prompt is "
+        "computed and kept for others that begin so",
         f"{_PARAMS.max_tokens}",
     ),
     "temperature": Option(
@@ -76,10 +81,12 @@ OPTIONS: dict[str, Option] = {
         "what logits are divided by; 0 takes the likeliest token always",
         f"{_PARAMS.temperature}",
     ),
-    "top_k": Option("tokens, 0 or more", "keep the k likeliest; 0 keeps all", f"{_PARAMS.top_k}"),
+    "top_k": Option(
+        "tokens, 0 or more", "keep the k likeliest; 0 and -1 keep all", f"{_PARAMS.top_k}"
+    ),
     "top_p": Option(
-        "probability, above 0 to 1",
-        "keep the likeliest tokens that together reach it; 1 keeps all",
+        "probability, 0 to 1",
+        "keep the likeliest tokens that together reach it; 1 keeps all, 0 only the likeliest",
         f"{_PARAMS.top_p}",
     ),
     "min_p": Option(
@@ -105,7 +112,8 @@ OPTIONS: dict[str, Option] = {
     ),
     "seed": Option(
         "whole number, 0 to 2**64 - 1",
-        "of the random numbers; the same seed and request give the same text",
+        "of the random numbers; the same seed and request give the same text; -1 is as good as "
+        "none",
         "another one each time",
     ),
     "stop": Option("text, or up to 64", "end before the first of them, which is not in the text"),
@@ -149,6 +157,13 @@ OPTIONS: dict[str, Option] = {
         "token ids",
         "of conversations: an answer that ended too early, as its completion had them. It goes on "
         "from them as if it had not; pieces are what is new, the completion has all",
+    ),
+    "special_tokens": Option(
+        "'text' or 'control'",
+        "of conversations: whether special tokens written out in messages and tools are the text "
+        "they look like, or those tokens, with which whoever wrote them can end a turn and write "
+        "another's",
+        "'text'",
     ),
     "n": Option(
         "1 to 64",

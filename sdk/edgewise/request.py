@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.options import SamplingOptions, SubmitOptions, refused, sampling_params
+from edgewise.options import SamplingOptions, SpecialTokens, SubmitOptions, refused, sampling_params
 from edgewise.prompt import token_ids
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
 from edgewise_runtime.errors import BundleError, InputError
 
+SPECIAL_TOKENS = ("text", "control")
 POLICIES = ("stop", "error", "drop")
 MAX_TIMEOUT_S = 7 * 24 * 3600.0
 MAX_PRIORITY = 1 << 31
@@ -42,6 +43,7 @@ class Asked:
     policy: ContextPolicy
     extras: tuple[str, ...]
     begun: tuple[int, ...]
+    special_tokens: SpecialTokens | None
 
     def of_prompt(self, ids: tuple[int, ...]) -> Request:
         """The request for a prompt as it is.
@@ -52,6 +54,13 @@ class Asked:
             raise InputError(
                 f"begun has {len(self.begun)} tokens of an answer; this prompt has none.",
                 remedy="Put them at the end of the prompt, or use chat.",
+                code="input.option",
+            )
+        if self.special_tokens is not None:
+            raise InputError(
+                f"special_tokens {self.special_tokens!r} is of a conversation's messages; this is "
+                "a prompt, whose special tokens are tokens.",
+                remedy="Use chat, or leave it out.",
                 code="input.option",
             )
         if self.policy == "drop":
@@ -130,6 +139,7 @@ def read_options(
         policy=given.get("context_policy", "stop"),
         extras=(given["cache_salt"],) if "cache_salt" in given else (),
         begun=token_ids(given.get("begun", ())),
+        special_tokens=given.get("special_tokens"),
     )
 
 
@@ -172,6 +182,10 @@ def _is_policy(value: Any) -> bool:
     return value in POLICIES
 
 
+def _is_special_tokens(value: Any) -> bool:
+    return value in SPECIAL_TOKENS
+
+
 def _is_salt(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_SALT
 
@@ -185,6 +199,7 @@ _TREATMENT: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timeout_s": (_is_timeout, f"above 0 and at most {MAX_TIMEOUT_S:.0f} seconds"),
     "context_policy": (_is_policy, f"one of {', '.join(POLICIES)}"),
     "cache_salt": (_is_salt, f"text of 1 to {MAX_SALT} characters"),
+    "special_tokens": (_is_special_tokens, f"one of {', '.join(SPECIAL_TOKENS)}"),
     "sampling": (_is_value, "a SamplingOptions"),
 }
 """Options of how a request is treated: which values there are, in code and in words."""

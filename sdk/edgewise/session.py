@@ -25,12 +25,12 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.text import ChatTemplate, Tokenizer
-from edgewise_runtime.text.files import read_object
+from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
+from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
 
@@ -43,6 +43,7 @@ class Session:
         defaults: sampling options that the model's generation_config.json sets.
     """
 
+    @memory_errors("loading the model")
     def __init__(
         self,
         bundle: str | Path,
@@ -66,11 +67,14 @@ class Session:
         )
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
-        self.tokenizer = Tokenizer.from_folder(self.bundle.path)
-        self._segments = SegmentCache(self.tokenizer)
+        self.tokenizer = Tokenizer.from_bundle(self.bundle)
+        self._controls = ControlTokens(self.tokenizer, self._plainly)
+        self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
         special = self.tokenizer.special_tokens
-        self._template = ChatTemplate.from_folder(self.bundle.path, special)
-        self.defaults = defaults_from(read_object(self.bundle.path / "generation_config.json"))
+        self._template = ChatTemplate.from_bundle(self.bundle, special)
+        self.defaults = defaults_from(
+            TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        )
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
@@ -111,9 +115,15 @@ class Session:
         self._tracing = Lock()
         self.loop = EngineLoop(core, finish=self.program.close)
 
-    def ids(self, prompt: Any) -> tuple[int, ...]:
-        """Token ids of one prompt; see `prompt_ids`."""
-        return prompt_ids(prompt, self.tokenizer, self.context)
+    def pinning(
+        self, prompt: Any, cache_salt: str | None
+    ) -> tuple[tuple[int, ...], tuple[str, ...], GenerationEngine]:
+        """The ids of a prompt to pin, what keeps its pages apart from others, and who pins it.
+
+        Raises what `ask` does.
+        """
+        asked = read_options({"cache_salt": cache_salt}, {})
+        return prompt_ids(prompt, self.tokenizer, self.context), asked.extras, self.loop.engine
 
     def ask(
         self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
@@ -122,7 +132,7 @@ class Session:
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
-        ids = self.ids(prompt)
+        ids = prompt_ids(prompt, self.tokenizer, self.context)
         asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
@@ -182,14 +192,35 @@ class Session:
         variables: Mapping[str, Any] | None,
         asked: Asked,
     ) -> list[Choice]:
+        as_text = asked.special_tokens != "control"
+        if as_text:
+            messages, tools = self._controls.hide(messages), self._controls.hide_in(tools)
+
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
-            if self.tokenizer.exceeds(text, self.context):
+            if self._exceeds(text):
                 raise too_long(text, self.context)
-            return [*self._segments.encode(text), *asked.begun]
+            ids = self._segments.encode(text)
+            if as_text:
+                self._controls.check(text, ids)
+            return [*ids, *asked.begun]
 
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
+
+    def _plainly(self) -> str:
+        """What the chat template makes of a plain conversation; nothing where it refuses it."""
+        roles = ("user", "assistant", "user")
+        try:
+            return self.render([{"role": role, "content": "?"} for role in roles])
+        except EdgewiseError:
+            return ""
+
+    def _exceeds(self, text: str) -> bool:
+        """Whether the text of a prompt is too long for the context by its characters."""
+        exceeds = self.tokenizer.exceeds
+        # What is hidden may be longer than what it stands for.
+        return exceeds(text, self.context) and exceeds(self._controls.shown(text), self.context)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:
@@ -213,6 +244,7 @@ class Session:
     def close(self) -> None:
         """Cancel everything and release the memory. Closing twice is fine."""
         self.loop.close()
+        self.bundle.close()
 
 
 class Loaded:

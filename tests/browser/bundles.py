@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from bench.checkpoint import Shape
 from bench.checkpoint import write_checkpoint as write_random
 from edgewise_compiler.compile import compile_model
+from edgewise_runtime.format.seal import seal, unseal
 from tests.parity.make_checkpoints import write_checkpoint as write_tiny
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -84,11 +84,11 @@ def _with_template(bundle: Path, out: Path, template: str) -> None:
     shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))
     source = template.encode()
     (out / "chat_template.jinja").write_bytes(source)
-    manifest = json.loads((bundle / "bundle.json").read_text("utf-8"))
+    manifest = unseal((bundle / "bundle.json").read_bytes())
     manifest["name"] = out.name
     digest = hashlib.sha256(source).hexdigest()
     manifest["files"]["chat_template.jinja"] = {"bytes": len(source), "sha256": digest}
-    (out / "bundle.json").write_text(json.dumps(manifest), "utf-8")
+    (out / "bundle.json").write_bytes(seal(manifest))
 
 
 def sources_key() -> str:

@@ -9,7 +9,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.layouts import shards
 from edgewise_runtime.errors import CompileError, EdgewiseError, StorageError
+from edgewise_runtime.folders import alone_at
 from edgewise_runtime.format.bundle import Bundle
 from tests.disks import file_sizes_limited
 from tests.parity.make_checkpoints import CASES, make_weights, write_weights
@@ -271,6 +274,9 @@ def test_a_bundle_can_be_compiled_again_in_place(
     second = Bundle.open(out)
     assert (first.model.quant, second.model.quant) == ("q8", "q4")
     assert second.model.max_batch == 8
+    # Who has opened the first one can read it to the end.
+    first.check()
+    first.close()
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
@@ -281,3 +287,22 @@ def test_the_dump_holds_graphs_plans_and_kernels(
     compile_model(checkpoints(CASE), tmp_path / "bundle", prefill_chunk=128, debug_dump=dump)
     names = {path.name.split(".")[0] for path in dump.rglob("*") if path.is_file()}
     assert names == {"graph", "plan", "host", "kernel"}
+
+
+def test_a_compilation_waits_for_another_of_the_same_bundle(tmp_path: Path) -> None:
+    """What the other has made is to be kept, so it must be there before this one begins."""
+    told: Queue[tuple[str, int, int]] = Queue()
+    with ThreadPoolExecutor(1) as pool:
+        with alone_at(tmp_path / "bundle", lambda *how_far: pytest.fail("nobody else is there")):
+            second = pool.submit(
+                compile_model,
+                tmp_path / "no checkpoint",
+                tmp_path / "bundle",
+                progress=lambda *step: told.put(step),
+            )
+            assert told.get(timeout=60) == ("Waiting for another compilation", 0, 1)
+            assert not second.done()
+        with pytest.raises(EdgewiseError):
+            second.result()
+    assert told.get_nowait() == ("Waiting for another compilation", 1, 1)
+    assert not list(tmp_path.iterdir())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from edgewise_compiler.compile import compile_model
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from edgewise_runtime.errors import EdgewiseError, StorageError, TrustError
+from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError, TrustError
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.seal import seal, unseal
 from edgewise_runtime.format.targets import is_native
 from edgewise_runtime.trust import verify_program
 
@@ -124,6 +126,81 @@ def test_programs_of_another_checkpoint_are_not_added(both: Path, checkpoints: C
         compile_model(checkpoints("llama-gqa2-tied-linear"), both, **BOUNDS)
 
 
+def test_programs_of_a_checkpoint_with_one_other_row_are_not_added(
+    both: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    changed = Path(shutil.copytree(checkpoints(CASE), tmp_path / CASE))
+    tensors = load_file(changed / "model.safetensors")
+    tensors["model.embed_tokens.weight"][1] = 0
+    save_file(tensors, changed / "model.safetensors")
+    with pytest.raises(StorageError, match="checkpoint"):
+        compile_model(changed, both, **BOUNDS)
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.unlink()  # Files of a bundle may be linked to from others.
+    path.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "bundle.checksum": flipped,
+    "bundle.size": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "bundle.missing": Path.unlink,
+}
+
+
+@pytest.fixture
+def other_target(both: Path, tmp_path: Path) -> Path:
+    """A bundle with programs for WebGPU and the CPU, to be damaged."""
+    return Path(shutil.copytree(both, tmp_path / "bundle"))
+
+
+@pytest.mark.parametrize("code", DAMAGES)
+@pytest.mark.parametrize("file", ["params/gpu/*.safetensors", "plans/decode.json", "*.wgsl"])
+def test_damaged_files_of_programs_that_stay_are_not_listed_anew(
+    other_target: Path, checkpoints: Checkpoints, file: str, code: str
+) -> None:
+    damaged = next(path for path in other_target.rglob(file) if "cpu-" not in str(path))
+    DAMAGES[code](damaged)
+    before = (other_target / "bundle.json").read_bytes()
+    with pytest.raises(BundleError, match=damaged.name) as caught:
+        compile_model(checkpoints(CASE), other_target, **BOUNDS)
+    assert caught.value.code == code
+    assert "--target webgpu,cpu" in caught.value.remedy
+    assert (other_target / "bundle.json").read_bytes() == before
+
+
+def test_files_that_are_damaged_while_others_are_compiled_are_not_listed_anew(
+    other_target: Path, checkpoints: Checkpoints
+) -> None:
+    before = (other_target / "bundle.json").read_bytes()
+
+    def damage(phase: str, done: int, total: int) -> None:
+        if phase == "Packing weights" and done == total:
+            flipped(next(other_target.glob("params/gpu/*.safetensors")))
+
+    with pytest.raises(BundleError, match="changed while") as caught:
+        compile_model(checkpoints(CASE), other_target, progress=damage, **BOUNDS)
+    assert caught.value.code == "bundle.checksum"
+    assert (other_target / "bundle.json").read_bytes() == before
+
+
+def test_damaged_files_of_programs_that_are_made_again_do_not_matter(
+    other_target: Path, checkpoints: Checkpoints
+) -> None:
+    flipped(next(other_target.glob("params/cpu/*.safetensors")))
+    (other_target / "programs" / programs_of(other_target, "cpu") / "kernels.so").unlink()
+    compile_model(checkpoints(CASE), other_target, **BOUNDS)
+    assert len(programs(other_target)) == len(WEBGPU) + 1
+
+
+def programs_of(bundle: Path, target: str) -> str:
+    (name,) = {path.name for path in (bundle / "programs").glob(f"{target}-*")}
+    return name
+
+
 def test_programs_with_codes_and_with_floats_share_a_bundle(
     checkpoints: Checkpoints, tmp_path: Path
 ) -> None:
@@ -195,10 +272,10 @@ def test_a_file_of_someone_else_in_the_place_of_a_library_is_not_signed(
     library, code = "programs/cpu-w4a8-portable/kernels.so", b"someone else's"
     (out / library).parent.mkdir()
     (out / library).write_bytes(code)
-    manifest = json.loads((out / "bundle.json").read_text())
+    manifest = unseal((out / "bundle.json").read_bytes())
     manifest["programs"][0]["shaders"]["kernel"] = library
     sha256 = hashlib.sha256(code).hexdigest()
     manifest["files"][library] = {"bytes": len(code), "sha256": sha256}
-    (out / "bundle.json").write_text(json.dumps(manifest))
+    (out / "bundle.json").write_bytes(seal(manifest))
     compile_model(checkpoints(CASE), out, cpu="portable", **BOUNDS)
     assert refused(out) == "trust.foreign"

@@ -25,6 +25,7 @@ from edgewise_runtime.devices.common import buffer_sizes
 from edgewise_runtime.format import abi
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.plan import Plan
+from edgewise_runtime.format.seal import seal, unseal
 from tests.runtime import sample
 
 FOLDER = Path(__file__).parent
@@ -110,12 +111,12 @@ def main() -> None:
             cpu="portable",
             prefill_chunk=128,
         )
-        manifest = prune(json.loads((bundle / "bundle.json").read_bytes()), bundle)
+        manifest = prune(unseal((bundle / "bundle.json").read_bytes()), bundle)
         program = next(item for item in manifest["programs"] if item["id"] == PROGRAM)
         for path in program["plans"].values():
             (GOLDENS / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(bundle / path, GOLDENS / path)
-    (GOLDENS / "bundle.json").write_text(json.dumps(manifest, separators=(",", ":")) + "\n")
+    (GOLDENS / "bundle.json").write_bytes(seal(manifest))
     for name, plan in sample.plans().items():
         path = GOLDENS / f"sample/plans/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from edgewise_runtime.format.seal import seal, unseal
+
 Json = dict[str, Any]
 
 MAX_PAGES = 1 << 22
@@ -84,15 +86,20 @@ def step(kernel: str, *buffers: str, offsets: tuple[int, ...] = ()) -> Json:
     }
 
 
-def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) -> Json:
-    """A plan over these buffers, all passed to the host function in this order."""
+def scratch(size: int) -> Json:
+    """Scratch of so many bytes."""
+    raw = {"role": "scratch", "dtype": "uint8", "shape": [size], "bytes": size}
+    return {"name": "scratch.0", **raw}
+
+
+def make_plan(name: str, buffers: list[str], shared: int, steps: list[Json]) -> Json:
+    """A plan over these buffers and so many bytes of scratch."""
     used = {item["kernel"] for item in steps}
     listed = [{"name": key, **BUFFERS[key]} for key in buffers]
-    if scratch:
-        raw = {"role": "scratch", "dtype": "uint8", "shape": [scratch], "bytes": scratch}
-        listed.append({"name": "scratch.0", **raw})
+    if shared:
+        listed.append(scratch(shared))
     plan: Json = {
-        "version": 2,
+        "version": 3,
         "name": name,
         "target": "cpu",
         "max_burst": 1 if name == "prefill" else 8,
@@ -100,13 +107,7 @@ def make_plan(name: str, buffers: list[str], scratch: int, steps: list[Json]) ->
         "buffers": listed,
         "kernels": {key: value for key, value in KERNELS.items() if key in used},
         "steps": steps,
-        "host": {
-            "symbol": f"plan_{name}",
-            "arguments": [
-                {"buffer": b["name"], "offset": 0, "dtype": b["dtype"], "shape": b["shape"]}
-                for b in listed
-            ],
-        },
+        "host": f"plan_{name}",
     }
     # Nothing in it is shared with the tables above or with another plan.
     copied: Json = json.loads(json.dumps(plan))
@@ -156,7 +157,7 @@ def program(name: str, features: list[str], *, arithmetic: str = "f32") -> Json:
 def manifest() -> Json:
     """``bundle.json`` without its files, fresh."""
     return {
-        "version": 2,
+        "version": 3,
         "name": "tiny",
         "model": {
             "family": "llama",
@@ -231,8 +232,15 @@ def list_files(folder: Path) -> Json:
     }
 
 
+def read_manifest(folder: Path) -> Json:
+    """``bundle.json`` without its digest."""
+    value: Json = unseal((folder / "bundle.json").read_bytes())
+    return value
+
+
 def write_manifest(folder: Path, value: Json) -> None:
-    (folder / "bundle.json").write_text(json.dumps(value))
+    """Write ``bundle.json`` with its digest, as somebody would who means what it says."""
+    (folder / "bundle.json").write_bytes(seal(value))
 
 
 def write_bundle(folder: Path, library: bytes = b"stand-in for machine code") -> Json:

@@ -6,7 +6,10 @@ import errno
 import hashlib
 import os
 import stat
+import subprocess
+import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from edgewise_runtime import files
 from edgewise_runtime.errors import StorageError
 from tests.disks import file_sizes_limited
+from tests.sdk.cli.commands import environment
 
 
 def entries(folder: Path) -> list[str]:
@@ -67,6 +71,32 @@ def test_what_stood_there_stays_when_writing_fails(
     assert entries(tmp_path) == ["a"]
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from edgewise_runtime import files
+os.fsync = lambda handle: os.kill(os.getpid(), 9)
+files.write_bytes(Path(sys.argv[1]), b"half")
+"""
+
+
+def test_what_a_killed_process_left_goes_when_the_same_file_is_written_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    done = subprocess.run([sys.executable, "-c", KILLED, path], env=environment(), check=False)
+    assert done.returncode == -9
+    assert len(entries(tmp_path)) == 2
+    files.write_bytes(tmp_path / "b", b"")
+    assert len(entries(tmp_path)) == 3, "what was left of another file stays"
+    with files.temporary_file(path, 0o666) as (being_written, handle):
+        files.write_bytes(path, b"after")
+        assert entries(tmp_path) == sorted([being_written.name, "a", "b"])
+        os.close(handle)
+    assert entries(tmp_path) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("number", "code"),
     [
@@ -96,6 +126,35 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
     with pytest.raises(StorageError) as error:
         files.read_bytes(path, 4)
     assert error.value.code == "storage.size"
+
+
+def test_reading_takes_memory_for_what_is_there_and_not_for_what_may_be(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(1000))
+    tracemalloc.start()
+    try:
+        files.read_bytes(tmp_path / "a", 1 << 26)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    fstat = os.fstat
+
+    def before_it_grows(handle: int) -> os.stat_result:
+        status = fstat(handle)
+        path.write_bytes(b"1234567890")
+        return status
+
+    monkeypatch.setattr(os, "fstat", before_it_grows)
+    assert files.read_bytes(path, 10) == b"1234567890"
+    path.write_bytes(b"12345")
+    with pytest.raises(StorageError):
+        files.read_bytes(path, 9)
 
 
 def test_only_a_file_can_be_read(tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
-from edgewise_runtime import folders
+from edgewise_runtime import exchange, folders, locks
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.files import write_bytes
 from tests.sdk.cli.commands import environment
@@ -22,6 +25,17 @@ from tests.sdk.cli.commands import environment
 
 def entries(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(params=["exchanging", "in two steps"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that exchanges two folders, and one that has no call for that."""
+    if request.param == "in two steps":
+        two_steps(monkeypatch)
+
+
+def two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "CALLS", {})
 
 
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
@@ -56,6 +70,7 @@ def test_a_folder_never_appears_when_something_goes_wrong(
     assert not (path / "new").exists()
 
 
+@pytest.mark.usefixtures("system")
 def test_a_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "bundle"
     path.mkdir()
@@ -69,6 +84,7 @@ def test_a_folder_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert entries(tmp_path) == ["bundle"]
 
 
+@pytest.mark.usefixtures("system")
 def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "old").write_text("old")
@@ -78,6 +94,69 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None
     assert entries(tmp_path) == ["bundle", "real"]
     assert entries(tmp_path / "real") == ["old"]
     assert not (tmp_path / "bundle").is_symlink()
+
+
+def test_at_no_moment_is_there_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, gone = tmp_path / "bundle", []
+    rename = os.rename
+
+    def slow(*names: Path) -> None:
+        rename(*names)
+        time.sleep(0.001)
+
+    # Between two renames the other thread has time to look.
+    monkeypatch.setattr(os, "rename", slow)
+    with folders.new_folder(path):
+        pass
+    with going_on(lambda: gone.append(None) if not os.path.lexists(path) else None):
+        for _ in range(50):
+            with folders.new_folder(path, replace=True):
+                pass
+    assert not gone
+    assert entries(tmp_path) == ["bundle"]
+
+
+@contextmanager
+def going_on(what: Callable[[], object]) -> Iterator[None]:
+    """Have a thread do something again and again; what it raises is raised at the end."""
+    ended = threading.Event()
+
+    def again() -> None:
+        while not ended.is_set():
+            what()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(again)
+        try:
+            yield
+        finally:
+            ended.set()
+        running.result()
+
+
+def test_what_waits_for_its_turn_is_told_and_waits(tmp_path: Path) -> None:
+    path, told, done = tmp_path / "dist/bundle", SimpleQueue[tuple[int, int]](), []
+
+    def second() -> None:
+        with folders.alone_at(path, lambda *how_far: told.put(how_far)):
+            done.append("second")
+
+    with ThreadPoolExecutor(1) as pool:
+        with folders.alone_at(path, lambda *how_far: pytest.fail("nobody else is there")):
+            waiting = pool.submit(second)
+            assert told.get(timeout=60) == (0, 1)
+            done.append("first")
+        waiting.result()
+    assert done == ["first", "second"]
+    assert told.get_nowait() == (1, 1)
+    assert entries(tmp_path / "dist") == []
+
+
+def test_a_lock_that_a_killed_process_left_is_none(tmp_path: Path) -> None:
+    (tmp_path / ".bundle.edgewise.lock").touch()
+    with folders.alone_at(tmp_path / "bundle", lambda *how_far: pytest.fail("nobody has it")):
+        pass
+    assert entries(tmp_path) == []
 
 
 def test_a_folder_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
@@ -102,6 +181,7 @@ def test_the_old_folder_comes_back_when_the_new_one_cannot_be_put_in_place(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return rename(self, target)
 
+    two_steps(monkeypatch)
     monkeypatch.setattr(Path, "rename", second_fails)
     with pytest.raises(StorageError), folders.new_folder(path, replace=True) as folder:
         (folder / "new").write_text("new")
@@ -204,6 +284,7 @@ def test_a_folder_that_somebody_is_at_work_on_stays(tmp_path: Path, left: Path) 
         assert (left / "half").exists()
 
 
+@pytest.mark.usefixtures("system")
 def test_one_that_is_being_built_is_taken_for_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "bundle"
     with folders.new_folder(path) as first:
@@ -258,8 +339,35 @@ def test_where_locks_are_not_known_nothing_is_removed(
     def unknown(handle: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(folders.fcntl, "flock", unknown)
+    monkeypatch.setattr(locks.fcntl, "flock", unknown)
     age(left)
     with folders.new_folder(tmp_path / "bundle"):
         pass
     assert entries(tmp_path) == [left.name, "bundle"]
+
+
+def test_a_passing_folder_is_the_users_own_and_takes_those_of_the_dead_with_it(
+    tmp_path: Path,
+) -> None:
+    killed = """
+import os, sys
+from pathlib import Path
+from edgewise_runtime.folders import passing_folder
+with passing_folder(Path(sys.argv[1])) as folder:
+    (folder / "key.pem").touch()
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", killed, tmp_path], env=environment(), check=False)
+    assert len(entries(tmp_path)) == 1
+    with folders.passing_folder(tmp_path) as folder:
+        assert entries(tmp_path) == [folder.name]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert entries(tmp_path) == []
+
+
+def test_a_full_folder_for_temporary_files_is_named_with_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=f"{tmp_path}: No space") as error:  # noqa: SIM117
+        with folders.passing_folder(tmp_path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert error.value.code == "storage.full"
+    assert "TMPDIR" in error.value.remedy

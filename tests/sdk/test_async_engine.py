@@ -15,7 +15,7 @@ import pytest
 
 from edgewise import AsyncEngine, Engine, Settings
 from edgewise_runtime.errors import DeviceError, EngineError, InputError
-from tests.sdk.gate import Gate
+from tests.sdk.gate import PATIENCE, Gate
 from tests.sdk.test_closing import engine_threads
 
 TEXT = "The quick brown fox"
@@ -339,21 +339,28 @@ def test_a_device_that_fails_is_heard_of(play: Play, engine: Engine) -> None:
 
 
 def test_what_was_begun_in_an_event_loop_that_is_gone_ends(bundle: Path) -> None:
-    left = []
+    gate, left = Gate(), []
 
     async def load() -> AsyncEngine:
-        return await AsyncEngine.load(bundle)
+        return await AsyncEngine.load(bundle, device=gate)
 
     async def begin(engine: AsyncEngine) -> None:
+        gate.close()  # no piece comes before this event loop has gone
         left.append(await engine.submit(TEXT, **LONG))
-        await anext(left[0])
+        await asyncio.to_thread(gate.wait)
 
-    async def after(engine: AsyncEngine) -> int:
-        return await cancelled(engine)
+    async def after(engine: AsyncEngine) -> dict[str, int]:
+        gate.open()
+        async with asyncio.timeout(PATIENCE):
+            while engine.metrics()["num_requests_running"]:
+                await asyncio.sleep(0.01)
+        counts: dict[str, int] = engine.metrics()["request_success_total"]
+        return counts
 
     engine = asyncio.run(load())
     asyncio.run(begin(engine))
-    assert asyncio.run(after(engine)) == 1
+    counts = asyncio.run(after(engine))
+    assert (counts["cancelled"], counts["length"]) == (1, 0)
     asyncio.run(engine.close())
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgewise import Completion, Engine, Settings
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import StorageError
+from edgewise_runtime.format.bundle import Bundle, TensorEntry, describe_files, write_manifest
 
 PROMPT = [(i * 29) % 50 + 20 for i in range(83)]
 FULL_PAGES = 80
@@ -27,12 +29,13 @@ class Answers:
 
     bundle: Path
     folder: Path
+    trust: bool = False
 
     def ask(
         self, prompt: list[int] = PROMPT, *, memory: int = 1 << 20, device: CpuDevice | None = None
     ) -> Completion:
         settings = Settings(prefix_memory=memory, prefix_disk=8 << 20, prefix_folder=self.folder)
-        with Engine(self.bundle, settings=settings, device=device) as engine:
+        with Engine(self.bundle, settings=settings, device=device, trust=self.trust) as engine:
             return engine.submit(prompt, max_tokens=9, temperature=0, ignore_eos=True).result()
 
     @property
@@ -71,6 +74,37 @@ def test_another_end_shares_the_beginning(answers: Answers, engine: Engine) -> N
     assert cached(found) == 48
     alone = engine.submit(other, max_tokens=9, temperature=0, ignore_eos=True).result()
     assert found.token_ids == alone.token_ids
+
+
+def zeroed(folder: Path, tensor: TensorEntry) -> None:
+    """Other weights, in a file that is listed as it is."""
+    with (folder / tensor.file).open("r+b") as file:
+        file.seek(tensor.offset)
+        file.write(bytes(tensor.bytes))
+
+
+FORGERIES = {
+    "other weights in the same places": lambda folder, one, other: (zeroed(folder, one), one),
+    "the same weights in other places": lambda folder, one, other: (None, other),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_bundle_that_claims_to_be_another_gives_it_no_pages(
+    answers: Answers, expected: tuple[int, ...], tmp_path: Path, forgery: str
+) -> None:
+    folder = Path(shutil.copytree(answers.bundle, tmp_path / answers.bundle.name))
+    manifest = Bundle.open(folder).manifest
+    places = dict(manifest.layouts["cpu"])
+    one, other = (places[f"layers.{layer}.o.weight"] for layer in (0, 1))
+    _, places["layers.0.o.weight"] = FORGERIES[forgery](folder, one, other)
+    layouts = {**manifest.layouts, "cpu": places}
+    write_manifest(folder, replace(manifest, layouts=layouts, files=describe_files(folder)))
+    assert Bundle.open(folder).manifest.weights_id == manifest.weights_id
+    forged = Answers(folder, answers.folder, trust=True).ask()
+    assert forged.token_ids != expected
+    found = answers.ask()
+    assert (cached(found), found.token_ids) == (0, expected)
 
 
 def test_damaged_files_are_computed_again(answers: Answers, expected: tuple[int, ...]) -> None:

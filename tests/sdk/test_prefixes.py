@@ -83,6 +83,22 @@ def test_what_is_pinned_is_not_forgotten(fresh: Engine) -> None:
     assert cached(fresh, BEGIN) == 0
 
 
+def test_what_is_pinned_with_a_salt_is_there_for_those_that_say_it(fresh: Engine) -> None:
+    fresh.forget()
+    assert fresh.pin(BEGIN[:90], cache_salt="one") == 80
+    fresh.forget()
+    assert [cached(fresh, BEGIN, cache_salt=salt) for salt in (None, "two", "one")] == [0, 0, 80]
+    fresh.forget()
+    fresh.unpin(BEGIN[:90])
+    fresh.forget()
+    assert cached(fresh, BEGIN, cache_salt="one") == 80, "that was another pin"
+    fresh.unpin(BEGIN[:90], cache_salt="one")
+    fresh.forget()
+    assert cached(fresh, BEGIN, cache_salt="one") == 0
+    with pytest.raises(InputError, match="cache_salt is ''"):
+        fresh.pin(BEGIN, cache_salt="")
+
+
 def test_a_pinned_prefix_outlasts_what_needs_its_room(bundle: Path) -> None:
     with Engine(bundle, context=128, settings=Settings(prefix_memory=0)) as engine:
         assert engine.pin(BEGIN[:64]) == 64

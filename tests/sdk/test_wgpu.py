@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle, describe_files
 from tests.conftest import BundleFactory
+from tests.runtime import sample
 
 CASE = "qwen3-gqa2-tied"
 TOKENS = tuple(range(5, 45))
@@ -89,11 +89,10 @@ def spoiled(bundle: Path, out: Path, program: str, plan: str) -> Path:
     text = path.read_text()
     assert "fma(" in text
     path.write_text(text.replace("fma(", "fma(0.5f * ", 1))
-    manifest = out / "bundle.json"
-    value = json.loads(manifest.read_text())
+    value = sample.read_manifest(out)
     entry = describe_files(path.parent)[path.name]
     value["files"][path.relative_to(out).as_posix()] = entry.to_json()
-    manifest.write_text(json.dumps(value))
+    sample.write_manifest(out, value)
     return out
 
 

@@ -71,7 +71,7 @@ export async function manifestOf(offer: Offer): Promise<BundleManifest | null> {
   const url = absolute(offer.url);
   try {
     const response = await fetch(`${url}bundle.json`, { cache: "no-cache" });
-    if (response.ok) return parseManifest(new Uint8Array(await response.arrayBuffer()));
+    if (response.ok) return await parseManifest(new Uint8Array(await response.arrayBuffer()));
   } catch {
     // Without a network, or with one that cannot be read: what is here will do.
   }
@@ -114,7 +114,7 @@ async function manifests(store: Store): Promise<Map<string, BundleManifest>> {
 async function readManifest(store: Store, url: string): Promise<BundleManifest | null> {
   const data = await store.note(MANIFEST + url);
   try {
-    return data ? parseManifest(data) : null;
+    return data ? await parseManifest(data) : null;
   } catch {
     return null;
   }

@@ -90,8 +90,10 @@ export class Engine {
 
   /** Answer a conversation, written down as the model's chat template says. */
   chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
-    const { contextPolicy = "stop", begun = [], variables = {}, ...others } = options;
-    return this.start({ kind: "chat", messages, contextPolicy, begun, variables }, others);
+    const { contextPolicy = "stop", begun = [], variables = {}, ...rest } = options;
+    const { specialTokens = "text", ...others } = rest;
+    const prompt = { messages, contextPolicy, begun, variables, specialTokens };
+    return this.start({ kind: "chat", ...prompt }, others);
   }
 
   /** Go on from a text, or from token ids. */

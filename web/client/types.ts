@@ -7,12 +7,13 @@ export interface Message {
 
 /** How a generation chooses tokens and when it ends. What is left out is the model's own default. */
 export interface GenerateOptions {
-  /** Tokens to generate at most; fewer where the context ends first. */
+  /** Tokens to generate at most; fewer where the context ends first. With 0 the prompt is read, no more. */
   readonly maxTokens?: number;
   /** 0 chooses the likeliest token. */
   readonly temperature?: number;
-  /** Keep the k likeliest tokens; 0 keeps all. */
+  /** Keep the k likeliest tokens; 0 and -1 keep all. */
   readonly topK?: number;
+  /** Keep the likeliest tokens that together reach this probability; 0 keeps the likeliest alone. */
   readonly topP?: number;
   readonly minP?: number;
   readonly repetitionPenalty?: number;
@@ -20,7 +21,7 @@ export interface GenerateOptions {
   readonly frequencyPenalty?: number;
   /** Token id to what is added to its logit. */
   readonly logitBias?: Readonly<Record<number, number>>;
-  /** Of the random numbers, below 2^64; the same seed and request give the same text. */
+  /** Of the random numbers, below 2^64; the same seed and request give the same text. -1 is any. */
   readonly seed?: number | bigint;
   /** End before the first of these strings. */
   readonly stop?: string | readonly string[];
@@ -32,6 +33,9 @@ export interface GenerateOptions {
 
 /** Where a conversation is too long for the context: refused, or read without its oldest turns. */
 export type ContextPolicy = "stop" | "drop";
+
+/** What special tokens are that a message has written out. */
+export type SpecialTokens = "text" | "control";
 
 /** How a conversation is answered. */
 export interface ChatOptions extends GenerateOptions {
@@ -45,6 +49,11 @@ export interface ChatOptions extends GenerateOptions {
    * its text begins with theirs.
    */
   readonly begun?: readonly number[];
+  /**
+   * What special tokens are that a message has written out: `text`, the default, is what they look like;
+   * with `control` they are those tokens, and whoever wrote them can end a turn and write another's.
+   */
+  readonly specialTokens?: SpecialTokens;
   /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }

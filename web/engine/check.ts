@@ -6,7 +6,7 @@ import type { Request } from "./sequence.ts";
 
 /**
  * @param vocab token ids are below this.
- * @param context most tokens of prompt and answer, which has at least one.
+ * @param context most tokens of prompt and answer.
  * @throws EdgewiseError `input.empty`, `input.context`, `input.token`.
  */
 export function checkRequest({ prompt, params }: Request, vocab: number, context: number): void {
@@ -17,11 +17,12 @@ export function checkRequest({ prompt, params }: Request, vocab: number, context
       "Pass at least one token of text.",
     );
   }
-  if (prompt.length + 1 > context) {
+  const room = Math.min(params.maxTokens, 1);
+  if (prompt.length + room > context) {
     throw new EdgewiseError(
       "input.context",
-      `The prompt has ${prompt.length} tokens; the context holds ${context}, of which 1 must be ` +
-        "left for the answer.",
+      `The prompt has ${prompt.length} tokens; the context holds ${context}` +
+        (room > 0 ? `, of which ${room} must be left for the answer.` : "."),
       "Shorten the prompt, or compile the model with a larger --context.",
     );
   }

@@ -93,6 +93,7 @@ export class Feed {
     if (chunk) {
       chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
       chunk.sequence.prefillMs += ms;
+      if (chunk.end === chunk.sequence.kvLen) chunk.sequence.wasRead();
     }
     if (!rows) return;
     const results = this.batch.results(read, rows, steps);
@@ -114,11 +115,12 @@ export class Feed {
     const { batch, program } = this;
     const { schedule, room, clock } = this.source;
     const start = sequence.sent;
+    if (start === sequence.kvLen) return false; // all of it is under way
     const end = Math.min(start + this.pace.chunk, sequence.kvLen);
     if (!room.has([[sequence, end]])) return false;
     const rows = end - start;
     const last = end === sequence.kvLen;
-    const first = last && sequence.tokens.length === 0;
+    const first = last && sequence.tokens.length === 0 && !sequence.wantsNone;
     batch.prefill(sequence, start, sequence.history(end).slice(start), first);
     const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
     if (first) plans.push(batch.plan("logits", { r: 1 }));
@@ -134,7 +136,7 @@ export class Feed {
       done = Promise.all([done, program.settled()]).then(([read]) => read);
       if (last) batch.counts(sequence);
     }
-    if (last) schedule.promote();
+    if (last && !sequence.wantsNone) schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
     return true;

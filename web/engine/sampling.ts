@@ -51,9 +51,9 @@ interface Range {
 }
 
 const NUMBERS = {
-  maxTokens: { low: 1, high: MAX_INT, whole: true, otherwise: 256 },
+  maxTokens: { low: 0, high: MAX_INT, whole: true, otherwise: 256 },
   temperature: { low: 0, high: 100, whole: false, otherwise: 0.7 },
-  topK: { low: 0, high: MAX_INT, whole: true, otherwise: 0 },
+  topK: { low: -1, high: MAX_INT, whole: true, otherwise: 0 },
   topP: { low: 0, high: 1, whole: false, otherwise: 0.95 },
   minP: { low: 0, high: 1, whole: false, otherwise: 0 },
   repetitionPenalty: { low: 0.01, high: 100, whole: false, otherwise: 1 },
@@ -94,15 +94,13 @@ export function samplingParams(
     const range: Range = NUMBERS[name];
     return checkNumber(name, given[name] ?? defaults[name] ?? range.otherwise, range);
   };
-  const topP = number("topP");
-  if (topP === 0) throw wrong("topP", topP, "above 0 and at most 1");
   const ignoreEos: unknown = given.ignoreEos ?? false;
   if (typeof ignoreEos !== "boolean") throw wrong("ignoreEos", ignoreEos, "true or false");
   return {
     maxTokens: number("maxTokens"),
     temperature: number("temperature"),
-    topK: number("topK"),
-    topP,
+    topK: Math.max(number("topK"), 0), // -1 says that it is off, as 0 does
+    topP: number("topP"),
     minP: number("minP"),
     repetitionPenalty: number("repetitionPenalty"),
     presencePenalty: number("presencePenalty"),
@@ -117,7 +115,7 @@ export function samplingParams(
 
 /** Whether the likeliest token is always chosen. */
 export function isGreedy(params: SamplingParams): boolean {
-  return params.temperature < GREEDY_BELOW;
+  return params.temperature < GREEDY_BELOW || params.topP === 0;
 }
 
 /** Whether tokens seen before count. */
@@ -166,7 +164,7 @@ function checkNumber(name: string, value: unknown, { low, high, whole }: Range):
 }
 
 function checkSeed(value: unknown): bigint | undefined {
-  if (value === undefined) return undefined;
+  if (value === undefined || value === -1 || value === -1n) return undefined;
   const fits =
     typeof value === "bigint" || (typeof value === "number" && Number.isSafeInteger(value));
   const seed = fits ? BigInt(value) : -1n;

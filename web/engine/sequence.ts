@@ -104,6 +104,11 @@ export class Sequence {
     return this.finishReason !== null || this.failure !== null;
   }
 
+  /** Whether only its prompt is to be read. */
+  get wantsNone(): boolean {
+    return this.params.maxTokens === 0;
+  }
+
   /** Tokens in KV once the prompt is: all but the last one generated. */
   get kvLen(): number {
     return this.prompt.length + Math.max(this.tokens.length - 1, 0);
@@ -159,12 +164,18 @@ export class Sequence {
 
   /** Prompt and answer have so many tokens at most from now on; it ends where it has them. */
   shorten(total: number): void {
+    if (this.wantsNone) return;
     this.maxTokens = Math.max(Math.min(this.maxTokens, total - this.prompt.length), 1);
     if (this.ended || this.remaining > 0) return;
     const text = this.stops.push(this.detokenizer.finish()) + this.stops.finish();
     this.texts.push(text);
     this.pieces.push(text);
     this.finish(this.stops.found === null ? "length" : "stop");
+  }
+
+  /** Its prompt is in KV: that is the end of one that was to give no tokens. */
+  wasRead(): void {
+    if (this.wantsNone && !this.ended) this.finish("length");
   }
 
   /** End an unfinished sequence where it is. */

@@ -7,6 +7,7 @@ import {
   SequencePreTokenizer,
 } from "@huggingface/tokenizers";
 import { EdgewiseError, shorten } from "../errors.ts";
+import type { LiteralIds } from "./control.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
@@ -30,7 +31,10 @@ const NO_SPECIALS: ReadonlySet<string> = new Set();
 export class Tokenizer {
   /** Name to text of the named special tokens, such as `bos_token` to `<s>`. */
   readonly specialTokens: ReadonlyMap<string, string>;
+  /** The tokens that are looked for before anything else is done with a text. */
+  readonly addedTokens: readonly AddedToken[];
   private readonly backend: Backend;
+  private readonly json: JsonObject;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
   private readonly rules: Rules;
@@ -40,11 +44,11 @@ export class Tokenizer {
     const rules = checkRules(json, vocabulary);
     const { added, named } = registerTokens(vocabulary, json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
-    const complete = { ...ABSENT, ...json, added_tokens: [...added.values()] };
-    this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
-    correctClasses(this.backend.pre_tokenizer);
+    this.json = json;
+    this.addedTokens = [...added.values()];
+    this.backend = backendOf(json, this.addedTokens);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
-    const word = [...added.values()].find((token) => token.single_word);
+    const word = this.addedTokens.find((token) => token.single_word);
     if (word) {
       throw new EdgewiseError(
         "unsupported.tokenizer",
@@ -53,7 +57,7 @@ export class Tokenizer {
       );
     }
     this.specialTokens = named;
-    this.rules = withTokens(rules, [...added.values()]);
+    this.rules = withTokens(rules, this.addedTokens);
     this.decoder = json.decoder;
     // Some contradictions only show when it is used.
     this.stream().push(this.backend.encode("a").ids);
@@ -99,32 +103,7 @@ export class Tokenizer {
    *   the tokenizer is given.
    */
   encode(text: string, addSpecialTokens = true): number[] {
-    if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
-      throw new EdgewiseError(
-        "input.text",
-        `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
-        "Pass text without lone surrogates.",
-      );
-    }
-    const most = Math.floor(MAX_TEXT / this.rules.growth);
-    if (text.length > most) {
-      throw new EdgewiseError(
-        "input.text",
-        `The text has ${text.length} characters; this tokenizer is given ${most} at most.`,
-        "Pass it in parts.",
-      );
-    }
-    if (text === "" && !addSpecialTokens) return [];
-    try {
-      const { ids } = this.backend.encode(text, { add_special_tokens: addSpecialTokens });
-      return ids.map(checkedId);
-    } catch (cause) {
-      throw EdgewiseError.from(
-        cause,
-        "checkpoint.tokenizer",
-        `The tokenizer cannot tell the ids of ${shorten(text)}`,
-      );
-    }
+    return encoded(this.backend, this.bounded(text), addSpecialTokens).ids;
   }
 
   /**
@@ -160,6 +139,40 @@ export class Tokenizer {
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
   }
 
+  /** Whether some added tokens are looked for in normalized text. */
+  get normalizesAdded(): boolean {
+    return this.backend.normalizer !== null && this.addedTokens.some((token) => token.normalized);
+  }
+
+  /**
+   * What reads texts in which some added tokens go by other names, and are text by their own.
+   *
+   * @param names of added tokens, what stands for each instead.
+   */
+  literal(names: ReadonlyMap<string, string>): (text: string) => LiteralIds {
+    const renamed = this.addedTokens.map((token) => ({
+      ...token,
+      content: names.get(token.content) ?? token.content,
+    }));
+    const own = new Set(names.values());
+    const backend = backendOf(this.json, renamed);
+    return (text) => {
+      const { ids, tokens } = encoded(backend, this.bounded(text), false);
+      return { ids, named: tokens.map((token) => own.has(token)) };
+    };
+  }
+
+  /** The text, if it is one that rules cannot make too large. */
+  private bounded(text: string): string {
+    const most = Math.floor(MAX_TEXT / this.rules.growth);
+    if (typeof text !== "string" || text.length <= most) return text;
+    throw new EdgewiseError(
+      "input.text",
+      `The text has ${text.length} characters; this tokenizer is given ${most} at most.`,
+      "Pass it in parts.",
+    );
+  }
+
   /** The id of one exact token. */
   idOf(token: string): number | undefined {
     return this.backend.token_to_id(token);
@@ -187,6 +200,35 @@ function checkValues(json: Uint8Array): void {
   }
   if (containers > MAX_CONTAINERS || values > MAX_VALUES) {
     throw new RangeError("it has more values than any vocabulary needs");
+  }
+}
+
+function backendOf(json: JsonObject, added: readonly AddedToken[]): Backend {
+  const complete = { ...ABSENT, ...json, added_tokens: added };
+  const backend = new Backend(complete, { clean_up_tokenization_spaces: false });
+  correctClasses(backend.pre_tokenizer);
+  return backend;
+}
+
+/** Ids of a text, and the tokens by name. */
+function encoded(backend: Backend, text: string, addSpecialTokens: boolean) {
+  if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
+    throw new EdgewiseError(
+      "input.text",
+      `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
+      "Pass text without lone surrogates.",
+    );
+  }
+  if (text === "" && !addSpecialTokens) return { ids: [], tokens: [] };
+  try {
+    const { ids, tokens } = backend.encode(text, { add_special_tokens: addSpecialTokens });
+    return { ids: ids.map(checkedId), tokens };
+  } catch (cause) {
+    throw EdgewiseError.from(
+      cause,
+      "checkpoint.tokenizer",
+      `The tokenizer cannot tell the ids of ${shorten(text)}`,
+    );
   }
 }
 

@@ -14,6 +14,9 @@ export const PAGE_TOKENS = 16;
 /** Columns of a weight, or of activations, that share one scale. */
 export const GROUP = 32;
 
+/** Rows of a weight that lie beside each other in the `cpu` layout. */
+export const PANEL = 16;
+
 /** Fields of `step`, and their places: rows, sequences, logit rows, the most tokens in KV. */
 export const STEP_WIDTH = 8;
 export const ROWS = 0;

@@ -4,6 +4,8 @@ import { EdgewiseError, shorten } from "../errors.ts";
 
 /** Arrays and objects inside each other at most, as in Python. */
 const MAX_NESTING = 64;
+/** Values of a text at most, where its reader does not say. */
+const MAX_VALUES = 1 << 20;
 /** Digits of an integer at most: what Python converts. */
 const MAX_DIGITS = 4300;
 
@@ -24,15 +26,34 @@ const WORDS: ReadonlyMap<string, boolean | null> = new Map([
  * with a point or an exponent become `Decimal`, because 1.0 is no integer in Python either.
  *
  * @param domain the first part of the error's code, such as `plan`.
- * @throws EdgewiseError `<domain>.json` naming `where`.
+ * @param most values in it at most, as `countValues` counts them, before any of it is parsed.
+ * @throws EdgewiseError `<domain>.json`, or `<domain>.size` for too many values, naming `where`.
  */
-export function parseJson(data: Uint8Array, where: string, domain: string): unknown {
+export function parseJson(
+  data: Uint8Array,
+  where: string,
+  domain: string,
+  most: number = MAX_VALUES,
+): unknown {
+  const found = countValues(data);
+  if (found > most) {
+    const message = `${where} has ${found} lists, objects and commas; ${most} are read at most.`;
+    throw new EdgewiseError(`${domain}.size`, message);
+  }
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
     return new Parser(text).whole();
   } catch (cause) {
     throw EdgewiseError.from(cause, `${domain}.json`, `${where} is not valid JSON`);
   }
+}
+
+/** Lists, objects and commas of a JSON text, in strings too: nothing in it has more parts. */
+export function countValues(data: Uint8Array): number {
+  let found = 0;
+  // The codes of a comma, a bracket and a brace.
+  for (const byte of data) if (byte === 0x2c || byte === 0x5b || byte === 0x7b) found += 1;
+  return found;
 }
 
 /** A number written with a point or an exponent. */

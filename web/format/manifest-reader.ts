@@ -1,7 +1,7 @@
 /** Reading `bundle.json` from JSON that nobody vouches for. */
 
 import { shorten } from "../errors.ts";
-import { parseJson } from "./json.ts";
+import { checkFacts } from "./facts.ts";
 import {
   type BundleManifest,
   CHUNK_BYTES,
@@ -10,12 +10,12 @@ import {
   SCHEMES,
   type StateGroup,
   type TensorEntry,
-  VERSION,
 } from "./manifest.ts";
 import { checkPath, integers, mapValues, part, readPath } from "./manifest-parts.ts";
 import { checkPrograms, MAX_GROUPS, readProgram } from "./manifest-programs.ts";
 import { DTYPES } from "./plan.ts";
 import { type Fields, HEX_SHA256, ID, LIMIT } from "./reading.ts";
+import { checkVersion, unseal } from "./seal.ts";
 
 const MAX_FILES = 65536;
 const MAX_TENSORS = 65536;
@@ -26,25 +26,17 @@ const TENSOR_ALIGNMENT = 64;
 const DTYPE_NAMES = [...DTYPES.keys()];
 
 /**
- * Read and check a manifest.
+ * Read and check a manifest, its own digest first.
  *
  * @throws EdgewiseError `bundle.*`: whatever is wrong with it; nothing else.
  */
-export function parseManifest(data: Uint8Array): BundleManifest {
-  return readManifest(parseJson(data, "bundle.json", "bundle"));
+export async function parseManifest(data: Uint8Array): Promise<BundleManifest> {
+  return readManifest(await unseal(data));
 }
 
-/** `parseManifest` of what `parseJson` gave. */
+/** `parseManifest` of what `unseal` gave. */
 export function readManifest(value: unknown): BundleManifest {
-  const fields = part(value, "bundle.json");
-  const version = fields.get("version");
-  if (version !== VERSION) {
-    throw fields.fail(
-      "version",
-      `version ${shorten(version)} is not ${VERSION}, the one this runtime reads`,
-      "Compile the model again with this version of edgewise, or update edgewise.",
-    );
-  }
+  const fields = checkVersion(value);
   const files = new Map<string, FileEntry>();
   for (const [path, item] of fields.table("files", MAX_FILES, null)) {
     checkPath(fields, path);
@@ -69,6 +61,7 @@ export function readManifest(value: unknown): BundleManifest {
   };
   fields.done();
   checkPrograms(fields, manifest);
+  checkFacts(manifest);
   return manifest;
 }
 

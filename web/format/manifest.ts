@@ -1,7 +1,5 @@
 /** `bundle.json` as readonly data: what a bundle says about itself. `manifest-reader.ts` reads it. */
 
-export const VERSION = 2;
-
 /** Bytes of a piece of a larger file that has a sha256 of its own. */
 export const CHUNK_BYTES = 32 << 20;
 

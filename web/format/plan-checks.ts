@@ -14,7 +14,7 @@ import { checkExtents, exactly } from "./plan-extents.ts";
 import { checkBuffers, checkHost, checkKernels, checkSteps, checkSymbols } from "./plan-parts.ts";
 
 /** Load symbols that sizes may use: their corners are tried one by one. */
-const MAX_SIZE_SYMBOLS = 4;
+const MAX_SIZE_SYMBOLS = 2;
 
 /**
  * Run every check on one plan.
@@ -27,11 +27,11 @@ export function checkPlan(plan: Plan): void {
     plan,
     plan.symbols.filter((symbol) => symbol.kind === "load"),
   );
+  checkHost(plan);
   checkSymbols(plan);
   checkBuffers(plan, load);
-  checkKernels(plan, ranges);
+  checkKernels(plan, ranges, load);
   checkSteps(plan, ranges);
-  checkHost(plan, load);
   for (const corner of corners(plan, load)) checkExtents(plan, corner);
 }
 

@@ -5,6 +5,13 @@ import { bounds, type Range } from "./expr.ts";
 import { DTYPES, type KernelArg, type Plan, type PlanBuffer, type Step } from "./plan.ts";
 import { fail, inside, type Ranges, rangesOf } from "./plan-errors.ts";
 
+/** The bytes of a buffer that an argument is given. */
+interface Extent {
+  readonly start: number;
+  readonly end: number;
+  readonly arg: KernelArg;
+}
+
 /**
  * Check that shapes fit their buffers and arguments their bindings at these load symbols.
  *
@@ -24,16 +31,20 @@ export function checkExtents(plan: Plan, load: ReadonlyMap<string, number>): voi
   plan.steps.forEach((step, index) => {
     stepExtents(plan, index, step, sizes, extents.get(step.kernel) ?? []);
   });
-  plan.host?.arguments.forEach((argument, index) => {
-    const where = `host, argument ${index}`;
-    let end = DTYPES.get(argument.dtype) ?? 0;
-    for (const dim of argument.shape) end *= inside(plan, where, dim, ranges)[1];
-    const size = sizes.get(argument.buffer) ?? 0;
-    if (end + argument.offset > size) {
-      const message = `byte ${end + argument.offset} is past ${shorten(argument.buffer)}, of ${size}`;
-      throw fail(plan, "extent", where, message);
-    }
-  });
+}
+
+/** Two arguments of one buffer that overlap although one of them is written; null without such. */
+function overlapping(extents: readonly Extent[]): readonly [Extent, Extent] | null {
+  let reach: Extent | null = null;
+  let written: Extent | null = null;
+  for (const one of [...extents].sort((a, b) => a.start - b.start)) {
+    const writes = one.arg.access !== "read";
+    const other: Extent | null = writes ? reach : written;
+    if (other && one.start < other.end) return [other, one];
+    if (!reach || one.end > reach.end) reach = one;
+    if (writes && (!written || one.end > written.end)) written = one;
+  }
+  return null;
 }
 
 /** Symbols that have one value each. */
@@ -61,7 +72,7 @@ function stepExtents(
 ): void {
   const where = `step ${index} (${step.kernel})`;
   const args = plan.kernels.get(step.kernel)?.args ?? [];
-  const taken: { buffer: string; start: number; end: number; arg: KernelArg }[] = [];
+  const taken = new Map<string, Extent[]>();
   args.forEach((arg, i) => {
     const { buffer, offset: start } = step.bindings[i] ?? { buffer: "", offset: 0 };
     const end = start + (extents[i] ?? 0);
@@ -70,14 +81,15 @@ function stepExtents(
       const message = `bytes ${start}..${end} reach past ${shorten(buffer)}, which has ${size}`;
       throw fail(plan, "extent", `${where}, argument ${shorten(arg.name)}`, message);
     }
-    for (const other of taken) {
-      const overlaps = other.buffer === buffer && start < other.end && other.start < end;
-      if (overlaps && (arg.access !== "read" || other.arg.access !== "read")) {
-        const both = `${shorten(arg.name)} and ${shorten(other.arg.name)}`;
-        const message = `${both} overlap in ${shorten(buffer)}, and one of them is written`;
-        throw fail(plan, "alias", where, message);
-      }
-    }
-    taken.push({ buffer, start, end, arg });
+    const there = taken.get(buffer) ?? [];
+    taken.set(buffer, there);
+    there.push({ start, end, arg });
   });
+  for (const [buffer, extents] of taken) {
+    const [one, other] = overlapping(extents) ?? [];
+    if (!one || !other) continue;
+    const both = `${shorten(one.arg.name)} and ${shorten(other.arg.name)}`;
+    const message = `${both} overlap in ${shorten(buffer)}, and one of them is written`;
+    throw fail(plan, "alias", where, message);
+  }
 }

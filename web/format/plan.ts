@@ -2,7 +2,6 @@
 
 import type { Expr } from "./expr.ts";
 
-export const VERSION = 2;
 export const TARGETS = ["cpu", "webgpu", "vulkan", "cuda", "metal"] as const;
 export const ROLES = ["param", "state", "input", "output", "scratch"] as const;
 export const KINDS = ["load", "step"] as const;
@@ -81,19 +80,6 @@ export interface Step {
   readonly label: string;
 }
 
-export interface HostArgument {
-  readonly buffer: string;
-  readonly offset: number;
-  readonly dtype: string;
-  readonly shape: readonly Expr[];
-}
-
-/** The CPU's compiled host function; nothing a browser can call, checked all the same. */
-export interface Host {
-  readonly symbol: string;
-  readonly arguments: readonly HostArgument[];
-}
-
 export interface Plan {
   readonly name: string;
   readonly target: (typeof TARGETS)[number];
@@ -103,5 +89,6 @@ export interface Plan {
   readonly buffers: readonly PlanBuffer[];
   readonly kernels: ReadonlyMap<string, Kernel>;
   readonly steps: readonly Step[];
-  readonly host: Host | null;
+  /** The CPU's compiled host function; nothing a browser can call. */
+  readonly host: string | null;
 }

@@ -8,6 +8,9 @@ import type { Plan, PlanBuffer } from "./plan.ts";
 import { checkShared } from "./plan-checks.ts";
 import { PAGES, pageRows, pagesFor, rowBytes } from "./state.ts";
 
+/** Shared buffers that a program may lack. */
+const OPTIONAL: ReadonlySet<string> = new Set(["logprobs", "logprob_ids"]);
+
 type BufferTable = ReadonlyMap<string, PlanBuffer>;
 
 /**
@@ -138,16 +141,19 @@ function groupBytes(group: StateGroup, program: Program, buffers: BufferTable): 
   return total;
 }
 
-/** Check that what the host writes and reads is as `abi.ts` has it. */
+/**
+ * Check that what the host writes and reads is as `abi.ts` has it. A program that samples has all of
+ * it but log-probabilities, so that nothing the manifest says of the model stays unchecked.
+ */
 function checkBuffers(manifest: BundleManifest, program: Program, buffers: BufferTable): void {
   const { context, hidden, maxBatch, prefillChunk, vocab } = manifest.model;
   const pages = manifest.stateGroups.map((group) => pagesFor(context, group.pageTokens));
   const bounds = { rows: prefillChunk, batch: maxBatch, pages: Math.max(0, ...pages) };
   for (const [name, [role, dtype, shape]] of sharedBuffers({ ...bounds, hidden, vocab })) {
     const buffer = buffers.get(name);
-    if (!buffer) continue;
-    if (buffer.role === role && buffer.dtype === dtype && same(buffer.shape, shape)) continue;
-    const found = `${buffer.role} ${buffer.dtype} ${shorten(buffer.shape)}`;
+    if (!buffer && (!program.entries.has("sample") || OPTIONAL.has(name))) continue;
+    if (buffer?.role === role && buffer.dtype === dtype && same(buffer.shape, shape)) continue;
+    const found = buffer ? `${buffer.role} ${buffer.dtype} ${shorten(buffer.shape)}` : "missing";
     const wanted = `${role} ${dtype} ${shorten(shape)}`;
     const where = `Program ${shorten(program.id)}`;
     throw fail("buffer", `${where}: ${shorten(name)} is ${found}, not ${wanted}.`);

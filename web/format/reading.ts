@@ -41,6 +41,17 @@ export class Fields {
     return this.entries.get(key);
   }
 
+  /** Refuse every `version` but this one. */
+  version(expected: number): void {
+    const found = this.get("version");
+    if (found === expected) return;
+    throw this.fail(
+      "version",
+      `version ${shorten(found)} is not ${expected}, the one this runtime reads`,
+      "Compile the model again with this version of edgewise, or update edgewise.",
+    );
+  }
+
   /** An integer in `low..high` inclusive. */
   integer(key: string, low: number, high: number): number {
     const value = this.get(key);

@@ -1,8 +1,8 @@
 /** Fetching a piece: from the store where it is there, otherwise over HTTP, always verified. */
 
+import { sha256Hex } from "../digest.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { CHUNK_BYTES } from "../format/manifest.ts";
-import { sha256Hex } from "./digest.ts";
 import { isFull, isLocked } from "./dom-errors.ts";
 import { receive } from "./http.ts";
 import type { Piece } from "./pieces.ts";

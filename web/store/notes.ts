@@ -1,6 +1,6 @@
 /** Named values as files: any key has a short file name, and a file says which key it is of. */
 
-import { sha256Hex } from "./digest.ts";
+import { sha256Hex } from "../digest.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

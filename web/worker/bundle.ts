@@ -1,20 +1,24 @@
 /** A bundle over HTTP: its manifest, and its files as they are asked for. */
 
 import { EdgewiseError } from "../errors.ts";
+import { countValues } from "../format/json.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import { parseManifest } from "../format/manifest-reader.ts";
 import type { Plan } from "../format/plan.ts";
 import { parsePlan } from "../format/plan-reader.ts";
 import { checkProgram, checkProgramPlan } from "../format/program-checks.ts";
 import { PROOF, type Proof, parseProof } from "../format/proof.ts";
+import { MAX_BYTES } from "../format/seal.ts";
 import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
 import { eachPart } from "../store/stream.ts";
 
-/** Bytes of bundle.json at most, and of what is read whole: tokenizers are the largest of it. */
-const MAX_MANIFEST = 16 << 20;
+/** Bytes of what is read whole at most: tokenizers are the largest of it. */
 const MAX_WHOLE = 64 << 20;
+/** Bytes of all plans of a program at most, and values of them, as `countValues` counts. */
+const MAX_PLANS = 1 << 24;
+const MAX_PLANS_VALUES = 1 << 20;
 
 /** Reads files of one bundle, from the store where they are there. */
 export class BundleFiles {
@@ -47,7 +51,7 @@ export class BundleFiles {
       if (!kept || !(error instanceof EdgewiseError) || error.code !== "store.network") throw error;
       bytes = kept;
     }
-    return new BundleFiles(base, parseManifest(bytes), store, signal);
+    return new BundleFiles(base, await parseManifest(bytes), store, signal);
   }
 
   /** The contents of several files by their paths; those that the bundle does not have are left out. */
@@ -92,12 +96,20 @@ export class BundleFiles {
 
   /** Every plan of a program by name, checked together. */
   async allPlans(program: Program): Promise<Map<string, Plan>> {
-    const files = await this.read([...program.plans.values()]);
+    const paths = [...program.plans.values()];
+    const size = paths.reduce((sum, path) => sum + (this.manifest.files.get(path)?.bytes ?? 0), 0);
+    if (size > MAX_PLANS) {
+      const message = `its plans have ${size} bytes; ${MAX_PLANS} are read at most`;
+      throw new EdgewiseError("bundle.size", `Program ${JSON.stringify(program.id)}: ${message}.`);
+    }
+    const files = await this.read(paths);
     const plans = new Map<string, Plan>();
+    let left = MAX_PLANS_VALUES;
     for (const [name, path] of program.plans) {
       const data = files.get(path);
       if (!data) throw missing(path);
-      plans.set(name, parsePlan(data));
+      plans.set(name, parsePlan(data, left));
+      left -= countValues(data);
     }
     checkProgram(this.manifest, program, plans);
     return plans;
@@ -164,8 +176,8 @@ async function receiveWhole(url: URL, signal: AbortSignal): Promise<Uint8Array> 
   if (!response.body) return joined(parts);
   await eachPart(response.body, (part) => {
     size += part.length;
-    if (size > MAX_MANIFEST) {
-      throw new EdgewiseError("bundle.size", `${url} is larger than ${MAX_MANIFEST} bytes.`);
+    if (size > MAX_BYTES) {
+      throw new EdgewiseError("bundle.size", `${url} is larger than ${MAX_BYTES} bytes.`);
     }
     parts.push(part);
     return true;

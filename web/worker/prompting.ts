@@ -1,5 +1,6 @@
 /** What a page asks for as a prompt, made token ids. */
 
+import type { ControlTokens } from "../engine/control.ts";
 import type { Request } from "../engine/engine.ts";
 import { isObject } from "../engine/json.ts";
 import type { ChatTemplate } from "../engine/template.ts";
@@ -14,6 +15,7 @@ export interface Texts {
   readonly name: string;
   readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
   readonly template: Pick<ChatTemplate, "render"> | null;
+  readonly controls: Pick<ControlTokens, "encode" | "hide" | "shown">;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface Texts {
  */
 export function promptOf(
   prompt: Prompt,
-  { name, tokenizer, template }: Texts,
+  { name, tokenizer, template, controls }: Texts,
   context: number,
   maxTokens: number,
 ): Omit<Request, "params"> {
@@ -42,13 +44,21 @@ export function promptOf(
         "prompt as text with generate().",
     );
   }
-  const { messages, begun, contextPolicy, variables } = prompt;
+  const { begun, contextPolicy, variables, specialTokens } = prompt;
   if (!Array.isArray(begun)) throw refused("begun", begun, "a list of token ids");
   if (!isObject(variables)) throw refused("variables", variables, "an object");
+  if (!["text", "control"].includes(specialTokens)) {
+    throw refused("specialTokens", specialTokens, "text or control");
+  }
+  const text = specialTokens === "text";
+  const messages = text ? controls.hide(prompt.messages) : prompt.messages;
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
-    const text = template.render(kept, { addGenerationPrompt: true, variables });
-    return tokenizer.exceeds(text, context) ? null : [...tokenizer.encode(text, false), ...begun];
+    const written = template.render(kept, { addGenerationPrompt: true, variables });
+    // What is hidden may be longer than what it stands for.
+    const long = (told: string) => tokenizer.exceeds(told, context);
+    if (long(written) && long(text ? controls.shown(written) : written)) return null;
+    return [...(text ? controls.encode(written) : tokenizer.encode(written, false)), ...begun];
   };
   if (contextPolicy === "stop") {
     const ids = encode(messages);

@@ -10,6 +10,7 @@ import type {
   GenerateOptions,
   LoadProgress,
   Message,
+  SpecialTokens,
   Warning,
 } from "../client/types.ts";
 import type { ErrorJson } from "../errors.ts";
@@ -30,6 +31,7 @@ export type Prompt =
       readonly contextPolicy: ContextPolicy;
       readonly begun: readonly number[];
       readonly variables: Readonly<Record<string, unknown>>;
+      readonly specialTokens: SpecialTokens;
     }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };

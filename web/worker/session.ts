@@ -1,6 +1,7 @@
 /** One loaded model: what it answers, and how it goes on when its device is lost. */
 
 import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
+import { ControlTokens } from "../engine/control.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
@@ -261,12 +262,24 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     );
   }
   const tokenizer = Tokenizer.fromFiles(json, config ?? null, older ?? null);
+  const written = ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens);
   return {
     name: files.manifest.name,
     tokenizer,
-    template: ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens),
+    template: written,
+    controls: new ControlTokens(tokenizer, () => plainly(written)),
     defaults: defaultsFrom(generation ?? null),
   };
+}
+
+/** What a template makes of a plain conversation; nothing where it refuses it. */
+function plainly(template: ChatTemplate | null): string {
+  const messages = ["user", "assistant", "user"].map((role) => ({ role, content: "?" }));
+  try {
+    return template?.render(messages) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 /** Programs that are not to be loaded: where one is asked for there is no other. */

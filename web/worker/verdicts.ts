@@ -1,7 +1,8 @@
 /** Which programs computed something else than they should on an adapter, remembered between visits. */
 
-import type { BundleManifest, Program } from "../format/manifest.ts";
-import { sha256Hex } from "../store/digest.ts";
+import { sha256Hex } from "../digest.ts";
+import type { BundleManifest, Program, TensorEntry } from "../format/manifest.ts";
+import { PROOF } from "../format/proof.ts";
 import type { Store } from "../store/store.ts";
 
 /** What programs were found to be in this browser, on one adapter. */
@@ -32,11 +33,21 @@ export class Verdicts {
     if ((await this.store.note(key)) !== null) await this.store.removeNote(key);
   }
 
-  /** Another browser, another driver as far as it shows, or other shaders: another key. */
-  private async key({ id, shaders }: Program): Promise<string> {
-    const hashes = [...shaders.values()].map((path) => this.manifest.files.get(path)?.sha256 ?? "");
+  /**
+   * Another browser, another driver as far as it shows, or anything else in what answers come from
+   * or are compared with: another key. Who borrows a program's shaders says nothing about it.
+   */
+  private async key(program: Program): Promise<string> {
+    const { files, layouts } = this.manifest;
+    const tensors = layouts.get(program.layout) ?? new Map<string, TensorEntry>();
+    const read = [PROOF, ...program.shaders.values(), ...program.plans.values()];
+    for (const { file } of tensors.values()) read.push(file);
+    const listed = [...new Set(read)].map((path) => [path, files.get(path)]);
+    const described = JSON.stringify([program, tensors, listed], (_, value) =>
+      value instanceof Map ? [...value] : value,
+    );
     const browser = globalThis.navigator?.userAgent ?? "";
-    const code = await sha256Hex(new TextEncoder().encode(hashes.sort().join(" ")));
-    return ["wrong", this.adapter, browser, id, code].join("|");
+    const code = await sha256Hex(new TextEncoder().encode(described));
+    return ["wrong", this.adapter, browser, program.id, code].join("|");
   }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -16,7 +16,7 @@ from edgewise_compiler.gguf.known import check_options, find_architecture
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.quantize.codes import CodedRows, Holders
-from edgewise_compiler.weights.files import check_rows, damaged
+from edgewise_compiler.weights.files import Bytes, check_rows, damaged
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
@@ -159,6 +159,9 @@ class CheckpointTensors:
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
         stop = check_rows(name, start, stop, self.shape(name)[0])
         return self._ordered(self._reader.read, name, start, stop)
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        return self._reader.stored(self._find(name).name)
 
     def held(self) -> dict[str, Holders]:
         """The schemes that hold each quantized matrix, by name."""

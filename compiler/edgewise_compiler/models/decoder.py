@@ -7,7 +7,7 @@ own functions instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,8 @@ class Traits:
         qk_norm: queries and keys are normalized per head.
         has_mlp_bias: config.json may ask for biases in the MLP.
         bos, eos: token ids where config.json names none.
+        says: what config.json means where it says nothing, by key, as in transformers.
+        ignores: keys of config.json that mean nothing to models of the family.
     """
 
     family: str
@@ -61,6 +63,8 @@ class Traits:
     rope_theta: float = 10000.0
     bos: int | None = None
     eos: tuple[int, ...] = ()
+    says: Mapping[str, object] = field(default_factory=dict)
+    ignores: tuple[str, ...] = ()
 
 
 def family(traits: Traits) -> Family:
@@ -79,7 +83,9 @@ def family(traits: Traits) -> Family:
 
 def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     """A parsed config.json as :class:`ModelConfig`; see :class:`Family` for the errors."""
-    fields = ConfigFields(hf)
+    read = {key: value for key, value in hf.items() if key not in traits.ignores}
+    said = {key: value for key, value in read.items() if value is not None}
+    fields = ConfigFields({**read, **traits.says, **said})
     hidden = fields.integer("hidden_size", 1, MAX_WIDTH)
     layer_count = fields.integer("num_hidden_layers", 1, MAX_LAYERS)
     heads = fields.integer("num_attention_heads", 1, MAX_HEADS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgewise_compiler.models.decoder import Traits, family
+from edgewise_compiler.models.shape import WINDOWS
 
 LLAMA = family(
     Traits(
@@ -12,5 +13,7 @@ LLAMA = family(
         has_mlp_bias=True,
         bos=1,
         eos=(2,),
+        says={"max_position_embeddings": 2048},
+        ignores=WINDOWS,
     )
 )

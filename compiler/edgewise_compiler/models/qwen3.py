@@ -11,5 +11,6 @@ QWEN3 = family(
         model_types=("qwen3",),
         head_dim=128,
         qk_norm=True,
+        says={"max_position_embeddings": 32768, "use_sliding_window": False},
     )
 )

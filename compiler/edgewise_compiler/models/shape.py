@@ -6,8 +6,11 @@ from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import Trait, other, said
 from edgewise_runtime.format.reading import shorten
 
-ACTIVATIONS = ("silu",)
-"""What an MLP's gate may go through."""
+ACTIVATIONS = ("silu", "swish")
+"""What an MLP's gate may go through: two names of one function."""
+
+WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
+"""Keys that ask for windows."""
 
 _MANY = 1 << 17
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -48,7 +51,7 @@ def _windowed(fields: ConfigFields) -> str | None:
         return f"{what} {where}" if count else None
     context = fields.values.get("max_position_embeddings")
     if window is None or not fields.flag("use_sliding_window", True):
-        return other("attention_chunk_size", "local_attention")(fields)
+        return other(*WINDOWS[1:])(fields)
     if isinstance(window, int) and isinstance(context, int) and window >= context:
         return None
     if not fields.has("max_window_layers"):
@@ -85,7 +88,7 @@ SHAPE = (
     ),
     Trait(
         "sliding windows",
-        ("sliding_window", "layer_types", "attention_chunk_size", "local_attention"),
+        (*WINDOWS, "layer_types"),
         "layers that attend to the whole context, or windows as long as it",
         "unsupported.attention",
         _windowed,

@@ -55,8 +55,6 @@ def build_plan(
     kernels: dict[str, p.Kernel] = {}
     functions: dict[str, PrimFunc] = {}
     steps: list[p.Step] = []
-    host_calls: list[HostCall] = []
-    views: dict[p.HostArgument, int] = {}
     for call in calls.calls:
         symbol = str(call.kernel.attrs["global_symbol"])
         if functions.setdefault(symbol, call.kernel) is not call.kernel:
@@ -67,21 +65,12 @@ def build_plan(
         kernels[symbol] = _kernel(entry(symbol), call)
         named |= {a.tensor.name: a.tensor for a in call.arguments if a.tensor.role != "scratch"}
         steps.append(_step(symbol, call, place))
-        seen_as = (_host_argument(a.tensor, place) for a in call.arguments)
-        numbers = tuple(views.setdefault(view, len(views)) for view in seen_as)
-        host_calls.append(HostCall(symbol, numbers))
 
     buffers = [_buffer(tensor) for tensor in named.values()]
     buffers += [
         p.Buffer(name, "scratch", "uint8", (size,), size)
         for name, size in zip(scratch, sizes, strict=True)
     ]
-    host, host_plan = None, None
-    if TARGETS[target].host:
-        symbol = f"plan_{calls.name}"
-        table = _stop_table(views) if calls.repeats else None
-        host = host_function(symbol, len(views), host_calls, table=table)
-        host_plan = p.Host(symbol, tuple(views))
     plan = p.Plan(
         name=calls.name,
         target=target,
@@ -89,10 +78,10 @@ def build_plan(
         buffers=tuple(buffers),
         kernels=kernels,
         steps=tuple(steps),
-        host=host_plan,
+        host=f"plan_{calls.name}" if TARGETS[target].host else None,
         max_burst=RING if calls.repeats else 1,
     )
-    return BuiltPlan(plan, host, functions)
+    return BuiltPlan(plan, _host(plan, stops=calls.repeats), functions)
 
 
 def plan_symbols(rows: int, batch: int, context: int | None = None) -> tuple[p.Symbol, ...]:
@@ -153,11 +142,20 @@ def _step(symbol: str, call: Call, place: Mapping[str, str]) -> p.Step:
     )
 
 
-def _host_argument(tensor: Tensor, place: Mapping[str, str]) -> p.HostArgument:
-    return p.HostArgument(place.get(tensor.name, tensor.name), 0, tensor.dtype, tensor.shape)
+def _host(plan: p.Plan, *, stops: bool) -> PrimFunc | None:
+    """A plan's host function; `stops`: it ends where every sequence has."""
+    if plan.host is None:
+        return None
+    numbers = {view: number for number, view in enumerate(plan.views)}
+    calls = [
+        HostCall(step.kernel, tuple(numbers[view] for view in plan.views_of(step)))
+        for step in plan.steps
+    ]
+    table = _stop_table(numbers) if stops else None
+    return host_function(plan.host, len(numbers), calls, table=table)
 
 
-def _stop_table(views: Mapping[p.HostArgument, int]) -> StopTable:
+def _stop_table(views: Mapping[p.View, int]) -> StopTable:
     numbers = {view.buffer: number for view, number in views.items()}
     shape = next(view.shape for view in views if view.buffer == "table")
     height, width = (extent for extent in shape if isinstance(extent, int))

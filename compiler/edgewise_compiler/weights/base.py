@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from edgewise_compiler.weights.files import Bytes
 
 
 class WeightReader(Protocol):
@@ -32,6 +35,13 @@ class WeightReader(Protocol):
         Raises:
             CheckpointError: no such tensor, rows out of range, or a value that is NaN or infinite.
             UnsupportedError: stored in a dtype that is not a plain float.
+        """
+        ...
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        """All bytes of ``name`` as they are stored, uint8, some MiB at a time.
+
+        Where one reader makes other values of them than another, they are followed by how.
         """
         ...
 

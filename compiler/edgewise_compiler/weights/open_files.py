@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Self
@@ -11,6 +12,9 @@ from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import TensorEntry
 from edgewise_runtime.format.reading import shorten
+
+BLOCK = 16 << 20
+"""Bytes of a tensor that are read at a time where all of it is wanted."""
 
 
 class TensorFiles:
@@ -40,6 +44,11 @@ class TensorFiles:
 
     def dtype(self, name: str) -> str:
         return self._find(name).dtype
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        entry = self._find(name)
+        for start in range(0, entry.bytes, BLOCK):
+            yield self._bytes(entry, start, min(BLOCK, entry.bytes - start))
 
     def close(self) -> None:
         for file in self._files.values():

@@ -28,6 +28,8 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 MAX_INDEX = 64 << 20
 MAX_SHARDS = 4096
+MAX_NAME = 255
+"""Bytes of a file's name, as most file systems have it."""
 
 _ANOTHER = "Use a checkpoint that fits its config.json."
 
@@ -130,6 +132,7 @@ def read_index(path: Path) -> dict[str, set[str]]:
     shards: dict[str, set[str]] = {}
     for name, shard in weight_map.items():
         plain = isinstance(shard, str) and shard.endswith(".safetensors")
+        plain = plain and len(shard.encode("utf-8", "surrogatepass")) <= MAX_NAME
         if not plain or any(part in shard for part in ("/", "\\", ":", "\0")):
             raise damaged(index, f"{shorten(name)} is in {shorten(shard)}, which is no file name")
         shards.setdefault(shard, set()).add(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgewise_compiler.weights.base import WeightReader
-from edgewise_compiler.weights.files import Floats, check_finite
+from edgewise_compiler.weights.files import Bytes, Floats, check_finite
 
 Exponents = NDArray[np.int32]
 
@@ -55,6 +55,13 @@ class ScaledReader:
                 np.ldexp(values, scaling.columns, out=values)
         check_finite(name, values, start)
         return values
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        yield from self._reader.stored(name)
+        scaling = self._scalings.get(name, Scaling())
+        for what, exponents in (("rows", scaling.rows), ("columns", scaling.columns)):
+            if exponents is not None:
+                yield np.frombuffer(what.encode() + exponents.tobytes(), np.uint8)
 
     def close(self) -> None:
         self._reader.close()

@@ -1,4 +1,4 @@
-"""Memory for buffers on the CPU: zeroed by the system on first touch, or mapped from files."""
+"""Memory for buffers on the CPU, zeroed by the system on first touch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.files import storage_errors
+from edgewise_runtime.files import shown
 
 GIB = 1 << 30
 
@@ -55,27 +55,9 @@ def _anonymous(size: int) -> mmap.mmap:
         ) from cause
 
 
-def map_file(path: Path, size: int) -> Array:
-    """A file of this size mapped read-only: uint8 [size], page-aligned, not writeable.
-
-    The array keeps the mapping alive. Writing to the memory behind it ends the process.
-
-    Raises:
-        StorageError: where the file cannot be read.
-        DeviceError: ``device.file`` where its size is another by now.
-    """
-    with storage_errors("map", path), path.open("rb") as file:
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if len(memory) != size:
-        raise changed_size(path, len(memory), size)
-    if hasattr(memory, "madvise"):
-        memory.madvise(mmap.MADV_WILLNEED)
-    return np.frombuffer(memory, dtype=np.uint8)
-
-
 def changed_size(path: Path, size: int, before: int) -> DeviceError:
-    """The error of a file that had ``before`` bytes when its bundle was opened."""
-    message = f"{path} has {size} bytes, and had {before} when the bundle was opened."
+    """The error of a file that had ``before`` bytes when it began to be read."""
+    message = f"{shown(path)} has {size} bytes, and had {before} when the bundle was opened."
     return DeviceError(message, remedy="Open the bundle again.", code="device.file")
 
 

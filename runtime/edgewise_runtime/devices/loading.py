@@ -7,8 +7,9 @@ it is handed is the very bytes that were checked, so that a file cannot change i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from typing import Protocol, TypeVar
 
 from edgewise_runtime.devices import common
@@ -50,17 +51,20 @@ class Checked:
         """The program's buffers by name."""
         return {buffer.name: buffer for plan in self.plans.values() for buffer in plan.buffers}
 
-    def params(self) -> dict[str, TensorEntry]:
-        """Where each parameter lies, once the files proved to be undamaged.
+    def params(self) -> Iterator[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]]:
+        """Where parameters lie, and their files by name, some at a time, for a loop that copies
+        them: once it has ended, they were undamaged.
 
-        That may read gigabytes, so a device asks when nothing else can be refused any more.
+        Files may have to be hashed, so a device asks when nothing else can be refused any more. See
+        `Bundle.open_params`.
 
         Raises:
             BundleError: ``bundle.checksum``.
         """
-        self.bundle.verify_params(self.program.layout, self.progress)
         tensors = self.bundle.manifest.layouts[self.program.layout]
-        return {b.name: tensors[b.name] for b in self.buffers.values() if b.role == "param"}
+        params = {b.name: tensors[b.name] for b in self.buffers.values() if b.role == "param"}
+        for files in self.bundle.open_params(self.program.layout, self.progress):
+            yield {name: t for name, t in params.items() if t.file in files}, files
 
 
 Loaded_co = TypeVar("Loaded_co", covariant=True)
@@ -141,7 +145,7 @@ def check_memory(
 ) -> None:
     """Refuse a program that does not fit before anything is allocated.
 
-    Parameters count too, mapped or not: every token reads all of them.
+    Parameters count too: every token reads all of them.
 
     Raises:
         DeviceError: ``device.memory`` with the bytes per role.

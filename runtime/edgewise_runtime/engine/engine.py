@@ -21,7 +21,7 @@ from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
-from edgewise_runtime.kv.keys import root_key
+from edgewise_runtime.kv.keys import root_key, salted
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -78,7 +78,7 @@ class GenerationEngine:
         )
         self._account = Account(options.metrics, self._scheduler, self._memory)
         self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
-        self._pinned: dict[tuple[int, ...], tuple[bytes, ...]] = {}
+        self._pinned: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[bytes, ...]] = {}
 
     @property
     def budget(self) -> int:
@@ -97,7 +97,8 @@ class GenerationEngine:
         ``bundle.entry`` where log-probabilities are asked of a program that has none.
         """
         vocab = self._program.bundle.model.vocab
-        check_prompt(request.prompt, vocab=vocab, context=self.context, room=1)
+        room = min(request.params.max_tokens, 1)
+        check_prompt(request.prompt, vocab=vocab, context=self.context, room=room)
         check_ids(request.params.logit_bias, "logit_bias", vocab)
         check_ids(request.params.stop_token_ids, "stop_token_ids", vocab)
         if request.params.logprobs:
@@ -238,27 +239,27 @@ class GenerationEngine:
             )
         return logits
 
-    def pin(self, tokens: Rows[int]) -> Sequence:
+    def pin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> Sequence:
         """Keep a prefix on the device: return the sequence that computes it, to be submitted.
 
-        Its full pages stay until `unpin`. Raises InputError as `sequences` does.
+        Its full pages stay until `unpin`, for requests of these `extras`. Raises InputError as
+        `sequences` does.
         """
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
-        return self.sequence(Request(tuple(tokens), params))
+        return self.sequence(Request(tuple(tokens), params, extras=extras))
 
-    def pinned(self, tokens: Rows[int]) -> int:
+    def pinned(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> int:
         """Pin what has been computed of a prefix; return for how many tokens it is there."""
-        key = tuple(tokens)
-        self.unpin(key)
+        self.unpin(tokens, extras)
         root = root_key(self._program.bundle, self._program.program)
-        keys = self._memory.keys_of(root, key)
+        keys = self._memory.keys_of(salted(root, extras), tokens)
         self._memory.pin(keys)
-        self._pinned[key] = keys
+        self._pinned[extras, tuple(tokens)] = keys
         return len(keys) * self._memory.page_tokens
 
-    def unpin(self, tokens: Rows[int]) -> None:
+    def unpin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> None:
         """Let a prefix go when its room is needed."""
-        self._memory.pin(self._pinned.pop(tuple(tokens), ()), -1)
+        self._memory.pin(self._pinned.pop((extras, tuple(tokens)), ()), -1)
 
     def forget(self) -> None:
         """Drop all prefixes that are kept and not pinned."""
@@ -296,6 +297,8 @@ class GenerationEngine:
         for chunk in step.chunks:
             chunk.sequence.prefill_s += seconds
             self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
+            if chunk.last and chunk.sequence.wants_none:
+                chunk.sequence.end("length")
         for sequence in step.decodes:
             sequence.bursts += 1
             sequence.decode_s += seconds

@@ -47,7 +47,7 @@ class Runner:
         spans += [Span(s, s.computed, (s.known[-1],)) for s in decodes]
         self._prefill(spans)
         ends = np.cumsum([span.count for span in spans]) - 1
-        whole = [*(chunk.last for chunk in chunks), *(True for _ in decodes)]
+        whole = [*(chunk.draws for chunk in chunks), *(True for _ in decodes)]
         drawing = [
             (span.sequence, int(end))
             for span, end, draws in zip(spans, ends, whole, strict=True)

@@ -24,13 +24,15 @@ _RANGES: dict[str, tuple[float, float]] = {
     "frequency_penalty": (-100.0, 100.0),
 }
 _WHOLE: dict[str, tuple[int, int]] = {
-    "max_tokens": (1, (1 << 31) - 1),
-    "top_k": (0, (1 << 31) - 1),
-    "seed": (0, (1 << 64) - 1),
+    "max_tokens": (0, (1 << 31) - 1),
+    "top_k": (-1, (1 << 31) - 1),
+    "seed": (-1, (1 << 64) - 1),
     "top_logprobs": (0, TOP_LOGPROBS),
     "n": (1, MAX_CHOICES),
 }
 _MAX_BIAS = 1e4
+_NOT_GIVEN: dict[str, int | None] = {"top_k": 0, "seed": None}
+"""What -1 means, which others say for what is off or left to chance."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,19 @@ class SamplingParams:
     Applied in this order: penalties, logit bias, temperature, top-k, top-p, min-p, draw.
 
     Attributes:
-        max_tokens: tokens to generate at most; fewer where the context ends first.
+        max_tokens: tokens to generate at most; fewer where the context ends first. 0 only computes
+            the prompt.
         temperature: 0 chooses the likeliest token (and makes the filters below moot).
-        top_k: keep the k likeliest tokens; 0 keeps all.
-        top_p: keep the likeliest tokens that together reach this probability; 1 keeps all.
+        top_k: keep the k likeliest tokens; 0 keeps all, and so does -1, which becomes 0.
+        top_p: keep the likeliest tokens that together reach this probability; 1 keeps all, 0 only
+            the likeliest one.
         min_p: keep tokens with at least this fraction of the likeliest one's probability.
         repetition_penalty: divide the positive and multiply the negative logits of tokens seen.
         presence_penalty: subtract from the logits of tokens of the answer so far.
         frequency_penalty: subtract, times how often the answer has the token.
         logit_bias: token id to what is added to its logit.
-        seed: of the random numbers; the same seed and request give the same text. None: any.
+        seed: of the random numbers; the same seed and request give the same text. None: any, and
+            so is -1, which becomes None.
         stop: end before the first of these strings, which is not part of the text.
         stop_token_ids: end at the first of these ids, besides the model's own end tokens.
         ignore_eos: go on past the model's end tokens.
@@ -82,8 +87,9 @@ class SamplingParams:
         for name, bounds in _WHOLE.items():
             if name != "seed" or self.seed is not None:
                 _check_whole(name, getattr(self, name), *bounds)
-        if self.top_p == 0:
-            raise _error("top_p", self.top_p, "above 0 and at most 1")
+        for name, meant in _NOT_GIVEN.items():
+            if getattr(self, name) == -1:
+                object.__setattr__(self, name, meant)
         for name in ("ignore_eos", "logprobs"):
             if not isinstance(getattr(self, name), bool):
                 raise _error(name, getattr(self, name), "True or False")
@@ -95,7 +101,7 @@ class SamplingParams:
     @property
     def greedy(self) -> bool:
         """Whether the likeliest token is always chosen."""
-        return self.temperature < GREEDY_BELOW
+        return self.temperature < GREEDY_BELOW or self.top_p == 0
 
     @property
     def penalized(self) -> bool:

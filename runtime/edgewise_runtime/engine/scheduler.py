@@ -54,8 +54,13 @@ class Chunk:
 
     @property
     def last(self) -> bool:
-        """Whether a token follows from it: nothing known is left to compute."""
+        """Whether nothing known is left to compute after it."""
         return self.start + self.count == len(self.sequence.known)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a token follows from it."""
+        return self.last and not self.sequence.wants_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,8 @@ class Scheduler:
 
     def _start(self, sequence: Sequence) -> bool:
         """Give a sequence its slot and what is known of it; the other pages come as it grows."""
-        leader, total = sequence.leader, len(sequence.known) + 1
+        leader = sequence.leader
+        total = len(sequence.known) + (not sequence.wants_none)
         if leader is not None and leader.holding is not None and _same_prompt(leader, sequence):
             if leader.computed < sequence.prompt_len:
                 return False

@@ -158,6 +158,11 @@ class Sequence:
         return bool(self.tokens) and self.computed == len(self.known) - 1
 
     @property
+    def wants_none(self) -> bool:
+        """Whether only its prompt is to be computed."""
+        return self.params.max_tokens == 0
+
+    @property
     def remaining(self) -> int:
         """Tokens that may still be generated."""
         return self.limit - len(self.known)
@@ -207,7 +212,8 @@ class Sequence:
         return piece
 
     def end(self, reason: FinishReason) -> None:
-        """End an unfinished sequence where it is: ``cancelled`` or ``timeout``."""
+        """End an unfinished sequence where it is: ``cancelled`` or ``timeout``, or ``length`` of
+        one that was to give no tokens."""
         if not self.ended:
             self.finish_reason = reason
             # What might have become a stop string no longer can.

@@ -1,7 +1,8 @@
 """``bundle.json`` as frozen dataclasses: what a bundle says about itself.
 
-Reading (`BundleManifest.from_json`, in `manifest_reader`) checks everything the manifest alone can
-tell; what needs the files and plans beside it is checked by `bundle.Bundle`.
+Reading (`BundleManifest.from_bytes`) checks the file's own digest first (`seal`), then everything
+the manifest alone can tell (`manifest_reader`); what needs the files and plans beside it is checked
+by `bundle.Bundle`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format.seal import VERSION, seal, unseal
 
-VERSION = 2
 QUANTS = ("f32", "f16", "q8", "q6", "q5", "q4", "q4a", "q4k", "iq4_nl", "mxfp4")
 STATE_KINDS = ("paged", "recurrent")
 
@@ -246,9 +247,22 @@ class BundleManifest:
             "files": {path: entry.to_json() for path, entry in self.files.items()},
         }
 
+    def to_bytes(self) -> bytes:
+        """The contents of ``bundle.json``, with its digest; `from_bytes` reads them."""
+        return seal(self.to_json())
+
+    @staticmethod
+    def from_bytes(data: bytes) -> BundleManifest:
+        """Read ``bundle.json``, its digest first.
+
+        Raises:
+            BundleError: whatever is wrong with it; nothing else.
+        """
+        return BundleManifest.from_json(unseal(data))
+
     @staticmethod
     def from_json(value: object) -> BundleManifest:
-        """Read a manifest from parsed JSON that nobody vouches for.
+        """Read a manifest from parsed JSON that nobody vouches for, its digest taken off.
 
         Raises:
             BundleError: whatever is wrong with it; nothing else.

@@ -9,11 +9,11 @@ from typing import Any
 
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.dtypes import DTYPES
+from edgewise_runtime.format.facts import check_facts
 from edgewise_runtime.format.manifest import (
     QUANTS,
     STATE_KINDS,
     TENSOR_ALIGNMENT,
-    VERSION,
     BundleManifest,
     Entry,
     FileEntry,
@@ -24,6 +24,7 @@ from edgewise_runtime.format.manifest import (
     TensorEntry,
 )
 from edgewise_runtime.format.reading import HEX_SHA256, ID, LIMIT, NAME, Fields, shorten
+from edgewise_runtime.format.seal import MANIFEST, check_version
 
 MAX_FILES, MAX_TENSORS, MAX_PROGRAMS, MAX_PLANS, MAX_LAYERS = 65536, 65536, 256, 256, 4096
 MAX_SHADERS, MAX_CHUNKS, MAX_GROUPS = 4096, 65536, 64
@@ -41,14 +42,7 @@ def read_manifest(value: object) -> BundleManifest:
     Raises:
         BundleError: whatever is wrong with it; nothing else.
     """
-    fields = Fields(value, "bundle.json", BundleError)
-    version = fields.get("version")
-    if version != VERSION or type(version) is not int:
-        raise fields.fail(
-            "version",
-            f"version {shorten(version)} is not {VERSION}, the one this runtime reads",
-            "Compile the model again with this version of edgewise, or update edgewise.",
-        )
+    fields = check_version(value)
     files = {
         path: _read_file(Fields(item, f"bundle.json, file {shorten(path)}", BundleError))
         for path, item in fields.table("files", most=MAX_FILES, pattern=None).items()
@@ -76,12 +70,13 @@ def read_manifest(value: object) -> BundleManifest:
     )
     fields.done()
     _check_programs(fields, manifest)
+    check_facts(manifest)
     return manifest
 
 
 def _plain(fields: Fields, path: str) -> bool:
     """True for a path that cannot leave the bundle; anything else is refused."""
-    if len(path) > 512 or not PATH.fullmatch(path) or path == "bundle.json":
+    if len(path) > 512 or not PATH.fullmatch(path) or path == MANIFEST:
         raise fields.fail("path", f"{shorten(path)} is no plain relative path")
     return True
 

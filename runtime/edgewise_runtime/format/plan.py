@@ -25,6 +25,7 @@ from edgewise_runtime.format.plan_checks import (
     check_states_written,
 )
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.seal import VERSION
 
 __all__ = [
     "ACCESSES",
@@ -37,18 +38,16 @@ __all__ = [
     "Binding",
     "Buffer",
     "Cost",
-    "Host",
     "Kernel",
     "KernelArg",
     "Plan",
     "Step",
     "Symbol",
+    "View",
     "check_extents",
     "check_shared",
     "check_states_written",
 ]
-
-VERSION = 2
 
 ROLES = ("param", "state", "input", "output", "scratch")
 KINDS = ("load", "step")
@@ -145,12 +144,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class HostArgument:
-    """A tensor passed to the host function: a buffer from a byte offset on, typed and shaped.
-
-    Scratch appears once for each type its kernels see it as, so that the host function hands
-    tensors on without making any.
-    """
+class View:
+    """A tensor that a launch is given: a buffer from a byte offset on, typed and shaped."""
 
     buffer: str
     offset: int
@@ -158,20 +153,13 @@ class HostArgument:
     shape: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The CPU's compiled host function: its symbol, its tensors in order; k (int32) comes last."""
-
-    symbol: str
-    arguments: tuple[HostArgument, ...]
-
-
 @dataclass(frozen=True)
 class Plan:
     """A checked plan of one target. See the module for what the parts mean.
 
     It may be repeated up to `max_burst` times a call; repetitions in which every sequence has
-    stopped (`abi.STOP`) do nothing.
+    stopped (`abi.STOP`) do nothing. `host` is the symbol of the compiled function that launches all
+    of it, where the target has one: it takes `views`, then k (int32).
 
     Raises:
         PlanError: on construction, quoting the plan, the step, the buffer and the value.
@@ -183,7 +171,7 @@ class Plan:
     buffers: tuple[Buffer, ...]
     kernels: Mapping[str, Kernel]
     steps: tuple[Step, ...]
-    host: Host | None = None
+    host: str | None = None
     max_burst: int = 1
     version: int = field(default=VERSION)
 
@@ -194,6 +182,19 @@ class Plan:
     def buffer_table(self) -> dict[str, Buffer]:
         """Buffers by name."""
         return {buffer.name: buffer for buffer in self.buffers}
+
+    def views_of(self, step: Step) -> tuple[View, ...]:
+        """The tensors of a launch, in the order of its kernel's arguments."""
+        return tuple(
+            View(binding.buffer, binding.offset, arg.dtype, arg.shape)
+            for arg, binding in zip(self.kernels[step.kernel].args, step.bindings, strict=True)
+        )
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """The tensors of all launches, each once, as they come first: a buffer is there once for
+        each type and shape that kernels see it as, so that the host function makes no tensors."""
+        return tuple(dict.fromkeys(view for step in self.steps for view in self.views_of(step)))
 
     @cached_property
     def load_symbols(self) -> dict[str, Symbol]:
@@ -239,7 +240,7 @@ class Plan:
             "buffers": [_buffer_to_json(buffer) for buffer in self.buffers],
             "kernels": {name: _kernel_to_json(kernel) for name, kernel in self.kernels.items()},
             "steps": [_step_to_json(step) for step in self.steps],
-        } | ({} if self.host is None else {"host": _host_to_json(self.host)})
+        } | ({} if self.host is None else {"host": self.host})
 
     @staticmethod
     def from_json(value: object) -> Plan:
@@ -266,19 +267,6 @@ def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
         "shape": _exprs_to_json(buffer.shape),
         "bytes": ex.to_json(buffer.bytes),
     }
-
-
-def _host_to_json(host: Host) -> dict[str, Any]:
-    arguments = [
-        {
-            "buffer": a.buffer,
-            "offset": a.offset,
-            "dtype": a.dtype,
-            "shape": _exprs_to_json(a.shape),
-        }
-        for a in host.arguments
-    ]
-    return {"symbol": host.symbol, "arguments": arguments}
 
 
 def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:

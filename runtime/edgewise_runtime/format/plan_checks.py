@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from edgewise_runtime.errors import PlanError
 from edgewise_runtime.format import expr as ex
@@ -29,7 +30,7 @@ KV_RANGE: Range = (0, 2**22)
 ALIGNMENT = 256
 """Bytes that divide every binding's offset: what each graphics interface accepts."""
 
-MAX_SIZE_SYMBOLS = 4
+MAX_SIZE_SYMBOLS = 2
 """Load symbols that sizes may use: their corners are tried one by one."""
 
 
@@ -43,9 +44,8 @@ def check_plan(plan: p.Plan) -> None:
     target = checker.target()
     checker.symbols()
     checker.buffers()
-    checker.kernels()
+    checker.kernels(target)
     checker.steps(target.limits)
-    checker.host(target)
     for load in _corners(plan):
         check_extents(plan, load)
 
@@ -65,7 +65,6 @@ def check_extents(plan: p.Plan, load: Mapping[str, int]) -> None:
     }
     for index, step in enumerate(plan.steps):
         checker.step_extents(index, step, sizes, extents[step.kernel])
-    checker.host_extents(sizes, ranges)
 
 
 def check_states_written(plans: Iterable[p.Plan]) -> None:
@@ -128,6 +127,25 @@ def _corners(plan: p.Plan) -> Iterator[dict[str, int]]:
         yield dict(zip(names, values, strict=True))
 
 
+_Extent: TypeAlias = "tuple[int, int, p.KernelArg]"
+"""The bytes of a buffer that an argument is given: the first, the one after the last, and whose."""
+
+
+def _overlapping(extents: list[_Extent]) -> tuple[p.KernelArg, p.KernelArg] | None:
+    """Two arguments of one buffer that overlap although one of them is written."""
+    reach: _Extent | None = None
+    written: _Extent | None = None
+    for one in sorted(extents, key=itemgetter(0)):
+        other = reach if one[2].writes else written
+        if other is not None and one[0] < other[1]:
+            return other[2], one[2]
+        if reach is None or one[1] > reach[1]:
+            reach = one
+        if one[2].writes and (written is None or one[1] > written[1]):
+            written = one
+    return None
+
+
 class _Checker:
     """The checks of one plan, so that every error can name it."""
 
@@ -162,6 +180,9 @@ class _Checker:
         target = TARGETS.get(self.plan.target)
         if target is None:
             raise self.fail("target", "", f"no target is called {shorten(self.plan.target)}")
+        if (self.plan.host is not None) != target.host:
+            message = f"target {self.plan.target!r} and the host function disagree"
+            raise self.fail("host", "", message)
         return target
 
     def symbols(self) -> None:
@@ -202,9 +223,12 @@ class _Checker:
             raise self.fail("bytes", where, message)
         return size
 
-    def kernels(self) -> None:
+    def kernels(self, target: Target) -> None:
         ranges = self.plan.ranges
         cost_ranges = {KV_SYMBOL: KV_RANGE} | ranges
+        if target.host:
+            # A host function is handed its tensors once: a step cannot change their shapes.
+            ranges = {name: ranges[name] for name in self.plan.load_symbols}
         for name, kernel in self.plan.kernels.items():
             where = f"kernel {name!r}"
             self.unique(f"arguments of {name!r}", (arg.name for arg in kernel.args))
@@ -273,7 +297,7 @@ class _Checker:
     ) -> None:
         where = f"step {index} ({step.kernel})"
         args = self.plan.kernels[step.kernel].args
-        taken: dict[str, list[tuple[int, int, p.KernelArg]]] = {}
+        taken: dict[str, list[_Extent]] = {}
         for arg, binding, extent in zip(args, step.bindings, extents, strict=True):
             start, end = binding.offset, binding.offset + extent
             if end > sizes[binding.buffer]:
@@ -283,45 +307,9 @@ class _Checker:
                     f"bytes {start}..{end} reach past {binding.buffer!r}, "
                     f"which has {sizes[binding.buffer]}",
                 )
-            for other_start, other_end, other in taken.setdefault(binding.buffer, []):
-                overlaps = start < other_end and other_start < end
-                if overlaps and (arg.writes or other.writes):
-                    message = f"{arg.name!r} and {other.name!r} overlap in {binding.buffer!r}"
-                    raise self.fail("alias", where, f"{message}, and one of them is written")
-            taken[binding.buffer].append((start, end, arg))
-
-    def host_argument(self, where: str, argument: p.HostArgument) -> None:
-        buffer = self.plan.buffer_table.get(argument.buffer)
-        if buffer is None:
-            raise self.fail("unknown_name", where, f"no buffer is called {argument.buffer!r}")
-        if argument.offset < 0 or argument.offset % ALIGNMENT:
-            message = f"offset {argument.offset} is no multiple of {ALIGNMENT}"
-            raise self.fail("offset", where, message)
-        if buffer.role != "scratch" and argument.dtype != buffer.dtype:
-            raise self.fail("args", where, f"{buffer.name!r} is {buffer.dtype}")
-        load = {name: self.plan.ranges[name] for name in self.plan.load_symbols}
-        for dim in argument.shape:
-            self.positive(where, dim, load)
-
-    def host_extents(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
-        for index, argument in enumerate(self.plan.host.arguments if self.plan.host else ()):
-            where = f"host, argument {index}"
-            end = DTYPES[argument.dtype]
-            for dim in argument.shape:
-                end *= self.bounds(where, dim, ranges)[1]
-            end += argument.offset
-            if end > sizes[argument.buffer]:
-                message = f"byte {end} is past {argument.buffer!r}, of {sizes[argument.buffer]}"
-                raise self.fail("extent", where, message)
-
-    def host(self, target: Target) -> None:
-        plan = self.plan
-        if (plan.host is not None) != target.host:
-            raise self.fail("host", "", f"target {plan.target!r} and the host function disagree")
-        if plan.host is not None:
-            for index, argument in enumerate(plan.host.arguments):
-                self.host_argument(f"host, argument {index}", argument)
-            listed = {argument.buffer for argument in plan.host.arguments}
-            bound = {binding.buffer for step in plan.steps for binding in step.bindings}
-            for name in sorted(bound - listed):
-                raise self.fail("host", "host", f"the buffer {name!r} of a step is not passed")
+            taken.setdefault(binding.buffer, []).append((start, end, arg))
+        for buffer, found in taken.items():
+            if both := _overlapping(found):
+                names = " and ".join(repr(arg.name) for arg in both)
+                message = f"{names} overlap in {buffer!r}, and one of them is written"
+                raise self.fail("alias", where, message)

@@ -11,23 +11,20 @@ from edgewise_runtime.format.plan import (
     ACCESSES,
     KINDS,
     ROLES,
-    VERSION,
     Binding,
     Buffer,
     Cost,
-    Host,
-    HostArgument,
     Kernel,
     KernelArg,
     Plan,
     Step,
     Symbol,
 )
-from edgewise_runtime.format.reading import LIMIT, NAME, Fields, shorten
+from edgewise_runtime.format.reading import LIMIT, NAME, Fields
+from edgewise_runtime.format.seal import VERSION
 from edgewise_runtime.format.targets import TARGETS
 
 MAX_SYMBOLS, MAX_BUFFERS, MAX_KERNELS, MAX_STEPS, MAX_ARGS, MAX_DIMS = 16, 16384, 4096, 65536, 64, 8
-MAX_HOST_ARGUMENTS = 4 * MAX_BUFFERS
 
 
 def read_plan(value: object) -> Plan:
@@ -37,13 +34,7 @@ def read_plan(value: object) -> Plan:
         PlanError: whatever is wrong with it; nothing else.
     """
     fields = Fields(value, "A plan", PlanError)
-    version = fields.get("version")
-    if version != VERSION or type(version) is not int:
-        raise fields.fail(
-            "version",
-            f"version {shorten(version)} is not {VERSION}, the one this runtime reads",
-            "Compile the model again with this version of edgewise, or update edgewise.",
-        )
+    fields.version(VERSION)
     name = fields.text("name", NAME)
     where = f"Plan {name!r}"
     fields.where = where
@@ -66,9 +57,7 @@ def read_plan(value: object) -> Plan:
             _read_step(Fields(item, f"{where}, step {i}", PlanError))
             for i, item in enumerate(fields.items("steps", most=MAX_STEPS))
         ),
-        host=_read_host(Fields(fields.get("host"), f"{where}, host", PlanError))
-        if fields.has("host")
-        else None,
+        host=fields.text("host", NAME) if fields.has("host") else None,
         max_burst=fields.integer("max_burst", 1, RING),
     )
     fields.done()
@@ -168,27 +157,3 @@ def _read_binding(fields: Fields) -> Binding:
     binding = Binding(fields.text("buffer", NAME), fields.integer("offset", 0, LIMIT - 1))
     fields.done()
     return binding
-
-
-def _read_host(fields: Fields) -> Host:
-    where = fields.where
-    host = Host(
-        fields.text("symbol", NAME),
-        tuple(
-            _read_host_argument(Fields(item, f"{where}, argument {i}", PlanError))
-            for i, item in enumerate(fields.items("arguments", most=MAX_HOST_ARGUMENTS))
-        ),
-    )
-    fields.done()
-    return host
-
-
-def _read_host_argument(fields: Fields) -> HostArgument:
-    argument = HostArgument(
-        buffer=fields.text("buffer", NAME),
-        offset=fields.integer("offset", 0, LIMIT - 1),
-        dtype=fields.choice("dtype", tuple(DTYPES)),
-        shape=_read_shape(fields),
-    )
-    fields.done()
-    return argument

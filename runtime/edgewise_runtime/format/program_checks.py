@@ -13,6 +13,9 @@ from edgewise_runtime.format.plan import Buffer, Plan, check_shared
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.state import PAGES, page_rows, pages_for
 
+OPTIONAL = ("logprobs", "logprob_ids")
+"""Shared buffers that a program may lack."""
+
 
 def check_program(manifest: BundleManifest, program: Program, plans: Mapping[str, Plan]) -> None:
     """Check all plans of a program, by the names that the manifest gives them.
@@ -116,7 +119,10 @@ def _group_bytes(group: StateGroup, program: Program, buffers: Mapping[str, Buff
 def _check_buffers(
     manifest: BundleManifest, program: Program, buffers: Mapping[str, Buffer]
 ) -> None:
-    """Check that what the host writes and reads is as `abi` has it."""
+    """Check that what the host writes and reads is as `abi` has it.
+
+    A program that samples has all of it but log-probabilities, so that nothing the manifest says of
+    the model stays unchecked."""
     model = manifest.model
     pages = [pages_for(model.context, group.page_tokens) for group in manifest.state_groups]
     shared = shared_buffers(
@@ -128,9 +134,13 @@ def _check_buffers(
     )
     for name, expected in shared.items():
         buffer = buffers.get(name)
-        if buffer is None or (buffer.role, buffer.dtype, buffer.shape) == expected:
+        if buffer is None and ("sample" not in program.entries or name in OPTIONAL):
+            continue
+        if buffer is not None and (buffer.role, buffer.dtype, buffer.shape) == expected:
             continue
         role, dtype, shape = expected
-        found = f"{buffer.role} {buffer.dtype} {shorten(list(buffer.shape))}"
+        found = "missing"
+        if buffer is not None:
+            found = f"{buffer.role} {buffer.dtype} {shorten(list(buffer.shape))}"
         message = f"{name!r} is {found}, not {role} {dtype} {list(shape)}"
         raise _error("buffer", f"Program {program.id!r}: {message}.")

@@ -6,6 +6,7 @@ nothing else: without them, or where they cannot be written, everything is hashe
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from edgewise_runtime.errors import EdgewiseError, StorageError
@@ -24,13 +25,11 @@ Stamp = list[object]
 MAX_BYTES = 1 << 24
 
 
-def make_stamp(path: Path, sha256: str) -> Stamp:
+def make_stamp(status: os.stat_result, sha256: str) -> Stamp:
     """What identifies a file's present contents, if its sha256 is this.
 
     Make it before hashing: a file that changes meanwhile then has another stamp.
     """
-    with storage_errors("read", path):
-        status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, sha256]
 
 
@@ -38,7 +37,7 @@ class Stamps:
     """The stamps of a folder's files by name."""
 
     def __init__(self, folder: Path) -> None:
-        self._name = f"{sha256_bytes(str(folder).encode())[:32]}.json"
+        self._name = f"{sha256_bytes(os.fsencode(folder))[:32]}.json"
         self._table: dict[str, Stamp] = {}
         self._changed = False
         try:

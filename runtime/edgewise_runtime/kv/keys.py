@@ -10,6 +10,7 @@ import numpy as np
 
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.trust import digest
 
 
 def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes:
@@ -25,11 +26,21 @@ def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes
 
 
 def root_key(bundle: Bundle, program: Program) -> bytes:
-    """The key before a sequence's first page: the model's weights and the layout of its KV, which
-    is what its state groups mean in this version of the format."""
+    """The key before a sequence's first page: the weights that the program reads and the layout of
+    its KV, which is what its state groups mean in this version of the format.
+
+    Weights are known by what loading verifies, the hashes of their files, and by where in them each
+    tensor lies. What a bundle calls its weights is a claim: another may make the same one.
+    """
     manifest = bundle.manifest
-    groups = [group.to_json() for group in manifest.state_groups]
-    described = [manifest.version, manifest.weights_id, groups, program.state_dtype]
+    tensors = manifest.layouts[program.layout]
+    described = {
+        "version": manifest.version,
+        "tensors": {name: [t.file, t.offset, t.dtype, t.shape] for name, t in tensors.items()},
+        "files": {t.file: manifest.files[t.file].to_json() for t in tensors.values()},
+        "state": [group.to_json() for group in manifest.state_groups],
+        "dtype": program.state_dtype,
+    }
     return sha256(dumps(described, sort_keys=True).encode()).digest()
 
 
@@ -39,7 +50,6 @@ def salted(root: bytes, extras: Sequence[str]) -> bytes:
 
 
 def producer_of(bundle: Bundle, program: Program) -> str:
-    """Which code wrote a page: its bits are those of another producer only by accident."""
-    files = bundle.manifest.files
-    code = sha256("".join(files[path].sha256 for path in program.code).encode()).hexdigest()
-    return f"{program.target}/{program.id}/{code}"
+    """Which code and which plans wrote a page: its bits are those of another producer only by
+    accident."""
+    return f"{program.target}/{program.id}/{digest(bundle.manifest, program)}"

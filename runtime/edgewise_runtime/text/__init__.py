@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from edgewise_runtime.text.control import ControlTokens
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import ChatTemplate
 from edgewise_runtime.text.tokenizer import Tokenizer
 
-__all__ = ["ChatTemplate", "Detokenizer", "SegmentCache", "Tokenizer"]
+__all__ = ["ChatTemplate", "ControlTokens", "Detokenizer", "SegmentCache", "Tokenizer"]

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import IO, Any
@@ -38,7 +38,12 @@ class Apart:
     """A tokenizer in another process, from several threads one text after another."""
 
     def __init__(
-        self, tokenizer: str, config: Mapping[str, Any], *, seconds: float = SECONDS
+        self,
+        tokenizer: str,
+        config: Mapping[str, Any],
+        *,
+        seconds: float = SECONDS,
+        special_as_text: bool = False,
     ) -> None:
         """Start the process, and have it open the files.
 
@@ -46,6 +51,7 @@ class Apart:
             tokenizer: tokenizer.json.
             config: what `register` reads of the files beside it.
             seconds: what opening the files may take, and what each text.
+            special_as_text: special tokens are not looked for.
 
         Raises CheckpointError where they cannot be used.
         """
@@ -56,7 +62,8 @@ class Apart:
                 remedy="Use it on Linux or macOS.",
                 code="unsupported.tokenizer",
             )
-        self._files = json.dumps([tokenizer, dict(config), seconds]).encode()
+        self._tokenizer = tokenizer
+        self._files = json.dumps([tokenizer, dict(config), seconds, special_as_text]).encode()
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = Lock()
@@ -73,6 +80,11 @@ class Apart:
                 self._start()
             answer = self._ask(_ASKED.pack(len(raw), add_special_tokens) + raw, shorten(text))
         return array("I", answer).tolist()
+
+    def literal(self, added: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Apart:
+        """Another of the same rules, with these added tokens, to which special ones are text."""
+        state = {**json.loads(self._tokenizer), "added_tokens": added}
+        return Apart(json.dumps(state), config, seconds=self._seconds, special_as_text=True)
 
     def _start(self) -> None:
         process = subprocess.Popen(
@@ -148,8 +160,9 @@ def _serve(asked: IO[bytes], answered: IO[bytes]) -> None:
         failed, answer = False, b""
         try:
             if backend is None:
-                tokenizer, config, seconds = json.loads(question)
+                tokenizer, config, seconds, as_text = json.loads(question)
                 backend = _opened(tokenizer, config)
+                backend.encode_special_tokens = as_text
             else:
                 batch = backend.encode_batch_fast([question], add_special_tokens=add)
                 answer = array("I", batch[0].ids).tobytes()

@@ -79,7 +79,7 @@ def boundaries(backend: Backend) -> Boundaries | None:
     if len(contents) > _MAX_TOKENS or sum(map(len, contents)) > _MAX_CHARACTERS:
         return None
     try:
-        return Boundaries(re.compile(_longest_of(contents)), starts)
+        return Boundaries(re.compile(longest_of(contents)), starts)
     except RecursionError:  # tokens that are beginnings of each other, hundreds deep
         return None
 
@@ -115,7 +115,7 @@ def steps(component: Any) -> Iterator[dict[str, Any]]:
             pending.extend(step.get(name, ()))
 
 
-def _longest_of(words: Sequence[str]) -> str:
+def longest_of(words: Sequence[str]) -> str:
     """Return an expression for the longest of some words, sorted ones, that a text begins with.
 
     It is a trie, so that matching takes as long for many words as for few.
@@ -132,7 +132,7 @@ def _branch(words: list[str]) -> str:
     longer = [rest for rest in rests if rest]
     if not longer:
         return re.escape(stem)
-    return f"{re.escape(stem)}(?:{_longest_of(longer)}){'?' if len(longer) < len(rests) else ''}"
+    return f"{re.escape(stem)}(?:{longest_of(longer)}){'?' if len(longer) < len(rests) else ''}"
 
 
 def _by_first_character(words: Iterable[str]) -> Iterator[list[str]]:

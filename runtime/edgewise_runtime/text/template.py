@@ -16,7 +16,8 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgewise_runtime.errors import CheckpointError, InputError
-from edgewise_runtime.text.files import read_object, read_text
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.sandbox import template_environment
 
 MAX_SOURCE_BYTES = 1 << 20
@@ -50,8 +51,25 @@ class ChatTemplate:
     def from_folder(
         cls, folder: Path, special_tokens: Mapping[str, str] | None = None
     ) -> ChatTemplate | None:
+        """`from_files` of a checkpoint's folder."""
+        return cls.from_files(TextFiles.of_folder(folder), special_tokens)
+
+    @classmethod
+    def from_bundle(
+        cls, bundle: Bundle, special_tokens: Mapping[str, str] | None = None
+    ) -> ChatTemplate | None:
+        """`from_files` of those that a bundle lists."""
+        return cls.from_files(TextFiles.of_bundle(bundle), special_tokens)
+
+    @classmethod
+    def from_files(
+        cls, files: TextFiles, special_tokens: Mapping[str, str] | None = None
+    ) -> ChatTemplate | None:
         """Load chat_template.jinja, or else what tokenizer_config.json holds, or else None."""
-        config = read_object(folder / "tokenizer_config.json").get("chat_template")
+        source = files.text("chat_template.jinja", limit=MAX_SOURCE_BYTES)
+        if source is not None:
+            return cls(source, special_tokens)
+        config = files.object("tokenizer_config.json").get("chat_template")
         named: dict[str, str] = {}
         if isinstance(config, str):
             named["default"] = config
@@ -59,19 +77,12 @@ class ChatTemplate:
             try:
                 named |= {str(item["name"]): str(item["template"]) for item in config}
             except (TypeError, KeyError) as error:
+                where = files.folder / "tokenizer_config.json"
                 raise CheckpointError(
-                    f"The list of chat templates in {folder / 'tokenizer_config.json'} has an "
-                    f"entry without a name and a template.",
+                    f"The list of chat templates in {where} has an entry without a name and a "
+                    f"template.",
                     code="checkpoint.template",
                 ) from error
-        files = [folder / "chat_template.jinja"]
-        files += sorted((folder / "additional_chat_templates").glob("*.jinja"))
-        from_files = {
-            "default" if path.name == "chat_template.jinja" else path.stem: source
-            for path in files
-            if (source := read_text(path, limit=MAX_SOURCE_BYTES)) is not None
-        }
-        named = from_files or named
         return cls(named, special_tokens) if named else None
 
     def render(

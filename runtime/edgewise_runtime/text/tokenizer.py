@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import SupportsIndex
 
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import (
@@ -15,20 +17,22 @@ from edgewise_runtime.errors import (
     UnsupportedError,
     raised_by_rust,
 )
-from edgewise_runtime.files import read_bytes
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.tokenizer import MAX_BYTES, open_tokenizer
 from edgewise_runtime.format.tokenizer_rules import Rules
 from edgewise_runtime.text.apart import Apart
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
-from edgewise_runtime.text.files import read_object
-from edgewise_runtime.text.tokens import merged, register
+from edgewise_runtime.text.files import TextFiles
+from edgewise_runtime.text.tokens import as_json, merged, register
 
 MAX_TEXT = 32 << 20
 """Bytes of text after normalizing at most; a character is at least one."""
 
 _UNREAD = Rules(growth=4, reach=None, drops_spaces=True, linear=True)
+_UNKNOWN = "\U0010fffe"
+"""A character that is none, and never will be."""
 
 
 class Tokenizer:
@@ -58,6 +62,7 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self._apart = apart
+        self._rules = rules
         added = list(backend.get_added_tokens_decoder().values())
         self._special = frozenset(token.content for token in added if token.special)
         self._most = MAX_TEXT // rules.growth
@@ -68,29 +73,40 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Tokenizer:
-        """Load the tokenizer of a folder in Hugging Face layout.
+        """Load the tokenizer of a checkpoint's folder; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_folder(folder))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Tokenizer:
+        """Load the tokenizer of a bundle, of the files it lists; raises as `from_files`."""
+        return cls.from_files(TextFiles.of_bundle(bundle))
+
+    @classmethod
+    def from_files(cls, files: TextFiles) -> Tokenizer:
+        """Load a tokenizer of files as Hugging Face's libraries write them.
 
         Raises CheckpointError when tokenizer.json is missing or cannot be understood,
         UnsupportedError for a kind of tokenizer that cannot be used.
         """
-        path = folder / "tokenizer.json"
-        if not path.exists():
+        path = files.folder / "tokenizer.json"
+        raw = files.read(path.name, MAX_BYTES)
+        if raw is None:
             raise CheckpointError(
-                f"There is no tokenizer.json in {folder}.",
+                f"There is no tokenizer.json in {files.folder}.",
                 remedy="Save the checkpoint's fast tokenizer into this folder "
                 "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
                 code="checkpoint.tokenizer",
             )
-        opened = open_tokenizer(read_bytes(path, MAX_BYTES), str(path))
-        config = read_object(folder / "tokenizer_config.json")
+        opened = open_tokenizer(raw, str(path))
+        config = files.object("tokenizer_config.json")
         if "added_tokens_decoder" not in config:
-            config = merged(config, read_object(folder / "special_tokens_map.json"))
+            config = merged(config, files.object("special_tokens_map.json"))
         try:
             special = register(opened.backend, config)
         except (TypeError, ValueError) as error:
             raise CheckpointError(
-                f"{folder / 'tokenizer_config.json'} describes its special tokens in a way that "
-                f"cannot be read: {error}.",
+                f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
+                f"that cannot be read: {error}.",
                 code="checkpoint.tokenizer",
             ) from error
         if _strips_around_tokens(opened.backend):
@@ -179,6 +195,57 @@ class Tokenizer:
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""
         return None if self._apart else boundaries(self._backend)
+
+    def added_tokens(self) -> list[AddedToken]:
+        """Return the tokens that are looked for before anything else is done with a text."""
+        return list(self._backend.get_added_tokens_decoder().values())
+
+    @property
+    def normalizes_added(self) -> bool:
+        """Whether some added tokens are looked for in normalized text."""
+        # What has a process of its own has its normalizer there.
+        normalizes = self._apart is not None or self._backend.normalizer is not None
+        return normalizes and any(token.normalized for token in self.added_tokens())
+
+    def unknown_ids(self) -> frozenset[int]:
+        """Return the ids of what the model makes of a character that it does not know."""
+        try:
+            return frozenset(token.id for token in self._backend.model.tokenize(_UNKNOWN))
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
+            return frozenset()
+
+    def literal(self, names: Mapping[str, str]) -> Tokenizer:
+        """Return a copy to which some added tokens are text, and other names are tokens like them.
+
+        Args:
+            names: of added tokens, what stands for each instead. It gets an id of its own.
+        """
+        state = json.loads(self._backend.to_str())
+        for token in state["added_tokens"]:
+            token["special"] = token["content"] in names
+        others = [
+            {**as_json(token), "content": names[token.content], "special": False}
+            for token in self.added_tokens()
+            if token.content in names
+        ]
+        config = {"added_tokens_decoder": dict(enumerate(others))}
+        backend = Backend.from_str(json.dumps(state))
+        backend.encode_special_tokens = True
+        register(backend, config)
+        apart = self._apart and self._apart.literal(state["added_tokens"], config)
+        return Tokenizer(backend, rules=self._rules, apart=apart)
+
+    def ids_of(self, tokens: Iterable[str]) -> list[int]:
+        """Return the ids of exact tokens; raises CheckpointError for one that there is not."""
+        found = {token: self.id_of(token) for token in tokens}
+        missing = [token for token, token_id in found.items() if token_id is None]
+        if missing:
+            raise CheckpointError(
+                f"The tokenizer has no token {shorten(missing[0])}.", code="checkpoint.tokenizer"
+            )
+        return [token_id for token_id in found.values() if token_id is not None]
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

@@ -66,6 +66,11 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
     return {name: _content(value) for name, value in named.items()}
 
 
+def as_json(token: AddedToken) -> dict[str, Any]:
+    """A token as a config declares it."""
+    return {"content": token.content, **{name: getattr(token, name) for name in _FLAGS}}
+
+
 def _declared(config: Mapping[str, Any]) -> list[Any]:
     declared = config.get(_DECLARED) or {}
     if not isinstance(declared, Mapping):
@@ -108,5 +113,4 @@ def _added(value: object, *, special: bool) -> AddedToken:
 
 
 def _as_special(token: AddedToken) -> AddedToken:
-    flags = {name: getattr(token, name) for name in _FLAGS}
-    return AddedToken(token.content, **{**flags, "special": True})
+    return _added(as_json(token), special=True)

@@ -16,6 +16,7 @@ from edgewise.cli.talk.conversation import Conversation
 from edgewise.cli.talk.typed import messages
 from edgewise.console import stderr_console
 from edgewise.engine import Engine
+from edgewise.request import SPECIAL_TOKENS
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.text.thinking import parted
@@ -46,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="have a model think before it answers, or not, where its chat template has the choice",
     )
     parser.add_argument(
+        "--special-tokens",
+        choices=SPECIAL_TOKENS,
+        help="what special tokens are that a message has written out: text, or those tokens, with "
+        "which it can end its turn and write another's (default: text)",
+    )
+    parser.add_argument(
         "--no-history",
         dest="history",
         action="store_false",
@@ -59,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     """Talk until there is nothing more to say."""
     check_json(args)
     with load(args) as engine:
-        conversation = Conversation(engine, sampling(args), system=args.system, think=args.think)
+        options = {**sampling(args), "special_tokens": args.special_tokens}
+        conversation = Conversation(engine, options, system=args.system, think=args.think)
         if args.json:
             _print_json(conversation, _questions(args.question), stream=args.stream)
         elif args.question is not None:

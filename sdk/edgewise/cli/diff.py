@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
             remedy="Compile one first: edgewise compile PATH.",
             code="input.diff",
         )
-    tokenizer = Tokenizer.from_folder(bundles[0].path)
     opened = [Bundle.open(side.path) for side in bundles]
+    tokenizer = Tokenizer.from_bundle(opened[0])
     tokens = tokenizer.encode(args.text)[: min(b.model.prefill_chunk for b in opened)]
     rows = min(len(tokens), *(b.model.max_batch for b in opened))
     outputs = [_outputs(side, tokens, rows, trust=args.trust) for side in sides]

@@ -42,7 +42,8 @@ def speed(completion: Completion) -> str:
     parts = [f"{count} token" if count == 1 else f"{count} tokens"]
     if rate:
         parts.append(f"{rate:.1f} tokens/s")
-    parts.append(f"first token after {timings.ttft_s:.2f} s")
+    if count:
+        parts.append(f"first token after {timings.ttft_s:.2f} s")
     metrics = completion.metrics
     if metrics is not None and metrics.draft_proposed:
         parts.append(f"{metrics.draft_accepted} of {metrics.draft_proposed} guesses right")

@@ -11,9 +11,9 @@ from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.units import size
 from edgewise_runtime.errors import BundleError, InputError
-from edgewise_runtime.files import read_bytes, storage_errors
-from edgewise_runtime.format.bundle import MANIFEST, MAX_MANIFEST, BundleManifest
-from edgewise_runtime.format.reading import parse_json
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import read_manifest
+from edgewise_runtime.format.seal import MANIFEST
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +48,8 @@ def _listed(folder: Path) -> list[Path]:
             remedy="Name the folder itself.",
             code="input.bundle",
         )
-    data = read_bytes(folder / MANIFEST, MAX_MANIFEST)
     try:
-        manifest = BundleManifest.from_json(parse_json(data, MANIFEST, BundleError))
+        manifest = read_manifest(folder)
     except BundleError as error:
         raise BundleError(
             f"Which files in {folder} are the bundle's is not known: {error.message}",

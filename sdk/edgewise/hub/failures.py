@@ -25,6 +25,15 @@ OFFLINE, UNREACHABLE = "hub.offline", "hub.unreachable"
 NOT_ASKED = {OFFLINE, UNREACHABLE}
 """Codes of the errors after which nothing is known of the repository."""
 
+_UNREADABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _LOG_IN = "run `hf auth login`, or set HF_TOKEN to a token of yours"
 
 
@@ -41,6 +50,25 @@ def hub_errors(model: HubModel) -> Iterator[None]:
         raise
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise _explained(error, model) from error
+
+
+@contextmanager
+def hub_answers() -> Iterator[None]:
+    """Turn what the hub's library raises at an answer that it cannot read into a HubError.
+
+    Code: ``hub.answer``.
+    """
+    try:
+        yield
+    except HfHubHTTPError:
+        raise
+    except _UNREADABLE as error:
+        raise HubError(
+            f"{constants.ENDPOINT} does not answer as a hub of models does: "
+            f"{shorten(str(error), 200)}.",
+            remedy="Check HF_ENDPOINT if you set it, and whether a proxy answers in its place.",
+            code="hub.answer",
+        ) from error
 
 
 def _explained(error: Exception, model: HubModel) -> EdgewiseError:

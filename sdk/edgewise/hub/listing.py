@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import HfHubHTTPError
 
+from edgewise.hub.failures import hub_answers
 from edgewise.hub.names import DIGEST, REPO, HubModel
-from edgewise_runtime.errors import HubError
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.installed import VERSION
 
@@ -62,20 +61,11 @@ def list_files(model: HubModel) -> Listing:
         Exception: of the hub's library, see `hub_errors`.
     """
     api = HfApi(library_name=LIBRARY, library_version=VERSION)
-    try:
+    with hub_answers():
         info = api.model_info(
             model.repo, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
         )
         return _checked(info.id, info.sha, info.siblings)
-    except HfHubHTTPError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise HubError(
-            f"{constants.ENDPOINT} does not answer as a hub of models does: "
-            f"{shorten(str(error), 200)}.",
-            remedy="Check HF_ENDPOINT if you set it, and whether a proxy answers in its place.",
-            code="hub.answer",
-        ) from error
 
 
 def _checked(repo: Any, commit: Any, siblings: Any) -> Listing:

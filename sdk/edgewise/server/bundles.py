@@ -10,9 +10,10 @@ from typing import Any
 from edgewise.server.resource import Resource, StoredFile, in_memory
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors
-from edgewise_runtime.format.bundle import MANIFEST, Bundle
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.proof import PROOF
+from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
 
 TARGET = "webgpu"
 TEXTS = (
@@ -23,7 +24,6 @@ TEXTS = (
     "generation_config.json",
     PROOF,
 )
-MAX_MANIFEST = 16 << 20  # bytes: what browsers read at most
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def offer(folder: Path) -> Offer:
     texts = [name for name in TEXTS if name in listed]
     needed = {program.id: {*texts, *_files(bundle, program)} for program in programs}
     files = {name: _stored(bundle, name) for name in sorted(set().union(*needed.values()))}
-    files[MANIFEST] = in_memory(read_bytes(bundle.path / MANIFEST, MAX_MANIFEST), ".json")
+    files[MANIFEST] = in_memory(read_bytes(bundle.folder / MANIFEST, MAX_BYTES), ".json")
     download = {
         program: sum(listed[name].bytes for name in names) for program, names in needed.items()
     }

@@ -41,7 +41,7 @@ REVALIDATED = "no-cache"
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file as it was when it was offered: its path without links, size and time of change."""
+    """A file as it was when it was offered: a path that is no link, size and time of change."""
 
     path: Path
     size: int
@@ -50,7 +50,7 @@ class StoredFile:
     @staticmethod
     def of(path: Path) -> StoredFile:
         """The file as it is now."""
-        real = path.resolve(strict=True)
+        real = path.resolve(strict=True) if path.is_symlink() else path
         status = real.stat()
         return StoredFile(real, status.st_size, status.st_mtime_ns)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.families import FAMILIES, find_family
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.qwen3 import QWEN3
@@ -76,6 +77,38 @@ def test_biases_are_asked_for_one_by_one() -> None:
 
 def test_several_end_tokens_keep_their_order() -> None:
     assert LLAMA.read_config(llama(eos_token_id=[7, 3, 7, 5])).eos == (7, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("family", "context"), [(LLAMA, 2048), (QWEN3, 32768)], ids=["llama", "qwen3"]
+)
+@pytest.mark.parametrize("said", [..., None], ids=["absent", "null"])
+def test_a_context_that_is_not_told_is_that_of_transformers(
+    family: Family, context: int, said: object
+) -> None:
+    assert family.read_config(llama(max_position_embeddings=said)).context == context
+
+
+def test_swish_is_another_name_of_silu() -> None:
+    assert LLAMA.read_config(llama(hidden_act="swish")) == LLAMA.read_config(llama())
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [{"sliding_window": 4096}, {"sliding_window": 64, "use_sliding_window": True}],
+    ids=["a window", "a window that is on"],
+)
+def test_llama_has_no_windows_whatever_its_config_says(stray: dict[str, Any]) -> None:
+    assert LLAMA.read_config(llama(**stray)) == LLAMA.read_config(llama())
+
+
+def test_windows_of_qwen3_count_where_they_are_on() -> None:
+    assert QWEN3.read_config(llama(sliding_window=4096)).layers == 30
+    asked = {"use_sliding_window": True, "sliding_window": 64}
+    with pytest.raises(UnsupportedError, match="sliding_window is 64"):
+        QWEN3.read_config(llama(**asked))
+    with pytest.raises(UnsupportedError, match="in 2 of 30 layers"):
+        QWEN3.read_config(llama(**asked, max_window_layers=28))
 
 
 def test_a_sliding_window_that_is_switched_off_is_no_obstacle() -> None:
@@ -160,8 +193,6 @@ def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: st
         ({"hidden_act": "gelu"}, "'gelu'"),
         ({"quantization_config": {"quant_method": "gptq"}}, "'gptq'"),
         ({"num_local_experts": 8}, "num_local_experts is 8"),
-        ({"sliding_window": 4096}, "4096"),
-        ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 28}, "2 of 30"),
         ({"layer_types": ["full_attention", "sliding_attention"] * 15}, "15 of 30"),
         ({"partial_rotary_factor": 0.5}, "0.5"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "0.25"),

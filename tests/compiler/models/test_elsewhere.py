@@ -12,6 +12,7 @@ import pytest
 from edgewise_compiler.models.elsewhere import BEYOND, EVERY_TRAIT, MOST, missing, refusal
 from edgewise_compiler.models.families import FAMILIES, find_family
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.traits import PAGE
 from edgewise_runtime.errors import UnsupportedError
 from tests.compiler.models.test_config import llama
@@ -283,7 +284,7 @@ def test_what_families_read_is_not_in_the_table_of_those_that_none_reads() -> No
     ("changes", "code", "words"),
     [
         ({"num_local_experts": 8}, "unsupported.experts", "mixtures of experts"),
-        ({"sliding_window": 4096}, "unsupported.attention", "sliding windows"),
+        ({"layer_types": ["sliding_attention"]}, "unsupported.attention", "sliding windows"),
         ({"layer_types": ["full_attention", "mamba"]}, "unsupported.attention", "'mamba'"),
         ({"hidden_act": "relu2"}, "unsupported.activation", "hidden_act is 'relu2'"),
         ({"quantization_config": {"quant_method": "awq"}}, "unsupported.quantized", "'awq'"),
@@ -310,7 +311,9 @@ def test_a_family_refuses_by_trait_value_and_page(
 
 
 def test_a_window_as_long_as_the_context_is_none() -> None:
-    config = llama(sliding_window=8192, max_position_embeddings=8192)
-    assert LLAMA.read_config(config).context == 8192
+    config = llama(
+        sliding_window=8192, max_position_embeddings=8192, use_sliding_window=True, head_dim=64
+    )
+    assert QWEN3.read_config(config).context == 8192
     with pytest.raises(UnsupportedError, match="sliding_window is 8191"):
-        LLAMA.read_config(config | {"sliding_window": 8191})
+        QWEN3.read_config(config | {"sliding_window": 8191})

@@ -224,6 +224,7 @@ def test_a_file_that_shrinks_while_open_is_an_error(tmp_path: Path) -> None:
         "a.bin",
         "",
         3,
+        "x" * 250 + ".safetensors",
     ],
 )
 def test_an_index_with_paths_is_refused(tmp_path: Path, shard: object) -> None:

@@ -14,8 +14,7 @@ from edgewise_runtime.devices import loading
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError
-from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.format.manifest import BundleManifest
+from edgewise_runtime.format.bundle import Bundle, read_manifest
 from edgewise_runtime.format.targets import TARGETS
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
@@ -65,15 +64,14 @@ def native(folder: Path, target: str = "vulkan") -> Path:
 
 def change(folder: Path, edit: Change) -> None:
     """Change files and the manifest, and have the manifest list what is there then."""
-    manifest = json.loads((folder / "bundle.json").read_text())
+    manifest = sample.read_manifest(folder)
     edit(folder, manifest)
     sample.write_manifest(folder, manifest | {"files": sample.list_files(folder)})
 
 
 def sign(folder: Path, index: int) -> None:
     """Sign a program as `compile` does."""
-    manifest = BundleManifest.from_json(json.loads((folder / "bundle.json").read_text()))
-    signed = trust.sign_program(manifest.programs[index], lambda p: manifest.files[p].sha256)
+    signed = trust.sign_programs(read_manifest(folder))[index]
     assert signed.signature is not None
     change(folder, lambda _, m: m["programs"][index].update(signature=signed.signature))
 
@@ -118,7 +116,36 @@ def other_machine(folder: Path, manifest: Json) -> None:
     manifest["programs"][-1]["arithmetic"] = "f16"
 
 
-CHANGES = [other_plan, other_code, more_code, moved_code, other_machine]
+def other_model(folder: Path, manifest: Json) -> None:
+    """A number that no plan has, and that the host goes by."""
+    manifest["model"]["context"] -= 1
+
+
+def moved_tensor(folder: Path, manifest: Json) -> None:
+    """Other bytes of the same file are the parameter."""
+    manifest["layouts"]["cpu"]["tensors"]["w"]["offset"] = 0
+
+
+def other_parameters(folder: Path, manifest: Json) -> None:
+    path = folder / manifest["layouts"]["cpu"]["tensors"]["w"]["file"]
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def other_state(folder: Path, manifest: Json) -> None:
+    manifest["programs"][-1]["decode_agrees"] = True
+
+
+CHANGES = [
+    other_plan,
+    other_code,
+    more_code,
+    moved_code,
+    other_machine,
+    other_model,
+    moved_tensor,
+    other_parameters,
+    other_state,
+]
 
 
 @pytest.mark.parametrize("edit", [None, *CHANGES])
@@ -263,9 +290,11 @@ def test_memory_is_checked_on_every_device(tmp_path: Path) -> None:
 def test_parameters_are_told_once_they_proved_undamaged(tmp_path: Path) -> None:
     folder = native(tmp_path / "data", "webgpu")
     checked = Kernels("webgpu").load(Bundle.open(folder), load_symbols=PAGES)
-    assert [*checked.params()] == ["w"]
-    path = folder / checked.params()["w"].file
+    for tensors, files in checked.params():
+        assert [*tensors] == ["w"]
+        path = folder / tensors["w"].file
+        assert Path(files[tensors["w"].file].name).samefile(path)
     data = bytearray(path.read_bytes())
     data[70] ^= 1
     path.write_bytes(data)
-    assert refused(checked.params) == "bundle.checksum"
+    assert refused(lambda: next(checked.params())) == "bundle.checksum"

@@ -50,7 +50,7 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
         for name, buffer in STATE.items()
     ]
     plan = {
-        "version": 2,
+        "version": 3,
         "name": "more",
         "target": "webgpu" if at else "cpu",
         "max_burst": 1,
@@ -68,7 +68,7 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
             }
         ],
     }
-    manifest = json.loads((bundle.path / "bundle.json").read_text())
+    manifest = sample.read_manifest(bundle.path)
     program = manifest["programs"][at]
     program |= {"plans": {"more": "more.json"}, "entries": {}}
     program |= {"state_dtype": "int8", "page_bytes": [PAGE_BYTES]}
@@ -76,18 +76,14 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
     group |= {"buffers": ["kv.0", "kv.1"], "scales": ["kv_scale.0", "kv_scale.1"]}
     manifest["state_groups"][0] |= group
     # For `counts`, and two layers of pages.
-    manifest["model"] |= {"layers": 2, "vocab": 32}
+    manifest["model"] |= {"layers": 2, "vocab": 32, "head_dim": 4}
     manifest["programs"] = [program]
     if at:
         program["shaders"]["more"] = "more.wgsl"
         (bundle.path / "more.wgsl").write_text(NOTHING)
     else:
-        passed = [
-            {"buffer": arg["name"], "offset": 0, "dtype": arg["dtype"], "shape": arg["shape"]}
-            for arg in args
-        ]
         # Never run: any function of the library does.
-        plan["host"] = {"symbol": "plan_spin", "arguments": passed}
+        plan["host"] = "plan_spin"
     (bundle.path / "more.json").write_text(json.dumps(plan))
     manifest["files"] = sample.list_files(bundle.path)
     sample.write_manifest(bundle.path, manifest)
@@ -280,8 +276,8 @@ def test_state_that_cannot_be_run_is_refused_before_weights_are_read(
 ) -> None:
     gpu = kind == "webgpu"
     bundle: Bundle = request.getfixturevalue("make_webgpu" if gpu else "make")()
-    manifest = json.loads((bundle.path / "bundle.json").read_text())
-    manifest["model"]["layers"] = 2
+    manifest = sample.read_manifest(bundle.path)
+    manifest["model"] |= {"layers": 2, "kv_heads": 4, "head_dim": 16}
     groups = edited(case)["state_groups"]
     for program in manifest["programs"]:
         program["page_bytes"] = [256] * len(groups)

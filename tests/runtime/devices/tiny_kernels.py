@@ -79,9 +79,9 @@ def spin(x: T.Buffer((4, 8), "float32"), step: T.Buffer((8,), "int32")):
 def plan_prefill(
     x: T.Buffer((4, 8), "float32"),
     w: T.Buffer((8,), "float32"),
+    scratch: T.Buffer((256,), "uint8"),
     kv_handle: T.handle,
     table: T.Buffer((2, 12), "int32"),
-    scratch: T.Buffer((256,), "uint8"),
     k: T.int32,
 ):
     T.func_attr({"global_symbol": "plan_prefill", "tirx.is_scheduled": True})

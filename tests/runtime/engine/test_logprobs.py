@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.parity.driver import Driver
+from tests.runtime import sample
 
 PAGES = 40
 PLAIN = SamplingParams()
@@ -90,12 +90,11 @@ def test_each_row_gets_what_its_request_asks_for(program: LoadedProgram) -> None
 def without_logprobs(bundle: Bundle, folder: Path) -> Bundle:
     """The bundle as compilers wrote it before there were log-probabilities."""
     shutil.copytree(bundle.path, folder)
-    path = folder / "bundle.json"
-    manifest = json.loads(path.read_bytes())
+    manifest = sample.read_manifest(folder)
     for program in manifest["programs"]:
         del program["entries"]["logprobs"]
         del program["plans"]["logprobs"]
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    sample.write_manifest(folder, manifest)
     return Bundle.open(folder)
 
 

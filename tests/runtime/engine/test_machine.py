@@ -87,7 +87,7 @@ seeded = st.fixed_dictionaries(
 )
 ends = st.fixed_dictionaries(
     {
-        "max_tokens": st.one_of(st.integers(1, 8), st.integers(20, 90), st.integers(40, 90)),
+        "max_tokens": st.one_of(st.integers(0, 8), st.integers(20, 90), st.integers(40, 90)),
         "ignore_eos": st.booleans(),
     }
 )
@@ -216,7 +216,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(
         code=st.sampled_from(["", "", "", "", "device.kernel", "device.kernel", "device.lost"]),
-        calls=st.one_of(st.integers(1, 8), st.integers(1, 100)),
+        calls=st.one_of(st.integers(0, 8), st.integers(1, 100)),
         pieces=st.integers(0, 4),
         late=st.booleans(),
     )

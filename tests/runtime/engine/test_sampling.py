@@ -19,17 +19,17 @@ from edgewise_runtime.errors import InputError
         ("temperature", float("inf")),
         ("temperature", "hot"),
         ("temperature", True),
-        ("top_p", 0),
+        ("top_p", -0.1),
         ("top_p", 1.01),
         ("min_p", -1e-9),
         ("repetition_penalty", 0),
         ("presence_penalty", 1e9),
         ("frequency_penalty", -1e9),
-        ("top_k", -1),
+        ("top_k", -2),
         ("top_k", 1.5),
-        ("max_tokens", 0),
+        ("max_tokens", -1),
         ("max_tokens", 1 << 31),
-        ("seed", -1),
+        ("seed", -2),
         ("seed", 1 << 64),
         ("ignore_eos", 1),
         ("logprobs", 1),
@@ -74,10 +74,24 @@ def test_a_long_value_is_quoted_in_part() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("temperature", 0), ("temperature", 100), ("top_p", 1), ("seed", (1 << 64) - 1), ("top_k", 0)],
+    [
+        *(("temperature", 0), ("temperature", 100), ("top_p", 0), ("top_p", 1)),
+        *(("seed", 0), ("seed", (1 << 64) - 1), ("top_k", 0), ("max_tokens", 0)),
+    ],
 )
 def test_the_bounds_themselves_are_accepted(name: str, value: Any) -> None:
     assert getattr(SamplingParams(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize("name", ["top_k", "seed"])
+def test_less_than_any_value_is_as_good_as_not_given(name: str) -> None:
+    options: dict[str, Any] = {name: -1}
+    assert SamplingParams(**options) == SamplingParams()
+
+
+def test_keeping_no_probability_keeps_the_likeliest_token() -> None:
+    assert SamplingParams(temperature=1.0, top_p=0).greedy
+    assert not SamplingParams(temperature=1.0, top_p=1e-9).greedy
 
 
 @pytest.mark.parametrize(

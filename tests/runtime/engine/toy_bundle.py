@@ -22,7 +22,7 @@ from edgewise_runtime.format.bundle import (
     StateGroup,
 )
 from edgewise_runtime.format.dtypes import DTYPES
-from edgewise_runtime.format.plan import Buffer, Host, Plan, Symbol
+from edgewise_runtime.format.plan import Buffer, Plan, Symbol
 from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.text import Tokenizer
 from tests.runtime.engine.toy_model import EOS, VOCAB, text_of
@@ -160,7 +160,7 @@ def toy_plans(bounds: Bounds) -> dict[str, Plan]:
             buffers=_buffers(bounds),
             kernels={},
             steps=(),
-            host=Host("toy", ()),
+            host="toy",
             max_burst=RING if name.startswith("decode") else 1,
         )
         for name, used in symbols.items()

@@ -162,6 +162,8 @@ def answer(
     def result(text: str, reason: FinishReason) -> Answer:
         return Answer(tuple(tokens), text, reason, tuple(digests))
 
+    if params.max_tokens == 0:
+        return result("", "length")
     digest = digest_after(prompt)
     while True:
         known = [*prompt, *tokens]

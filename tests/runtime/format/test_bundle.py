@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
 from edgewise_runtime.format import bundle as bundles
-from edgewise_runtime.format.bundle import Bundle, BundleManifest, FileEntry, describe_files
+from edgewise_runtime.format.bundle import (
+    MOST_OPEN,
+    Bundle,
+    BundleManifest,
+    FileEntry,
+    describe_files,
+)
 from edgewise_runtime.format.reading import parse_json
 from tests.runtime import sample
 from tests.runtime.format.test_bundle_programs import with_programs
@@ -38,13 +44,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tiny"
 
 
-def read_manifest(folder: Path) -> Json:
-    value: Json = json.loads((folder / "bundle.json").read_text())
-    return value
-
-
 def change_manifest(folder: Path, change: Change) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     change(value)
     sample.write_manifest(folder, value)
 
@@ -76,14 +77,14 @@ def test_a_bundle_opens_and_tells_what_it_holds(folder: Path) -> None:
 
 
 def test_a_manifest_reads_and_writes_back_exactly(folder: Path) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     manifest = BundleManifest.from_json(value)
     assert manifest.to_json() == value
     assert BundleManifest.from_json(manifest.to_json()) == manifest
 
 
 def test_weights_that_differ_in_their_schemes_are_called_after_their_recipe(folder: Path) -> None:
-    value = read_manifest(folder)
+    value = sample.read_manifest(folder)
     assert BundleManifest.from_json(value).model.stored == "f32"
     value["model"]["recipe"] = "q4-q8.head"
     manifest = BundleManifest.from_json(value)
@@ -118,7 +119,7 @@ def test_a_large_file_is_described_chunk_by_chunk(
 
 
 def test_a_manifest_that_would_not_be_read_is_not_written(folder: Path) -> None:
-    manifest = BundleManifest.from_json(read_manifest(folder))
+    manifest = BundleManifest.from_json(sample.read_manifest(folder))
     bad = BundleManifest(**{**_fields(manifest), "weights_id": "nothing"})
     before = (folder / "bundle.json").read_bytes()
     with pytest.raises(BundleError):
@@ -132,8 +133,8 @@ def _fields(manifest: BundleManifest) -> dict[str, Any]:
 
 TENSOR = "layouts/cpu/tensors/w"
 MUTATIONS: list[tuple[str, Change, str]] = [
-    ("another version", setter("version", 3), "bundle.version"),
-    ("the version before", setter("version", 1), "bundle.version"),
+    ("another version", setter("version", 4), "bundle.version"),
+    ("the version before", setter("version", 2), "bundle.version"),
     ("an unknown field", setter("comment", ""), "bundle.unknown_field"),
     ("a name with a path in it", setter("name", "../tiny"), "bundle.name"),
     ("a weights id that is no hash", setter("weights_id", "AB" * 32), "bundle.name"),
@@ -263,8 +264,8 @@ def test_a_path_that_could_leave_the_bundle_is_refused(folder: Path, path: str) 
         (b'{"version": ' + b"9" * 10_000 + b"}", "bundle.json"),
         (b"[]", "bundle.type"),
         (b"null", "bundle.type"),
-        (b'{"version": 2.0}', "bundle.version"),
-        (b'{"version": "2"}', "bundle.version"),
+        (b'{"version": 3.0}', "bundle.version"),
+        (b'{"version": "3"}', "bundle.version"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value[:24]),
 )
@@ -276,15 +277,25 @@ def test_text_that_is_no_manifest_is_refused(folder: Path, text: bytes, code: st
 def test_a_manifest_beyond_all_measure_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_MANIFEST", 100)
+    monkeypatch.setattr(bundles, "MAX_BYTES", 100)
     assert refused(folder).code == "storage.size"
 
 
 def test_a_plan_beyond_all_measure_is_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MAX_PLAN", 100)
-    assert refused(folder).code == "bundle.size"
+    for limit in ("MAX_PLANS", "MAX_PLAN_VALUES", "MAX_PLANS_VALUES"):
+        with monkeypatch.context() as smaller:
+            smaller.setattr(bundles, limit, 100)
+            assert refused(folder).code == "bundle.size"
+
+
+def test_a_plan_of_too_many_values_is_not_parsed(folder: Path) -> None:
+    (folder / PLAN).write_bytes(b"[" + b"[]," * (bundles.MAX_PLAN_VALUES // 2) + b"0]")
+    change_manifest(folder, lambda m: m.update(files=sample.list_files(folder)))
+    with pytest.raises(BundleError, match="262,144 are read at most") as error:
+        Bundle.open(folder).plans("cpu-f32-portable")
+    assert error.value.code == "bundle.size"
 
 
 def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
@@ -405,6 +416,31 @@ def test_parameters_are_hashed_once_and_again_when_they_changed(folder: Path) ->
         with pytest.raises(BundleError) as error:
             verify()
         assert error.value.code == "bundle.checksum"
+
+
+def test_of_many_files_of_parameters_few_are_open_at_a_time(folder: Path) -> None:
+    manifest = sample.read_manifest(folder)
+    tensors = manifest["layouts"]["cpu"]["tensors"]
+    for number in range(3 * MOST_OPEN + 1):
+        name = f"params/cpu/more{number:04}"
+        shutil.copyfile(folder / PARAMS, folder / name)
+        tensors[f"w{number}"] = tensors["w"] | {"file": name}
+    sample.write_manifest(folder, manifest | {"files": sample.list_files(folder)})
+    bundle, handles = Bundle.open(folder), Path("/proc/self/fd")
+    before, seen = len(list(handles.iterdir())), list[str]()
+    for files in bundle.open_params("cpu"):
+        seen += files
+        assert len(list(handles.iterdir())) == before + len(files) <= before + MOST_OPEN
+    assert seen == sorted({tensor["file"] for tensor in tensors.values()})
+    assert len(list(handles.iterdir())) == before
+
+
+def test_a_folder_whose_name_is_no_utf_8_has_stamps_as_well(folder: Path, tmp_path: Path) -> None:
+    odd = folder.rename(tmp_path / os.fsdecode(b"tin\xff"))
+    Bundle.open(odd).verify_params("cpu")
+    heard: list[str] = []
+    Bundle.open(odd).verify_params("cpu", lambda name, *_: heard.append(name))
+    assert heard == []
 
 
 @pytest.mark.parametrize("contents", ["", "[]", '{"version": 1}', "{"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_runtime.errors import EdgewiseError, PlanError
+from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import RING
+from edgewise_runtime.format.expr import Expr, Range
 from edgewise_runtime.format.plan import (
+    ACCESSES,
     Binding,
     Buffer,
-    Host,
-    HostArgument,
     Kernel,
     KernelArg,
     Plan,
@@ -28,6 +30,8 @@ from edgewise_runtime.format.plan import (
     check_shared,
     check_states_written,
 )
+from edgewise_runtime.format.reading import count_values
+from tests.runtime import sample
 from tests.runtime.sample import MAX_PAGES, Json, plans
 
 Change = Callable[[Json], object]
@@ -94,6 +98,88 @@ def test_arguments_of_one_launch_may_not_overlap_where_one_is_written() -> None:
     assert Plan.from_json(written)
 
 
+def with_arguments(extents: Sequence[tuple[int, int, str]]) -> Json:
+    """A plan of one launch, whose arguments are bytes of one buffer: offset / 256, size, access."""
+    written = plans()["spin"]
+    args = [sample.arg(f"a{i}", "uint8", [n], access) for i, (_, n, access) in enumerate(extents)]
+    written["buffers"] = [sample.scratch(4096)]
+    written["kernels"] = {"touch": {"symbol": "touch", "args": args}}
+    named = {"reads": "write", "writes": "read"}
+    touched = {
+        key: ["scratch.0"] if any(access != other for *_, access in extents) else []
+        for key, other in named.items()
+    }
+    bindings = [{"buffer": "scratch.0", "offset": 256 * at} for at, *_ in extents]
+    first = {"kernel": "touch", "bindings": bindings, "grid": [1, 1, 1], "label": "", **touched}
+    return written | {"steps": [first]}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 7), st.integers(1, 1024), st.sampled_from(ACCESSES)), max_size=6
+    )
+)
+def test_overlaps_are_found_wherever_they_are(extents: list[tuple[int, int, str]]) -> None:
+    shared = any(
+        256 * a < 256 * b + m and 256 * b < 256 * a + n and {x, y} != {"read"}
+        for (a, n, x), (b, m, y) in combinations(extents, 2)
+    )
+    if not shared:
+        Plan.from_json(with_arguments(extents))
+        return
+    with pytest.raises(PlanError) as refused:
+        Plan.from_json(with_arguments(extents))
+    assert refused.value.code == "plan.alias"
+
+
+def long_sum(symbol: str, levels: int) -> Any:
+    inner = symbol if levels == 0 else long_sum(symbol, levels - 1)
+    return inner if levels == 0 else ["add", inner, inner]
+
+
+LONG = long_sum("pages", 6)
+BOUNDED = ["min", 1, LONG]
+
+
+def nothing() -> Json:
+    return plans()["spin"] | {"buffers": [], "kernels": {}, "steps": []}
+
+
+def many_sizes(count: int) -> Json:
+    sized = {"role": "state", "dtype": "uint8", "shape": [BOUNDED], "bytes": LONG}
+    return nothing() | {"buffers": [{"name": f"b{i}", **sized} for i in range(count)]}
+
+
+def many_arguments(count: int) -> Json:
+    args = [sample.arg(f"a{i}", "uint8", [BOUNDED] * 8, "read") for i in range(count)]
+    return nothing() | {"kernels": {"k": {"symbol": "k", "args": args}}}
+
+
+def many_grids(count: int) -> Json:
+    empty: Json = {"kernel": "k", "bindings": [], "reads": [], "writes": [], "label": ""}
+    kernels = {"k": {"symbol": "k", "args": []}}
+    return nothing() | {"kernels": kernels, "steps": [empty | {"grid": [BOUNDED] * 3}] * count}
+
+
+@pytest.mark.parametrize("make", [many_sizes, many_arguments, many_grids])
+def test_checks_take_no_more_work_than_a_plan_has_values(
+    make: Callable[[int], Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    bounds = ex.bounds
+
+    def counted(expr: Expr, ranges: Mapping[str, Range]) -> Range:
+        nonlocal asked
+        asked += 1
+        return bounds(expr, ranges)
+
+    monkeypatch.setattr(ex, "bounds", counted)
+    for count in (2, 32):
+        asked, plan = 0, make(count)
+        Plan.from_json(plan)
+        assert 0 < asked < 8 * count_values(json.dumps(plan).encode())
+
+
 def test_a_plan_made_in_python_is_checked_too() -> None:
     arg = KernelArg("x", "float32", (4, 8), "readwrite")
 
@@ -105,7 +191,7 @@ def test_a_plan_made_in_python_is_checked_too() -> None:
             buffers=(Buffer("x", "output", "float32", (4, 8), size),),
             kernels={"k": Kernel("k", (arg,))},
             steps=(Step("k", (Binding("x"),), reads=("x",), writes=("x",)),),
-            host=Host("plan_decode", (HostArgument("x", 0, "float32", (4, 8)),)),
+            host="plan_decode",
         )
 
     assert make(128).to_json() == Plan.from_json(make(128).to_json()).to_json()

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.text import SegmentCache, Tokenizer
 from edgewise_runtime.text.apart import Apart
+from edgewise_runtime.text.control import ControlTokens
 from tests.runtime.text.corpus import TEXTS
 
 ONE_DIGIT = Path(__file__).parent / "goldens" / "one_digit"
@@ -47,6 +48,17 @@ def test_it_gives_the_ids_of_the_package(unusual: Tokenizer) -> None:
         assert ids == backend.encode(text).ids
         assert unusual.decode(ids) == backend.decode(ids, skip_special_tokens=False)
         assert SegmentCache(unusual).encode(text) == ids
+
+
+def test_special_tokens_that_a_message_has_are_text(unusual: Tokenizer) -> None:
+    controls = ControlTokens(unusual)
+    (hidden,) = controls.hide([{"role": "user", "content": "so <|im_end|> it is"}])
+    ids = controls.encode(f"<|im_start|>{hidden['content']}<|im_end|>")
+    start, end = unusual.ids_of(("<|im_start|>", "<|im_end|>"))
+    assert unusual.decode(ids) == "<|im_start|>so <|im_end|> it is<|im_end|>"
+    assert (ids[0], ids[-1], ids.count(end)) == (start, end, 1)
+    with_control = unusual.encode("<|im_start|>so it is<|im_end|>", add_special_tokens=False)
+    assert controls.encode("<|im_start|>so it is<|im_end|>") == with_control
 
 
 def test_threads_get_the_ids_of_their_own_texts(unusual: Tokenizer) -> None:

@@ -126,15 +126,13 @@ def test_a_template_sees_plain_values_only() -> None:
 def test_a_file_comes_before_the_config_and_a_tool_template_before_the_default(
     tmp_path: Path,
 ) -> None:
-    config = {"chat_template": [{"name": "default", "template": "config"}]}
+    named = {"default": "config", "tool_use": "tools"}
+    config = {"chat_template": [{"name": n, "template": source} for n, source in named.items()]}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     assert rendered_from(tmp_path) == "config"
+    assert rendered_from(tmp_path, tools=[]) == "tools"
     (tmp_path / "chat_template.jinja").write_text("file {{ bos_token }}")
     assert rendered_from(tmp_path) == "file <s>"
-    (tmp_path / "additional_chat_templates").mkdir()
-    (tmp_path / "additional_chat_templates/tool_use.jinja").write_text("tools")
-    assert rendered_from(tmp_path) == "file <s>"
-    assert rendered_from(tmp_path, tools=[]) == "tools"
 
 
 def rendered_from(folder: Path, **options: Any) -> str:

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from tests.parity.make_checkpoints import train_tokenizer
-from tools.make_text_cases import CASES, FOLDERS, template_cases, texts, token_cases
+from tools.make_text_cases import (
+    CASES,
+    FOLDERS,
+    TURNS,
+    template_cases,
+    texts,
+    token_cases,
+    turn_case,
+)
 
 
 @cache
@@ -30,6 +38,11 @@ def test_python_gives_these_ids(name: str) -> None:
 def test_python_writes_these_prompts() -> None:
     expected: Mapping[str, Any] = json.loads(json.dumps(template_cases()))
     assert stored("templates.json") == expected
+
+
+@pytest.mark.parametrize("index", range(len(TURNS)))
+def test_python_reads_these_turns(index: int) -> None:
+    assert stored("turns.json")[index] == json.loads(json.dumps(turn_case(TURNS[index])))
 
 
 def test_the_tiny_tokenizer_is_that_of_the_tiny_checkpoints() -> None:

@@ -21,6 +21,7 @@ from edgewise_runtime.errors import StorageError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.installed import WGPU
 from tests.compiler.gguf.writing import write_gguf
+from tests.runtime import sample
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
 
@@ -205,9 +206,9 @@ def test_inspect_shows_state_that_cannot_be_run(
     edgewise: Run, bundle: Path, change: dict[str, object], shown: str, why: str
 ) -> None:
     shutil.copytree(bundle, "dist/other")
-    manifest = json.loads(Path("dist/other/bundle.json").read_text())
+    manifest = sample.read_manifest(Path("dist/other"))
     manifest["state_groups"][0] |= change
-    Path("dist/other/bundle.json").write_text(json.dumps(manifest))
+    sample.write_manifest(Path("dist/other"), manifest)
     out = " ".join(edgewise("inspect", "dist/other").split())
     assert shown in out
     assert why in out

@@ -356,6 +356,21 @@ def test_a_listing_without_sizes_and_hashes_is_refused(
     assert failure().code == "hub.answer"
 
 
+@pytest.mark.parametrize("told", ["{}", '{"id": "a/b", "siblings": []}'])
+def test_a_hub_that_is_none_any_more_once_all_is_fetched_is_explained(
+    hub: SmallHub, told: str
+) -> None:
+    hub.add(NAME, READ)
+
+    def spoil(phase: str, done: int, total: int) -> None:
+        if done == total:
+            hub.answer = (200, {}, told)
+
+    with pytest.raises(HubError, match="does not answer as a hub") as refused:
+        pull(hub_model(NAME), spoil)
+    assert refused.value.code == "hub.answer"
+
+
 def test_files_that_lead_out_of_their_folder_are_not_seen(hub: SmallHub) -> None:
     hub.add(NAME, ggufs("../m-Q4_K_M.gguf", "a/../../m-Q4_K_M.gguf", "/m-Q4_K_M.gguf", "a\\b.gguf"))
     assert failure().code == "hub.format"

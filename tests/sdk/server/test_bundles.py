@@ -16,6 +16,7 @@ from edgewise.server.app import make_app
 from edgewise.server.bundles import Offer, offer, offers
 from edgewise.server.run import in_background, listen
 from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.folders import new_folder
 from tests.sdk.server.client import Client
 from tests.sdk.server.conftest import CASE
 
@@ -153,6 +154,22 @@ def test_a_folder_swapped_for_a_link_is_not_followed_later(both: Path, tmp_path:
         answer = Client(url).get(offered.url + "params/gpu/00000.safetensors")
         assert answer.status == 409
         assert Client(url).get(offered.url + "bundle.json").status == 200
+
+
+def test_a_bundle_that_is_replaced_is_still_the_one_that_was_offered(
+    both: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(both, tmp_path / "copy")
+    offered = offer(copy)
+    with new_folder(copy, replace=True) as folder:
+        (folder / "bundle.json").write_text("{}")
+    with (
+        listen("127.0.0.1", 0) as listening,
+        in_background(make_app({offered.name: offered}, {}), listening) as url,
+    ):
+        for name in ("params/gpu/00000.safetensors", "tokenizer.json"):
+            answer = Client(url).get(offered.url + name)
+            assert (answer.status, answer.body) == (200, (both / name).read_bytes())
 
 
 def test_weights_come_in_ranges(server: Client, offered: Offer, base: str) -> None:

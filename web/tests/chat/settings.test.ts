@@ -15,6 +15,14 @@ describe("a setting", () => {
   });
 
   it.each([
+    ["topP", "0"],
+    ["topK", "-1"],
+    ["seed", "-1"],
+  ] as const)("%s may be %s, as elsewhere", (name, text) => {
+    expect(changed({}, field(name), text)).toEqual({ [name]: Number(text) });
+  });
+
+  it.each([
     ["temperature", "-1"],
     ["temperature", "hot"],
     ["topK", "1.5"],

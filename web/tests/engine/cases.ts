@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import type { Message } from "../../client/types.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
@@ -37,6 +38,18 @@ export interface TemplateCases {
   readonly wrong: Readonly<Record<string, Outcome>>;
 }
 
+/** A conversation in which special tokens are written out, and the ids of its prompt. */
+export interface TurnCase {
+  readonly tokenizer: string;
+  /** Flags of added tokens that are others than in its folder. */
+  readonly added: Readonly<Record<string, Readonly<Record<string, boolean>>>>;
+  readonly template: string;
+  readonly messages: readonly Message[];
+  readonly prompt: string;
+  readonly text: readonly number[];
+  readonly control: readonly number[];
+}
+
 export function fileOf(path: string): Uint8Array {
   return new Uint8Array(readFileSync(new URL(path, ROOT)));
 }
@@ -47,6 +60,7 @@ function casesOf<T>(name: string): T {
 
 export const texts = casesOf<readonly string[]>("texts.json");
 export const tokenCases = casesOf<Readonly<Record<string, TokenCases>>>("tokens.json");
+export const turnCases = casesOf<readonly TurnCase[]>("turns.json");
 export const templateCases = casesOf<TemplateCases>("templates.json");
 
 export function tokenizerOf(folder: string): Tokenizer {

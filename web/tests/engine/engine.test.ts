@@ -43,6 +43,24 @@ describe("one request", () => {
     }
   });
 
+  test("of no tokens reads its prompt, which others find", async () => {
+    const { engine, program } = makeEngine({ pages: 64, context: 48 });
+    const whole = promptOf(random, 48);
+    for (const prompt of [PROMPT, whole]) {
+      const { tokenIds, text, finishReason, contextFull, usage } = await engine.submit(
+        request(prompt, { maxTokens: 0 }),
+      ).completion;
+      expect([tokenIds, text, finishReason, contextFull]).toEqual([[], "", "length", false]);
+      expect(usage).toMatchObject({ promptTokens: prompt.length, completionTokens: 0 });
+    }
+    expect(program.runs.flatMap(({ plans }) => plans)).not.toContain("sample");
+    expect(engine.check()).toEqual([]);
+    const asked = request(PROMPT, { maxTokens: 9, ...ALL });
+    const { tokenIds, usage } = await engine.submit(asked).completion;
+    expect(tokenIds).toEqual(expectedTokens(PROMPT, asked.params));
+    expect(usage.cachedTokens).toBeGreaterThanOrEqual(32);
+  });
+
   test.each([1, 2, 3, 9, 16, 17])("of %i tokens gives no more", async (maxTokens) => {
     const { engine, program } = makeEngine({ pages: 64 });
     const asked = request(PROMPT, { maxTokens, ...ALL });

@@ -33,6 +33,14 @@ describe("a prompt known in part", () => {
     expect(second.usage.cachedTokens).toBe(16);
   });
 
+  test("is not known to another engine, whatever its model is called", async () => {
+    const asked = request(PROMPT, { maxTokens: 3, ...ALL });
+    for (const { engine } of [makeEngine({ pages: 64 }), makeEngine({ pages: 64 })]) {
+      expect((await engine.submit(asked).completion).usage.cachedTokens).toBe(0);
+      expect((await engine.submit(asked).completion).usage.cachedTokens).toBe(32);
+    }
+  });
+
   test("gives up pages that others need", async () => {
     const { engine } = makeEngine({ pages: 8, context: 128 });
     for (let i = 0; i < 12; i++) {

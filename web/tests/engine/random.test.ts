@@ -115,7 +115,7 @@ class World {
     const begin = fresh ? promptOf(random, random.whole(1, 70)) : random.pick(this.prompts);
     const prompt = [...begin, ...promptOf(random, random.whole(0, 8))].slice(0, CONTEXT - 2);
     const options = {
-      maxTokens: random.whole(1, 60),
+      maxTokens: random.whole(0, 60),
       ignoreEos: random.chance(0.5),
       ...(random.chance(0.3) ? { temperature: 1, seed: random.whole(0, 2 ** 40) } : {}),
       ...(random.chance(0.3) ? { presencePenalty: 0.5 } : {}),

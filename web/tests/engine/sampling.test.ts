@@ -23,17 +23,17 @@ test.each<[string, unknown]>([
   ["temperature", Number.POSITIVE_INFINITY],
   ["temperature", "hot"],
   ["temperature", true],
-  ["topP", 0],
+  ["topP", -0.1],
   ["topP", 1.01],
   ["minP", -1e-9],
   ["repetitionPenalty", 0],
   ["presencePenalty", 1e9],
   ["frequencyPenalty", -1e9],
-  ["topK", -1],
+  ["topK", -2],
   ["topK", 1.5],
-  ["maxTokens", 0],
+  ["maxTokens", -1],
   ["maxTokens", 2 ** 31],
-  ["seed", -1],
+  ["seed", -2],
   ["seed", 2 ** 53],
   ["seed", 1n << 64n],
   ["seed", "7"],
@@ -78,6 +78,14 @@ test("the bounds themselves are accepted", () => {
   const params = samplingParams({}, { temperature: 100, topP: 1, topK: 0, seed });
   expect(params).toMatchObject({ temperature: 100, topP: 1, topK: 0, seed });
   expect(samplingParams({}, { stop: "😀".repeat(1000) }).stop).toHaveLength(1);
+});
+
+test("what others say for what is off or left to chance means that", () => {
+  const usual = { topK: -1, seed: -1, topP: 0, maxTokens: 0 };
+  const params = samplingParams({}, usual);
+  expect(params).toMatchObject({ topK: 0, seed: undefined, topP: 0, maxTokens: 0 });
+  expect(isGreedy(params)).toBe(true);
+  expect(isGreedy(samplingParams({}, { topP: 1e-9 }))).toBe(false);
 });
 
 test("given values come before defaults and undefined is not given", () => {

@@ -3,11 +3,11 @@
 import { describe, expect, test } from "vitest";
 import { bounds } from "../../format/expr.ts";
 import { storedAs } from "../../format/manifest.ts";
-import { parseManifest } from "../../format/manifest-reader.ts";
+import { readManifest } from "../../format/manifest-reader.ts";
 import { bufferSizes, checkShared } from "../../format/plan-checks.ts";
 import { checkProgram } from "../../format/program-checks.ts";
 import { candidates, missing, planFor } from "../../format/programs.ts";
-import { bytes, codeOf, list, load, named, numbers, table, text } from "./cases.ts";
+import { codeOf, list, load, named, numbers, table, text } from "./cases.ts";
 import { goldenManifest, goldenPlan, goldenPlans, goldenProgram } from "./goldens.ts";
 
 describe("a plan says what Python reads in it:", () => {
@@ -73,20 +73,19 @@ test("a manifest keeps every number and name of its JSON, in camel case", () => 
 });
 
 test("weights that differ in their schemes are called after their recipe", () => {
-  const json = new TextDecoder().decode(bytes("goldens/bundle.json"));
-  const mixed = json.replace('"quant":"q4"', '"quant":"q4","recipe":"q4-q8.head"');
-  const { model } = parseManifest(new TextEncoder().encode(mixed));
+  const json = table(load("goldens/bundle.json"));
+  table(json.get("model")).set("recipe", "q4-q8.head");
+  const { model } = readManifest(json);
   expect([model.quant, model.recipe, storedAs(model)]).toEqual(["q4", "q4-q8.head", "q4-q8.head"]);
   expect(storedAs(goldenManifest().model)).toBe("q4");
 });
 
 test("a file of more than 32 MiB keeps the sha256 of every chunk", () => {
   const [a, b] = ["a".repeat(64), "b".repeat(64)];
-  const json = new TextDecoder().decode(bytes("goldens/bundle.json"));
-  const file = `"params/large": {"bytes": ${2 ** 25 + 1}, "sha256": "${a}", "chunks": ["${a}", "${b}"]}`;
-  const manifest = parseManifest(
-    new TextEncoder().encode(json.replace('"files":{', `"files":{${file},`)),
-  );
+  const json = table(load("goldens/bundle.json"));
+  const file = { bytes: 2 ** 25 + 1, sha256: a, chunks: [a, b] };
+  table(json.get("files")).set("params/large", new Map(Object.entries(file)));
+  const manifest = readManifest(json);
   expect(manifest.files.get("params/large")?.chunks).toEqual([a, b]);
 });
 

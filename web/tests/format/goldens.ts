@@ -1,16 +1,16 @@
 /** The part of a compiled bundle in tests/format/goldens. */
 
 import type { BundleManifest, Program } from "../../format/manifest.ts";
-import { parseManifest } from "../../format/manifest-reader.ts";
+import { readManifest } from "../../format/manifest-reader.ts";
 import type { Plan } from "../../format/plan.ts";
 import { parsePlan } from "../../format/plan-reader.ts";
-import { bytes } from "./cases.ts";
+import { bytes, load } from "./cases.ts";
 
 /** The program whose plans are there. */
 export const PROGRAM = "webgpu-f32";
 
 export function goldenManifest(): BundleManifest {
-  return parseManifest(bytes("goldens/bundle.json"));
+  return readManifest(load("goldens/bundle.json"));
 }
 
 export function goldenProgram(manifest: BundleManifest, id = PROGRAM): Program {

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import { poolPages } from "../../engine/memory.ts";
-import { parseManifest, readManifest } from "../../format/manifest-reader.ts";
+import { parseJson } from "../../format/json.ts";
+import { readManifest } from "../../format/manifest-reader.ts";
 import { parsePlan, readPlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
 import { pagedState } from "../../format/state.ts";
@@ -38,7 +39,8 @@ describe("no program can be run of a bundle with", () => {
 
 describe("a text is refused for", () => {
   test.each(named(load("texts.json")))("%s", (_, item) => {
-    const read = item.get("reader") === "plan" ? parsePlan : parseManifest;
+    const readJson = (data: Uint8Array) => readManifest(parseJson(data, "a manifest", "bundle"));
+    const read = item.get("reader") === "plan" ? parsePlan : readJson;
     expect(codeOf(() => read(written(item)))).toBe(item.get("code"));
   });
 });

@@ -59,3 +59,14 @@ describe("the manifest of a bundle", () => {
     await expect(open()).rejects.toEqual(coded("bundle.size"));
   });
 });
+
+describe("a file that the manifest does not list", () => {
+  it("is not asked for, though the host has it", async () => {
+    const unlisted = "additional_chat_templates/default.jinja";
+    host.files.set(unlisted, new TextEncoder().encode("forged"));
+    const files = await open();
+    host.asked.length = 0;
+    expect(await files.file(unlisted)).toBe(null);
+    expect(host.asked).toEqual([]);
+  });
+});

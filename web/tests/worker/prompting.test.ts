@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Message } from "../../client/types.ts";
+import { ControlTokens } from "../../engine/control.ts";
 import { ChatTemplate } from "../../engine/template.ts";
 import { promptOf } from "../../worker/prompting.ts";
 import type { Prompt } from "../../worker/protocol.ts";
@@ -17,7 +18,13 @@ const template = new ChatTemplate(
   "{% for m in messages %}{{ m.content }}{% endfor %}" +
     "{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is false %}!{% endif %}",
 );
-const TEXTS = { name: "model", tokenizer, template };
+const controls = new ControlTokens({
+  ...tokenizer,
+  addedTokens: [],
+  normalizesAdded: false,
+  literal: () => () => ({ ids: [], named: [] }),
+});
+const TEXTS = { name: "model", tokenizer, template, controls };
 const MESSAGES: readonly Message[] = [
   { role: "system", content: "S" },
   ...["abc", "def", "ghi"].flatMap((text) => [
@@ -33,6 +40,7 @@ const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt 
   contextPolicy: "drop",
   begun: [],
   variables: {},
+  specialTokens: "text",
   ...changes,
 });
 const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
@@ -68,8 +76,13 @@ describe("a prompt", () => {
     const encode = () => {
       throw new Error("tokenized");
     };
-    const read = (prompt: Prompt) =>
-      promptOf(prompt, { ...TEXTS, tokenizer: { ...tokenizer, encode } }, 100, 10);
+    const untold = {
+      hide: (all: readonly Message[]) => all,
+      shown: (told: string) => told,
+      encode,
+    };
+    const texts = { ...TEXTS, tokenizer: { ...tokenizer, encode }, controls: untold };
+    const read = (prompt: Prompt) => promptOf(prompt, texts, 100, 10);
     const messages: readonly Message[] = [{ role: "user", content: "a".repeat(1001) }];
     const long: readonly Prompt[] = [
       { kind: "text", text: "a".repeat(1001) },
@@ -84,6 +97,13 @@ describe("a prompt", () => {
         }),
       );
     }
+  });
+
+  it("counts the characters of what is hidden, not of what stands for it", () => {
+    const hidden = { hide: (all: readonly Message[]) => all, shown: () => "ab", encode: () => [7] };
+    const messages: readonly Message[] = [{ role: "user", content: "0".repeat(1001) }];
+    const read = promptOf(chat({ messages }), { ...TEXTS, controls: hidden }, 100, 10);
+    expect(read.prompt).toEqual([7]);
   });
 
   it("is without turns that are too long by their characters, if that is wanted", () => {
@@ -109,11 +129,21 @@ describe("a prompt", () => {
     },
   );
 
+  it("of a conversation is read as it is where its special tokens are to be tokens", () => {
+    const hide = () => {
+      throw new Error("nothing is to be hidden");
+    };
+    const texts = { ...TEXTS, controls: { hide, shown: hide, encode: hide } };
+    const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
+    expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
+  });
+
   it("of a conversation needs a template, and options that there are", () => {
     expect(() => promptOf(chat(), { ...TEXTS, template: null }, 100, 10)).toThrow(
       expect.objectContaining({ code: "input.no_template" }),
     );
-    for (const wrong of [{ contextPolicy: "shrink" }, { begun: "Hi" }, { variables: "on" }]) {
+    const odd = { contextPolicy: "shrink", begun: "Hi", variables: "on", specialTokens: "both" };
+    for (const wrong of Object.entries(odd).map((entry) => Object.fromEntries([entry]))) {
       const prompt = { ...chat(), ...wrong } as unknown as Prompt;
       expect(() => promptOf(prompt, TEXTS, 100, 10)).toThrow(
         expect.objectContaining({ code: "input.option" }),

@@ -3,25 +3,38 @@
 import { describe, expect, test } from "vitest";
 import { EdgewiseError } from "../../errors.ts";
 import type { BundleManifest, FileEntry, Program } from "../../format/manifest.ts";
+import { PROOF } from "../../format/proof.ts";
 import { MemoryStore } from "../../store/memory.ts";
 import { trusted, without } from "../../worker/choice.ts";
 import { Verdicts } from "../../worker/verdicts.ts";
-import { MANIFEST, PROGRAM } from "../device/bundle.ts";
+import { MANIFEST, PROGRAM as SMALL } from "../device/bundle.ts";
 
+const [SHADER = ""] = SMALL.shaders.values();
+const [PLAN, WEIGHTS] = ["decode.json", "weights.safetensors"];
+
+const PROGRAM: Program = { ...SMALL, layout: "gpu", plans: new Map([["decode", PLAN]]) };
 const OTHER: Program = { ...PROGRAM, id: "other" };
 const LAST: Program = { ...PROGRAM, id: "last" };
 
-function withShaders(sha256: string): BundleManifest {
-  const entry: FileEntry = { bytes: 1, sha256, chunks: [] };
+/** A bundle that lists all that the programs read, and some of it with other contents. */
+function withOther(...changed: readonly string[]): BundleManifest {
+  const entry = (path: string): FileEntry => ({
+    bytes: 16,
+    sha256: changed.includes(path) ? "b" : "a",
+    chunks: [],
+  });
+  const paths = [...PROGRAM.shaders.values(), PLAN, WEIGHTS, PROOF];
+  const weight = { file: WEIGHTS, dtype: "float32", shape: [4], offset: 0, bytes: 16 } as const;
   return {
     ...MANIFEST,
-    files: new Map([...PROGRAM.shaders.values()].map((path) => [path, entry])),
+    layouts: new Map([["gpu", new Map([["weight", weight]])]]),
+    files: new Map(paths.map((path) => [path, entry(path)])),
   };
 }
 
 describe("a program that was wrong", () => {
   const store = new MemoryStore();
-  const here = new Verdicts("here", withShaders("a"), store);
+  const here = new Verdicts("here", withOther(), store);
 
   test("is not trusted again, unless it is found to be right", async () => {
     await here.wrong(OTHER);
@@ -37,8 +50,11 @@ describe("a program that was wrong", () => {
   });
 
   test.each([
-    ["on another adapter", new Verdicts("there", withShaders("a"), store)],
-    ["with other shaders", new Verdicts("here", withShaders("b"), store)],
+    ["on another adapter", new Verdicts("there", withOther(), store)],
+    ["with other shaders", new Verdicts("here", withOther(SHADER), store)],
+    ["with other plans", new Verdicts("here", withOther(PLAN), store)],
+    ["with other weights", new Verdicts("here", withOther(WEIGHTS), store)],
+    ["with another proof", new Verdicts("here", withOther(PROOF), store)],
   ])("is trusted %s", async (_, verdicts) => {
     await here.wrong(PROGRAM);
     expect(await here.isWrong(PROGRAM)).toBe(true);

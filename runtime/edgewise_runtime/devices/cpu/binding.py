@@ -13,11 +13,10 @@ import numpy as np
 from edgewise_runtime.devices import arrays
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.cpu import tvm_library
-from edgewise_runtime.devices.cpu.weights import open_files
+from edgewise_runtime.devices.cpu.weights import read_files
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
-from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Buffer, KernelArg, Plan
 
 
@@ -31,22 +30,19 @@ class BoundStep:
     outputs: tuple[Array, ...]
 
 
-def allocate(checked: Checked, params: Mapping[str, TensorEntry]) -> dict[str, Array]:
-    """Memory of every buffer by name, uint8: parameters in place in their files, zeros else."""
-    bundle = checked.bundle
-    files = open_files(
-        {
-            name: (bundle.file(name), bundle.manifest.files[name].bytes)
-            for name in sorted({entry.file for entry in params.values()})
-        }
-    )
+def allocate(checked: Checked) -> dict[str, Array]:
+    """Memory of every buffer by name, uint8: parameters as their files have them, zeros else.
+
+    Raises:
+        BundleError: damaged parameters.
+        DeviceError: ``device.memory``.
+    """
     raw: dict[str, Array] = {}
-    for name in checked.buffers:
-        if entry := params.get(name):
-            raw[name] = files[entry.file][entry.offset : entry.offset + entry.bytes]
-        else:
-            raw[name] = arrays.zeros(checked.sizes[name])
-    return raw
+    for tensors, files in checked.params():
+        read = read_files(files)
+        for name, entry in tensors.items():
+            raw[name] = read[entry.file][entry.offset : entry.offset + entry.bytes]
+    return raw | {n: arrays.zeros(size) for n, size in checked.sizes.items() if n not in raw}
 
 
 def shaped(raw: Array, buffer: Buffer, load: Mapping[str, int]) -> Array:
@@ -62,19 +58,18 @@ def bind_host(
     Raises:
         DeviceError: ``device.symbol`` where the library lacks the function.
     """
-    host = plan.host
-    if host is None:
+    if plan.host is None:
         raise DeviceError(f"Plan {plan.name!r} has no host function.", code="device.symbol")
-    function = _function(library, plan, host.symbol)
+    function = _function(library, plan, plan.host)
     tensors = tuple(
         _tensor(
             _view(
-                raw[argument.buffer][argument.offset :],
-                argument.dtype,
-                tuple(ex.evaluate(dim, load) for dim in argument.shape),
+                raw[view.buffer][view.offset :],
+                view.dtype,
+                tuple(ex.evaluate(dim, load) for dim in view.shape),
             )
         )
-        for argument in host.arguments
+        for view in plan.views
     )
 
     def call(k: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +14,6 @@ from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
 from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.format.manifest import TensorEntry
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.limits import available_memory
@@ -65,17 +64,14 @@ class CpuDevice:
         """See `loading.Binds.bind`."""
         ((path, data),) = checked.code.items()
         library = tvm_library.load_library(data, f"{checked.bundle.name}/{path}")
-        params = checked.params()
         _kernels.start(self.threads)
-        return CpuProgram(checked, params, library)
+        return CpuProgram(checked, library)
 
 
 class CpuProgram:
     """A program in memory. Made by `CpuDevice.load`; see `base.LoadedProgram`."""
 
-    def __init__(
-        self, checked: loading.Checked, params: Mapping[str, TensorEntry], library: Any
-    ) -> None:
+    def __init__(self, checked: loading.Checked, library: Any) -> None:
         self.bundle = checked.bundle
         self.program = checked.program
         self.plans = checked.plans
@@ -84,7 +80,7 @@ class CpuProgram:
         self._buffers = checked.buffers
         self._library = library
         self._load = load = checked.load_symbols
-        self._raw = binding.allocate(checked, params)
+        self._raw = binding.allocate(checked)
         self._arrays = {
             name: binding.shaped(self._raw[name], buffer, load)
             for name, buffer in self._buffers.items()
@@ -151,6 +147,7 @@ class CpuProgram:
         self._raw = {}
         self._arrays = {}
         self._calls = {}
+        self._library = None
 
     def __enter__(self) -> CpuProgram:
         self._open()

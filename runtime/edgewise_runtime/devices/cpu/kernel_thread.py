@@ -7,12 +7,12 @@ state is never half written.
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
+from weakref import finalize
 
 from edgewise_runtime.errors import DeviceError
 
@@ -59,7 +59,8 @@ class KernelThread:
         self._thread: threading.Thread | None = None
         self._forked = False
         self.threads = 0
-        atexit.register(self.stop)
+        # As engines end, and after them: those that were made last come first.
+        finalize(self, self.stop)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 

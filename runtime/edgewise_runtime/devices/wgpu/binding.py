@@ -13,7 +13,7 @@ from typing import Any
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.buffers import LAST_UNIFORM, Buffers, Counters
 from edgewise_runtime.devices.wgpu.gpu import Gpu
-from edgewise_runtime.errors import BundleError
+from edgewise_runtime.devices.wgpu.wgsl import check_shader
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import STEP_SYMBOLS
 from edgewise_runtime.format.expr import Expr
@@ -40,23 +40,18 @@ def read_shaders(checked: Checked) -> Mapping[tuple[str, str], Shader]:
     """The shaders of a program's kernels by plan and kernel.
 
     Raises:
-        BundleError: ``bundle.shader`` for one that is no text.
+        BundleError: ``bundle.shader`` for one that `check_shader` refuses.
     """
-    texts = {path: _text(path, data) for path, data in checked.code.items()}
+    # wgpu-native has subgroup operations and does not know the line that WebGPU asks for them with.
+    texts = {
+        path: _ENABLE_SUBGROUPS.sub("", check_shader(path, data))
+        for path, data in checked.code.items()
+    }
     return {
         (plan.name, name): Shader(name, texts[checked.program.shaders[name]], kernel.symbol)
         for plan in checked.plans.values()
         for name, kernel in plan.kernels.items()
     }
-
-
-def _text(path: str, data: bytes) -> str:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as cause:
-        raise BundleError(f"The shader {path} is no text.", code="bundle.shader") from cause
-    # wgpu-native has subgroup operations and does not know the line that WebGPU asks for them with.
-    return _ENABLE_SUBGROUPS.sub("", text)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,8 @@ class WgpuProgram:
                     gpu, self.counters, self._memory, self._reader, checked.pages
                 )
                 self._bound = bind_plans(gpu, self._memory, shaders, self.plans, load)
-            upload(gpu, self.bundle, checked.params(), self._memory, self._reader, checked.progress)
+            total, progress = self._bytes["param"], checked.progress
+            upload(gpu, checked.params(), total, self._memory, self._reader, progress)
         except BaseException:
             self._memory.destroy()
             raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from io import FileIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from edgewise_runtime.devices import arrays
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.wgpu.buffers import MIB, Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu.gpu import Gpu
-from edgewise_runtime.format.bundle import Bundle, Progress, TensorEntry
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.bundle import Progress, TensorEntry
 from edgewise_runtime.format.plan import Plan
 
 UPLOAD_CHUNK = 8 * MIB
@@ -166,34 +169,49 @@ class Reader:
 
 def upload(
     gpu: Gpu,
-    bundle: Bundle,
-    tensors: Mapping[str, TensorEntry],
+    params: Iterable[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]],
+    total: int,
     buffers: Buffers,
     reader: Reader,
     progress: Progress | None,
 ) -> None:
-    """Copy parameters from their files to the buffers of the same names."""
-    total, done, ahead = sum(entry.bytes for entry in tensors.values()), 0, 0
-    by_file = sorted(tensors, key=lambda name: (tensors[name].file, tensors[name].offset))
-    mapped, source = "", np.empty(0, np.uint8)
-    for name in by_file:
-        entry = tensors[name]
-        if entry.file != mapped:
-            size = bundle.manifest.files[entry.file].bytes
-            mapped, source = entry.file, arrays.map_file(bundle.file(entry.file), size)
-        for start in range(0, entry.bytes, UPLOAD_CHUNK):
-            count = min(UPLOAD_CHUNK, entry.bytes - start)
-            begin = entry.offset + start
-            done, ahead = done + count, ahead + count
-            with gpu.errors(f"Uploading {name!r}"):
-                _write(gpu, buffers[name], start, source[begin : begin + count])
-                # Until the next submission wgpu keeps its copy.
-                submit(gpu, buffers.counters, gpu.device.create_command_encoder())
-                if ahead >= UPLOAD_AHEAD or done == total:
-                    reader.read(buffers[name], 0, 4)
-                    ahead = 0
-            if progress is not None:
-                progress(UPLOADING, done, total)
+    """Copy parameters of `total` bytes from their open files to the buffers of the same names.
+
+    Raises:
+        BundleError: a file is damaged.
+        DeviceError: ``device.file`` where a file has become shorter; what wgpu refuses.
+        StorageError: a file cannot be read.
+    """
+    done = ahead = 0
+    piece = np.empty(min(total, UPLOAD_CHUNK), np.uint8)
+    for tensors, files in params:
+        for name in sorted(tensors, key=lambda name: (tensors[name].file, tensors[name].offset)):
+            entry = tensors[name]
+            for start in range(0, entry.bytes, UPLOAD_CHUNK):
+                count = min(UPLOAD_CHUNK, entry.bytes - start)
+                _read(files[entry.file], entry.offset + start, piece[:count])
+                done, ahead = done + count, ahead + count
+                with gpu.errors(f"Uploading {name!r}"):
+                    _write(gpu, buffers[name], start, piece[:count])
+                    # Until the next submission wgpu keeps its copy.
+                    submit(gpu, buffers.counters, gpu.device.create_command_encoder())
+                    if ahead >= UPLOAD_AHEAD or done == total:
+                        reader.read(buffers[name], 0, 4)
+                        ahead = 0
+                if progress is not None:
+                    progress(UPLOADING, done, total)
+
+
+def _read(file: FileIO, start: int, piece: Array) -> None:
+    """Fill a piece with what a file has from a byte on."""
+    path, rest = Path(file.name), piece.data
+    with storage_errors("read", path):
+        file.seek(start)
+        while rest and (count := file.readinto(rest)):
+            rest = rest[count:]
+    if rest:
+        end = start + len(piece)
+        raise arrays.changed_size(path, end - len(rest), end)
 
 
 def _write(gpu: Gpu, buffer: Any, start: int, data: Array) -> None:

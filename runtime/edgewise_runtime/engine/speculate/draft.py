@@ -35,7 +35,7 @@ def check_draft(draft: Bundle, target: Bundle) -> None:
         target.manifest.files.get(f) for f in files
     ]:
         return
-    one, other = Tokenizer.from_folder(draft.path), Tokenizer.from_folder(target.path)
+    one, other = Tokenizer.from_bundle(draft), Tokenizer.from_bundle(target)
     for token in range(theirs):
         if one.token_of(token) != other.token_of(token):
             raise _mismatch(

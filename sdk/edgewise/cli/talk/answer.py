@@ -81,7 +81,7 @@ def cut(completion: Completion, context: int) -> tuple[str, str] | None:
     The word is ``nothing`` (came), ``stopped``, ``full`` (is the context) or ``limit``. None where
     it ended by itself.
     """
-    if not completion.token_ids:
+    if not completion.token_ids and completion.finish_reason != "length":
         return "nothing", "stopped before anything came"
     if completion.finish_reason == "cancelled":
         return "stopped", "stopped"

@@ -35,7 +35,7 @@ class Conversation:
     """The turns so far. When they no longer fit, the model is given only the latest.
 
     Attributes:
-        options: sampling options of the answers to come, see `SamplingOptions`; None for a default.
+        options: of the answers to come, see `RequestOptions`; None for a default.
         defaults: what those are: as in `Engine.chat`, but an answer may be as long as the context.
         system: the system prompt.
         think: whether the model is to think before it answers; None for its own way.

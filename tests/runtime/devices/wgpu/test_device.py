@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -416,7 +415,7 @@ def test_shaders_that_are_no_text_or_endless_are_refused(
     bundle = make_webgpu()
     path = bundle.file("programs/webgpu/visit.wgsl")
     path.write_bytes(source.encode(errors="surrogateescape"))
-    manifest = json.loads((bundle.path / "bundle.json").read_text())
+    manifest = sample.read_manifest(bundle.path)
     manifest["files"] = sample.list_files(bundle.path)
     sample.write_manifest(bundle.path, manifest)
     opened = Bundle.open(bundle.path)

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from edgewise import Engine
+from tests.runtime import sample
 
 THINKING = (
     "{{ '<|begin|>' }}{% for m in messages %}{{ '<|' + m.role + '|>' }}"
@@ -29,14 +30,14 @@ LIMIT = 40
 def thinking_bundle(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny bundle with another chat template, and a limit of its own for answers."""
     folder = Path(shutil.copytree(bundle, tmp_path_factory.mktemp("thinking") / "thinker"))
-    manifest = json.loads((folder / "bundle.json").read_text())
+    manifest = sample.read_manifest(folder)
     limited = {"eos_token_id": [1, 3], "max_new_tokens": LIMIT}
     texts = {"chat_template.jinja": THINKING, "generation_config.json": json.dumps(limited)}
     for name, text in texts.items():
         (folder / name).write_text(text)
         described = {"bytes": len(text), "sha256": sha256(text.encode()).hexdigest()}
         manifest["files"][name] = {**manifest["files"].get(name, {}), **described}
-    (folder / "bundle.json").write_text(json.dumps(manifest))
+    sample.write_manifest(folder, manifest)
     return folder
 
 

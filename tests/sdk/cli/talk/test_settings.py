@@ -69,7 +69,7 @@ def test_a_system_prompt_is_set_in_the_middle_of_a_conversation(talk: Conversati
         ("temperature nan", "temperature is nan"),
         ("temperature -1", "temperature is -1.0; it must be a number from 0 to 100"),
         ("max-tokens 2.5", "max-tokens is '2.5'"),
-        ("max-tokens 0", "max_tokens is 0"),
+        ("max-tokens -1", "max_tokens is -1"),
         ("think perhaps", "think is 'perhaps'; it must be one of on, off, default"),
         ("stop " + "x" * 2000, "stop is 'xxx"),
     ],
