@@ -12,6 +12,8 @@ import { isObject, type JsonObject } from "./json.ts";
 /** Exclusive bound of token ids: sixty times the largest vocabulary that has been published. */
 export const MAX_ID = 2 ** 24;
 
+/** What is said of each added token besides its text. */
+const FLAGS = ["single_word", "lstrip", "rstrip", "normalized", "special"] as const;
 const MAX_STEPS = 32;
 const MAX_NESTING = 8;
 const MAX_GROWTH = 4096;
@@ -238,10 +240,21 @@ function checkAdded(tokens: unknown): void {
     const token = objectOf(item, "added token");
     textOf(token, "content", 2 ** 16);
     checkIds([token.id]);
+    for (const name of FLAGS) {
+      if (typeof token[name] !== "boolean") throw wrong(`its ${name} is no truth`, token[name]);
+    }
   }
 }
 
 function checkModel(model: JsonObject): void {
+  for (const name of ["fuse_unk", "byte_fallback", "ignore_merges"]) {
+    const flag = model[name];
+    if (!isMissing(flag) && typeof flag !== "boolean") throw wrong(`its ${name} is no truth`, flag);
+  }
+  if (model.type === "BPE") {
+    objectOf(model.vocab, "vocab");
+    listOf(model.merges, "merges");
+  }
   const { max_input_chars_per_word: word = 0 } = model;
   if (!isWhole(word) || word > MAX_WORD) throw wrong("it takes words of so many characters", word);
   for (const name of ["unk_token", "continuing_subword_prefix", "end_of_word_suffix"]) {

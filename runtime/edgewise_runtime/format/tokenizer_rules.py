@@ -19,6 +19,9 @@ from edgewise_runtime.format.reading import shorten
 MAX_ID = 1 << 24
 """Exclusive bound of token ids: sixty times the largest vocabulary that has been published."""
 
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+"""What is said of each added token besides its text."""
+
 _MAX_STEPS = 32
 _MAX_NESTING = 8
 _MAX_GROWTH = 4096
@@ -294,6 +297,9 @@ def _check_added(tokens: object) -> None:
         token = _object(token, "added token")
         _text(token, "content", most=1 << 16)
         _check_id([token.get("id")])
+        for name in FLAGS:
+            if not isinstance(token.get(name), bool):
+                raise ValueError(f"its {name} is {shorten(token.get(name))}, not true or false")
 
 
 def _check_model(model: _Object) -> int | None:
@@ -304,11 +310,17 @@ def _check_model(model: _Object) -> int | None:
     for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(name) is not None:
             _text(model, name)
+    for name in ("fuse_unk", "byte_fallback", "ignore_merges"):
+        if not isinstance(model.get(name, False), bool | None):
+            raise ValueError(f"its {name} is {shorten(model[name])}, not true or false")
     vocab = model.get("vocab")
+    if model.get("type") == "BPE":
+        _object(vocab, "vocab")
+        _list(model.get("merges"), "merges")
     if isinstance(vocab, Mapping):
         _check_id(vocab.values())
         return max(map(len, vocab), default=None)
-    if model.get("vocab") is None:
+    if vocab is None:
         raise ValueError("it has no vocabulary")
     # Serde has the last word on what the pairs of token and score are.
     return max((len(str(pair[0])) for pair in _list(vocab, "vocab") if pair), default=None)

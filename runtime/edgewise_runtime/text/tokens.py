@@ -15,6 +15,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer_rules import FLAGS
 
 _NAMED = (
     "bos_token",
@@ -25,7 +26,6 @@ _NAMED = (
     "cls_token",
     "mask_token",
 )
-_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _DECLARED = "added_tokens_decoder"
 _EXTRA = "extra_special_tokens"
 _FORMERLY = "additional_special_tokens"
@@ -68,7 +68,7 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
 
 def as_json(token: AddedToken) -> dict[str, Any]:
     """A token as a config declares it."""
-    return {"content": token.content, **{name: getattr(token, name) for name in _FLAGS}}
+    return {"content": token.content, **{name: getattr(token, name) for name in FLAGS}}
 
 
 def _declared(config: Mapping[str, Any]) -> list[Any]:
@@ -106,7 +106,7 @@ def _content(value: object) -> str:
 def _added(value: object, *, special: bool) -> AddedToken:
     if not isinstance(value, Mapping):
         return AddedToken(_content(value), special=special, normalized=not special)
-    flags = {name: bool(value[name]) for name in _FLAGS if name in value}
+    flags = {name: bool(value[name]) for name in FLAGS if name in value}
     if special:
         flags["special"] = True
     return AddedToken(_content(value), **flags)
