@@ -147,7 +147,7 @@ class Tokenizer:
                 return self._apart.encode(text, add_special_tokens=add_special_tokens)
             # Of one text: unlike `encode` this lets other threads go on, and finds no offsets.
             batch = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
-            return list(batch[0].ids)
+            return batch[0].ids
         except (AttributeError, TypeError, UnicodeError) as error:
             raise InputError(
                 f"Cannot tokenize {shorten(text)}: it is not text that UTF-8 can hold.",
