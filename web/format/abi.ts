@@ -44,6 +44,9 @@ export const RING = 64;
 export const STOP_TOKENS = 16;
 export const NO_TOKEN = -1;
 
+/** What is drawn instead of a token where logits are not finite: the last that a sequence draws. */
+export const NOT_FINITE = -2;
+
 /** Columns of `bias_ids` and `bias_values`. */
 export const MAX_BIASES = 320;
 

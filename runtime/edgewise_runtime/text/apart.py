@@ -12,8 +12,9 @@ import struct
 import subprocess
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
+from enum import IntEnum
 from threading import Lock
 from typing import IO, Any
 from weakref import finalize
@@ -22,7 +23,7 @@ from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, UnsupportedError, raised_by_rust
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.text.tokens import register
+from edgewise_runtime.text.tokens import plain_ids, register
 
 SECONDS = 10.0
 """What opening the files may take, and what each text."""
@@ -30,8 +31,18 @@ SECONDS = 10.0
 MEMORY = 4 << 30
 """Bytes of address space."""
 
-_ASKED = struct.Struct("<Q?")
+_ASKED = struct.Struct("<QB")
 _ANSWERED = struct.Struct("<?Q")
+
+
+class Ids(IntEnum):
+    """Which ids of a text are asked for."""
+
+    ITS_OWN = 0
+    ADDED = 1
+    """With what a post-processor adds."""
+    PLAIN = 2
+    """By the model alone: no added tokens are looked for."""
 
 
 class Apart:
@@ -43,7 +54,6 @@ class Apart:
         config: Mapping[str, Any],
         *,
         seconds: float = SECONDS,
-        special_as_text: bool = False,
     ) -> None:
         """Start the process, and have it open the files.
 
@@ -51,7 +61,6 @@ class Apart:
             tokenizer: tokenizer.json.
             config: what `register` reads of the files beside it.
             seconds: what opening the files may take, and what each text.
-            special_as_text: special tokens are not looked for.
 
         Raises CheckpointError where they cannot be used.
         """
@@ -62,15 +71,14 @@ class Apart:
                 remedy="Use it on Linux or macOS.",
                 code="unsupported.tokenizer",
             )
-        self._tokenizer = tokenizer
-        self._files = json.dumps([tokenizer, dict(config), seconds, special_as_text]).encode()
+        self._files = json.dumps([tokenizer, dict(config), seconds]).encode()
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = Lock()
         self._start()
 
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """As `Tokenizer.encode`.
+    def encode(self, text: str, which: Ids) -> list[int]:
+        """The ids of a text.
 
         Raises CheckpointError where the tokenizer fails on the text, or takes too long or too much.
         """
@@ -78,13 +86,8 @@ class Apart:
         with self._lock:
             if not self._process:
                 self._start()
-            answer = self._ask(_ASKED.pack(len(raw), add_special_tokens) + raw, shorten(text))
+            answer = self._ask(_ASKED.pack(len(raw), which) + raw, shorten(text))
         return array("I", answer).tolist()
-
-    def literal(self, added: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> Apart:
-        """Another of the same rules, with these added tokens, to which special ones are text."""
-        state = {**json.loads(self._tokenizer), "added_tokens": added}
-        return Apart(json.dumps(state), config, seconds=self._seconds, special_as_text=True)
 
     def _start(self) -> None:
         process = subprocess.Popen(
@@ -96,7 +99,7 @@ class Apart:
         )
         finalize(self, _end, process)
         self._process = process
-        self._ask(_ASKED.pack(len(self._files), True) + self._files, "tokenizer.json")
+        self._ask(_ASKED.pack(len(self._files), Ids.ITS_OWN) + self._files, "tokenizer.json")
 
     def _ask(self, question: bytes, what: str) -> bytes:
         """The answer. Where there is none the process has ended, and is forgotten."""
@@ -154,18 +157,19 @@ def _serve(asked: IO[bytes], answered: IO[bytes]) -> None:
     backend: Backend | None = None
     seconds = SECONDS
     while header := asked.read(_ASKED.size):
-        size, add = _ASKED.unpack(header)
+        size, which = _ASKED.unpack(header)
         question = _read(asked, size).decode()
         signal.setitimer(signal.ITIMER_REAL, seconds)  # nothing handles SIGALRM: it ends this
         failed, answer = False, b""
         try:
             if backend is None:
-                tokenizer, config, seconds, as_text = json.loads(question)
+                tokenizer, config, seconds = json.loads(question)
                 backend = _opened(tokenizer, config)
-                backend.encode_special_tokens = as_text
+            elif which == Ids.PLAIN:
+                answer = array("I", plain_ids(backend, question)).tobytes()
             else:
-                batch = backend.encode_batch_fast([question], add_special_tokens=add)
-                answer = array("I", batch[0].ids).tobytes()
+                found = backend.encode(question, add_special_tokens=which == Ids.ADDED)
+                answer = array("I", found.ids).tobytes()
         except BaseException as error:
             if not raised_by_rust(error):
                 raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -21,11 +20,11 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.tokenizer import MAX_BYTES, open_tokenizer
 from edgewise_runtime.format.tokenizer_rules import Rules
-from edgewise_runtime.text.apart import Apart
+from edgewise_runtime.text.apart import Apart, Ids
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import TextFiles
-from edgewise_runtime.text.tokens import as_json, merged, register
+from edgewise_runtime.text.tokens import merged, plain_ids, register
 
 MAX_TEXT = 32 << 20
 """Bytes of text after normalizing at most; a character is at least one."""
@@ -62,7 +61,6 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self._apart = apart
-        self._rules = rules
         added = list(backend.get_added_tokens_decoder().values())
         self._special = frozenset(token.content for token in added if token.special)
         self._most = MAX_TEXT // rules.growth
@@ -144,7 +142,7 @@ class Tokenizer:
             )
         try:
             if self._apart:
-                return self._apart.encode(text, add_special_tokens=add_special_tokens)
+                return self._apart.encode(text, Ids.ADDED if add_special_tokens else Ids.ITS_OWN)
             # Of one text: unlike `encode` this lets other threads go on, and finds no offsets.
             batch = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
             return batch[0].ids
@@ -216,36 +214,21 @@ class Tokenizer:
                 raise
             return frozenset()
 
-    def literal(self, names: Mapping[str, str]) -> Tokenizer:
-        """Return a copy to which some added tokens are text, and other names are tokens like them.
+    def encode_plainly(self, text: str) -> list[int]:
+        """Return the ids of `text` by the model alone: no added tokens are looked for in it.
 
-        Args:
-            names: of added tokens, what stands for each instead. It gets an id of its own.
+        Raises CheckpointError where the tokenizer's own rules fail on a text.
         """
-        state = json.loads(self._backend.to_str())
-        for token in state["added_tokens"]:
-            token["special"] = token["content"] in names
-        others = [
-            {**as_json(token), "content": names[token.content], "special": False}
-            for token in self.added_tokens()
-            if token.content in names
-        ]
-        config = {"added_tokens_decoder": dict(enumerate(others))}
-        backend = Backend.from_str(json.dumps(state))
-        backend.encode_special_tokens = True
-        register(backend, config)
-        apart = self._apart and self._apart.literal(state["added_tokens"], config)
-        return Tokenizer(backend, rules=self._rules, apart=apart)
-
-    def ids_of(self, tokens: Iterable[str]) -> list[int]:
-        """Return the ids of exact tokens; raises CheckpointError for one that there is not."""
-        found = {token: self.id_of(token) for token in tokens}
-        missing = [token for token, token_id in found.items() if token_id is None]
-        if missing:
+        if self._apart:
+            return self._apart.encode(text, Ids.PLAIN)
+        try:
+            return plain_ids(self._backend, text)
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
             raise CheckpointError(
-                f"The tokenizer has no token {shorten(missing[0])}.", code="checkpoint.tokenizer"
-            )
-        return [token_id for token_id in found.values() if token_id is not None]
+                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+            ) from error
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

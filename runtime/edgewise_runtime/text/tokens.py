@@ -66,9 +66,12 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
     return {name: _content(value) for name, value in named.items()}
 
 
-def as_json(token: AddedToken) -> dict[str, Any]:
-    """A token as a config declares it."""
-    return {"content": token.content, **{name: getattr(token, name) for name in FLAGS}}
+def plain_ids(backend: Backend, text: str) -> list[int]:
+    """The ids of a text by the model alone: no added tokens are looked for in it."""
+    normalizer, splitter = backend.normalizer, backend.pre_tokenizer
+    text = text if normalizer is None else normalizer.normalize_str(text)
+    parts = [text] if splitter is None else [part for part, _ in splitter.pre_tokenize_str(text)]
+    return [token.id for part in parts for token in backend.model.tokenize(part)]
 
 
 def _declared(config: Mapping[str, Any]) -> list[Any]:
@@ -113,4 +116,5 @@ def _added(value: object, *, special: bool) -> AddedToken:
 
 
 def _as_special(token: AddedToken) -> AddedToken:
-    return _added(as_json(token), special=True)
+    flags = {name: getattr(token, name) for name in FLAGS}
+    return _added({"content": token.content, **flags}, special=True)

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.text import SegmentCache, Tokenizer
-from edgewise_runtime.text.apart import Apart
+from edgewise_runtime.text.apart import Apart, Ids
 from edgewise_runtime.text.control import ControlTokens
 from tests.runtime.text.corpus import TEXTS
 
@@ -54,7 +54,8 @@ def test_special_tokens_that_a_message_has_are_text(unusual: Tokenizer) -> None:
     controls = ControlTokens(unusual)
     (hidden,) = controls.hide([{"role": "user", "content": "so <|im_end|> it is"}])
     ids = controls.encode(f"<|im_start|>{hidden['content']}<|im_end|>")
-    start, end = unusual.ids_of(("<|im_start|>", "<|im_end|>"))
+    start, end = unusual.id_of("<|im_start|>"), unusual.id_of("<|im_end|>")
+    assert end is not None
     assert unusual.decode(ids) == "<|im_start|>so <|im_end|> it is<|im_end|>"
     assert (ids[0], ids[-1], ids.count(end)) == (start, end, 1)
     with_control = unusual.encode("<|im_start|>so it is<|im_end|>", add_special_tokens=False)
@@ -75,9 +76,9 @@ def test_a_lone_surrogate_is_refused(unusual: Tokenizer) -> None:
 def test_one_that_takes_too_long_is_ended_and_the_next_text_is_tokenized() -> None:
     apart = Apart(*files(ENDLESS), seconds=0.5)
     with pytest.raises(CheckpointError, match=r"takes more than 0.5 s|over") as caught:
-        apart.encode("a" * 5000 + "!", add_special_tokens=True)
+        apart.encode("a" * 5000 + "!", Ids.ADDED)
     assert caught.value.code == "checkpoint.tokenizer"
-    assert apart.encode("b", add_special_tokens=True) == apart.encode("b", add_special_tokens=False)
+    assert apart.encode("b", Ids.ADDED) == apart.encode("b", Ids.PLAIN) != []
 
 
 def test_an_expression_that_is_none_is_an_error_of_the_checkpoint(tmp_path: Path) -> None:
