@@ -5,8 +5,8 @@ Run from the repository root where transformers is installed:
     python -m tests.runtime.text.goldens.make_added_tokens
 
 Each case changes the flags of tokens in one tokenizer.json and has files beside it that declare,
-name or list tokens. Of each are kept the ids of a few texts, and the tokens that are left out when
-ids are made text.
+name or list tokens. Of each are kept the ids of a few texts (where they are in a list of all that
+there are), and the tokens that are left out when ids are made text.
 """
 
 from __future__ import annotations
@@ -195,8 +195,13 @@ def made(case: Case) -> dict[str, Any]:
 
 
 def main() -> None:
-    cases = {"base": BASE, "changed": [START, END], "texts": TEXTS}
-    value = {**cases, "cases": [made(case) for case in CASES_MADE]}
+    cases = [made(case) for case in CASES_MADE]
+    distinct: list[list[int]] = []  # most texts have the same ids in most cases
+    for case in cases:
+        distinct += [ids for ids in case["ids"] if ids not in distinct]
+        case["ids"] = [distinct.index(ids) for ids in case["ids"]]
+    head = {"base": BASE, "changed": [START, END], "texts": TEXTS, "ids": distinct}
+    value = {**head, "cases": cases}
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     CASES.write_text(text + "\n", encoding="utf-8")
 
