@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from edgewise_compiler.foreign import check_floats, foreign_model
 from edgewise_compiler.gguf.names import is_gguf
@@ -30,14 +29,15 @@ from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from edgewise_runtime.errors import CheckpointError, raised_by_rust
+from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import open_tokenizer
 
 MAX_BYTES = {
     "config.json": 4 << 20,
     "generation_config.json": 4 << 20,
-    "tokenizer.json": 256 << 20,
+    "tokenizer.json": 64 << 20,
     "tokenizer_config.json": 16 << 20,
     "special_tokens_map.json": 4 << 20,
     "chat_template.jinja": 4 << 20,
@@ -219,17 +219,8 @@ def _all_eos(files: Mapping[str, bytes], model: ModelConfig) -> tuple[int, ...]:
 
 
 def _count_tokens(files: Mapping[str, bytes], vocab: int) -> int:
-    try:
-        backend = Tokenizer.from_buffer(files["tokenizer.json"])
-        ids = backend.get_vocab(with_added_tokens=True).values()
-    except BaseException as error:
-        if not raised_by_rust(error):
-            raise
-        raise CheckpointError(
-            f"tokenizer.json cannot be parsed: {shorten(str(error), 200)}.",
-            remedy="Download it again, or save it with a current version of transformers.",
-            code="checkpoint.tokenizer",
-        ) from error
+    backend = open_tokenizer(files["tokenizer.json"], "tokenizer.json").backend
+    ids = backend.get_vocab(with_added_tokens=True).values()
     count = max(ids, default=-1) + 1
     if not 0 < count <= vocab:
         raise CheckpointError(

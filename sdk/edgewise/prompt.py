@@ -11,12 +11,13 @@ from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text import Tokenizer
 
 
-def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
+def prompt_ids(prompt: Any, tokenizer: Tokenizer, context: int) -> tuple[int, ...]:
     """Return the token ids of the only prompt.
 
-    Raises InputError ``input.prompt`` for what is none, ``input.stream`` where there are several.
+    Raises InputError ``input.prompt`` for what is none, ``input.stream`` where there are several,
+    ``input.context`` for text that is too long for a context of so many tokens by its characters.
     """
-    prompts, _ = each_prompt_ids(prompt, tokenizer)
+    prompts, _ = each_prompt_ids(prompt, tokenizer, context)
     if len(prompts) == 1:
         return prompts[0]
     raise InputError(
@@ -26,16 +27,18 @@ def prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
     )
 
 
-def each_prompt_ids(prompt: Any, tokenizer: Tokenizer) -> tuple[list[tuple[int, ...]], bool]:
+def each_prompt_ids(
+    prompt: Any, tokenizer: Tokenizer, context: int
+) -> tuple[list[tuple[int, ...]], bool]:
     """Return the token ids of each prompt, and whether there was just one.
 
-    Raises InputError ``input.prompt`` for anything else.
+    Raises InputError ``input.prompt`` for anything else, ``input.context`` as `prompt_ids` does.
     """
-    ids = _ids(prompt, tokenizer)
+    ids = _ids(prompt, tokenizer, context)
     if ids is not None:
         return [ids], True
     listed = prompt if isinstance(prompt, list | tuple) else []
-    found = [_ids(item, tokenizer) for item in listed]
+    found = [_ids(item, tokenizer, context) for item in listed]
     prompts = [ids for ids in found if ids is not None]
     if not prompts or len(prompts) < len(found):
         raise InputError(
@@ -61,9 +64,23 @@ def token_ids(tokens: Any) -> tuple[int, ...]:
     return ids
 
 
-def _ids(prompt: Any, tokenizer: Tokenizer) -> tuple[int, ...] | None:
+def too_long(text: str, context: int) -> InputError:
+    """The error for text that no context of so many tokens holds, whatever its tokens are."""
+    return InputError(
+        f"The prompt has {len(text):,} characters, more than {context:,} tokens can stand for; "
+        "that is what the context holds.",
+        remedy="Shorten the prompt, or compile the model with a larger --context.",
+        code="input.context",
+    )
+
+
+def _ids(prompt: Any, tokenizer: Tokenizer, context: int) -> tuple[int, ...] | None:
     """Return the ids of one prompt, None where it is not one."""
-    return tuple(tokenizer.encode(prompt)) if isinstance(prompt, str) else _whole(prompt)
+    if not isinstance(prompt, str):
+        return _whole(prompt)
+    if tokenizer.exceeds(prompt, context):
+        raise too_long(prompt, context)
+    return tuple(tokenizer.encode(prompt))
 
 
 def _whole(items: Any) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
 from edgewise.model_defaults import defaults_from, not_obeyed, said_of
-from edgewise.prompt import each_prompt_ids, prompt_ids
+from edgewise.prompt import each_prompt_ids, prompt_ids, too_long
 from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
@@ -132,7 +132,7 @@ class Session:
         Raises what `ask` does.
         """
         asked = read_options({"cache_salt": cache_salt}, {})
-        return prompt_ids(prompt, self.tokenizer), asked.extras, self.loop.engine
+        return prompt_ids(prompt, self.tokenizer, self.context), asked.extras, self.loop.engine
 
     def ask(
         self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
@@ -141,13 +141,13 @@ class Session:
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
-        ids = prompt_ids(prompt, self.tokenizer)
+        ids = prompt_ids(prompt, self.tokenizer, self.context)
         asked = read_options(options, self.defaults, several=several)
         return self.loop.engine.sequences(asked.of_prompt(ids))
 
     def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
         """As `ask` of each prompt, and whether there was just one."""
-        prompts, alone = each_prompt_ids(prompt, self.tokenizer)
+        prompts, alone = each_prompt_ids(prompt, self.tokenizer, self.context)
         asked = read_options(options, self.defaults)
         return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
 
@@ -208,6 +208,8 @@ class Session:
 
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
+            if self._exceeds(text):
+                raise too_long(text, self.context)
             read = self._controls.encode if as_text else self._segments.encode
             return [*read(text), *asked.begun]
 
@@ -221,6 +223,12 @@ class Session:
             return self.render([{"role": role, "content": "?"} for role in roles])
         except EdgewiseError:
             return ""
+
+    def _exceeds(self, text: str) -> bool:
+        """Whether the text of a prompt is too long for the context by its characters."""
+        exceeds = self.tokenizer.exceeds
+        # What is hidden may be longer than what it stands for.
+        return exceeds(text, self.context) and exceeds(self._controls.shown(text), self.context)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

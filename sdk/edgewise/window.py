@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.errors import EdgewiseError, InputError, again
 from edgewise_runtime.text.template import Message
 
 Ids = tuple[int, ...]
@@ -23,11 +24,22 @@ class Turns:
     def __init__(
         self, messages: Sequence[Message], encode: Callable[[Sequence[Message]], list[int]]
     ) -> None:
-        """Raises what `encode` does: messages that are none, or that the template refuses."""
-        self.ids: Ids = tuple(encode(messages))
+        """Raises what `encode` does: messages that are none, or that the template refuses.
+
+        Text that is too long for the context (``input.context``) is refused where all of it is
+        needed: by `ids`.
+        """
+        self._whole = _found(encode, messages)
         # The caller may go on with its own while an answer is being generated.
         self._messages = [dict(message) for message in messages]
         self._encode = encode
+
+    @property
+    def ids(self) -> Ids:
+        """The prompt of all turns. Raises InputError where its text is too long."""
+        if isinstance(self._whole, InputError):
+            raise again(self._whole)
+        return self._whole
 
     def fitting(self, wanted: int, context: int) -> tuple[Ids, int]:
         """The prompt without as many of the oldest turns as have to go, and how many went.
@@ -60,15 +72,33 @@ class Turns:
             return None
 
     def _within(self, most: int) -> tuple[Ids, int] | None:
-        if len(self.ids) <= most:
+        if _length(self._whole) <= most:
             return self.ids, 0
         try:
-            fitted = fit_messages(self._messages, lambda kept: len(self._encode(kept)), most)
+            fitted = fit_messages(
+                self._messages, lambda kept: _length(_found(self._encode, kept)), most
+            )
         except InputError as error:
             if error.code != "input.context":
                 raise
             return None
         return tuple(self._encode(fitted.messages)), fitted.dropped_turns
+
+
+def _found(
+    encode: Callable[[Sequence[Message]], list[int]], messages: Sequence[Message]
+) -> Ids | InputError:
+    """The ids of a prompt, or the error that says that its text alone is too long."""
+    try:
+        return tuple(encode(messages))
+    except InputError as error:
+        if error.code != "input.context":
+            raise
+        return error
+
+
+def _length(found: Ids | InputError) -> int:
+    return sys.maxsize if isinstance(found, InputError) else len(found)
 
 
 @dataclass(frozen=True)

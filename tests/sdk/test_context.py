@@ -163,3 +163,36 @@ def test_what_is_no_conversation_is_refused(engine: Engine, messages: Any) -> No
         with pytest.raises(InputError) as caught:
             engine.chat(messages, context_policy=policy)
         assert caught.value.code in ("input.messages", "input.template")
+
+
+LONG = "The weather was fine, and so it stayed. " * 50_000
+"""Two million characters, where the context holds 256 tokens."""
+
+
+@pytest.mark.parametrize("prompt", [LONG, ["short", LONG]], ids=["one", "a list"])
+def test_a_prompt_too_long_by_its_characters_is_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(InputError, match=r"2,000,000 characters, more than 256 tokens") as caught:
+        engine.generate(prompt)
+    assert caught.value.code == "input.context"
+
+
+def test_a_conversation_too_long_by_its_characters_is_not_tokenized(engine: Engine) -> None:
+    segments = engine._session._segments
+    before = segments.tokenized
+    with pytest.raises(InputError, match="characters, more than 256 tokens") as caught:
+        engine.chat([{"role": "user", "content": LONG}])
+    assert caught.value.code == "input.context"
+    with pytest.raises(InputError, match="The system prompt and the last turn alone") as caught:
+        engine.chat([{"role": "user", "content": LONG}], context_policy="drop")
+    assert segments.tokenized == before
+
+
+def test_turns_too_long_by_their_characters_are_dropped_untokenized(engine: Engine) -> None:
+    segments = engine._session._segments
+    messages = conversation(0)
+    longer = [messages[0], {"role": "user", "content": LONG}, *conversation(1)[2:]]
+    before = segments.tokenized
+    dropped = engine.chat(longer, context_policy="drop", max_tokens=4, **GREEDY)
+    assert dropped.dropped_turns == 1
+    assert dropped.token_ids == engine.chat(messages, max_tokens=4, **GREEDY).token_ids
+    assert segments.tokenized - before < 1000

@@ -3,14 +3,20 @@
 import {
   Tokenizer as Backend,
   ByteLevelPreTokenizer,
+  DigitsPreTokenizer,
   SequencePreTokenizer,
 } from "@huggingface/tokenizers";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
-import { type AddedToken, registerTokens } from "./tokens.ts";
+import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
+import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
-const MAX_TOKENIZER_BYTES = 256 << 20;
+const MAX_TOKENIZER_BYTES = 64 << 20;
+const MAX_CONTAINERS = 2 << 20;
+const MAX_VALUES = 8 << 20;
+/** Bytes of text after normalizing at most; a character is at least one. */
+const MAX_TEXT = 32 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
 const NO_SPECIALS: ReadonlySet<string> = new Set();
 
@@ -29,17 +35,28 @@ export class Tokenizer {
   private readonly backend: Backend;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
+  private readonly rules: Rules;
 
   private constructor(json: JsonObject, config: JsonObject) {
-    const model = isObject(json.model) ? json.model : {};
-    const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
+    const vocabulary = vocabularyOf(json.model);
+    const rules = checkRules(json, vocabulary);
+    const { added, named } = registerTokens(vocabulary, json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
     this.addedTokens = [...added.values()];
     const complete = { ...ABSENT, ...json, added_tokens: this.addedTokens };
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
-    correctSpaces(this.backend.pre_tokenizer);
+    correctClasses(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
+    const word = this.addedTokens.find((token) => token.single_word);
+    if (word) {
+      throw new EdgewiseError(
+        "unsupported.tokenizer",
+        `The token ${shorten(word.content)} is one where it is a word of its own: that is not seen.`,
+        "Declare it without single_word, or run the model from Python.",
+      );
+    }
     this.specialTokens = named;
+    this.rules = withTokens(rules, this.addedTokens);
     this.decoder = json.decoder;
     // Some contradictions only show when it is used.
     this.stream().push(this.backend.encode("a").ids);
@@ -48,14 +65,24 @@ export class Tokenizer {
   /**
    * @param tokenizerJson the bytes of tokenizer.json.
    * @param tokenizerConfig those of tokenizer_config.json, null where there is none.
+   * @param specialTokensMap those of an older checkpoint's special_tokens_map.json.
    * @throws EdgewiseError `checkpoint.tokenizer` where they cannot be understood,
    *   `unsupported.tokenizer` and `unsupported.decoder` for a kind that cannot be used.
    */
-  static fromFiles(tokenizerJson: Uint8Array, tokenizerConfig: Uint8Array | null): Tokenizer {
-    const json = read("tokenizer.json", () => parseObject(tokenizerJson, MAX_TOKENIZER_BYTES));
-    const config = read("tokenizer_config.json", () =>
-      tokenizerConfig === null ? {} : parseObject(tokenizerConfig, MAX_CONFIG_BYTES),
-    );
+  static fromFiles(
+    tokenizerJson: Uint8Array,
+    tokenizerConfig: Uint8Array | null,
+    specialTokensMap: Uint8Array | null = null,
+  ): Tokenizer {
+    const json = read("tokenizer.json", () => {
+      checkValues(tokenizerJson);
+      return parseObject(tokenizerJson, MAX_TOKENIZER_BYTES);
+    });
+    const parsed = (name: string, file: Uint8Array | null) =>
+      read(name, () => (file === null ? {} : parseObject(file, MAX_CONFIG_BYTES)));
+    const given = parsed("tokenizer_config.json", tokenizerConfig);
+    const older = "added_tokens_decoder" in given ? null : specialTokensMap;
+    const config = merged(given, parsed("special_tokens_map.json", older));
     if (isObject(json.model) && json.model.continuing_subword_prefix) {
       throw new EdgewiseError(
         "unsupported.tokenizer",
@@ -71,9 +98,11 @@ export class Tokenizer {
    *
    * @param addSpecialTokens lets the post-processor add what it adds (a beginning token, say); false
    *   for text that comes from a chat template, which writes its own.
-   * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold.
+   * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold, and for more of it than
+   *   the tokenizer is given.
    */
   encode(text: string, addSpecialTokens = true): number[] {
+    this.checkLength(text);
     if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
       throw new EdgewiseError(
         "input.text",
@@ -92,6 +121,22 @@ export class Tokenizer {
         `The tokenizer cannot tell the ids of ${shorten(text)}`,
       );
     }
+  }
+
+  /**
+   * Whether `text` surely has more than so many tokens, told without tokenizing it.
+   *
+   * No token stands for more characters than the longest one has, as long as the rules leave none
+   * out; where they may, this is false.
+   */
+  exceeds(text: string, tokens: number): boolean {
+    const { reach, dropsSpaces } = this.rules;
+    if (reach === null || text.length <= tokens * reach) return false;
+    let characters = 0;
+    for (const character of dropsSpaces ? text.replace(/\s+/gu, "") : text) {
+      if (character !== "") characters += 1;
+    }
+    return characters > tokens * reach;
   }
 
   /**
@@ -122,6 +167,7 @@ export class Tokenizer {
    * @throws EdgewiseError `checkpoint.tokenizer` where the tokenizer's own rules fail on it.
    */
   encodePlainly(text: string): number[] {
+    this.checkLength(text);
     const { normalizer, pre_tokenizer, model } = this.backend;
     return read("tokenizer.json", () => {
       const normal = normalizer ? normalizer(text) : text;
@@ -133,9 +179,44 @@ export class Tokenizer {
     });
   }
 
+  /** Refuse a text that rules could make too large. */
+  private checkLength(text: string): void {
+    const most = Math.floor(MAX_TEXT / this.rules.growth);
+    if (typeof text !== "string" || text.length <= most) return;
+    throw new EdgewiseError(
+      "input.text",
+      `The text has ${text.length} characters; this tokenizer is given ${most} at most.`,
+      "Pass it in parts.",
+    );
+  }
+
   /** The id of one exact token. */
   idOf(token: string): number | undefined {
     return this.backend.token_to_id(token);
+  }
+}
+
+/** What is known of the rules once tokens are added to them. */
+function withTokens(rules: Rules, added: readonly AddedToken[]): Rules {
+  const { reach } = rules;
+  return {
+    ...rules,
+    reach: reach && added.reduce((most, { content }) => Math.max(most, content.length), reach),
+    dropsSpaces: rules.dropsSpaces || added.some((token) => token.lstrip || token.rstrip),
+  };
+}
+
+/** @throws RangeError for more values than any vocabulary needs: parsed they take many times more. */
+function checkValues(json: Uint8Array): void {
+  let containers = 0;
+  let values = 0;
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === 0x5b || byte === 0x7b) containers += 1;
+    else if (byte === 0x2c) values += 1;
+  }
+  if (containers > MAX_CONTAINERS || values > MAX_VALUES) {
+    throw new RangeError("it has more values than any vocabulary needs");
   }
 }
 
@@ -151,20 +232,28 @@ const WORDS = new RegExp(
   "gu",
 );
 
-function correctSpaces(step: unknown): void {
+/** Digits, as Python's tokenizers do: numerals of every script, and what JavaScript's \\d leaves out. */
+const DIGITS = /[^\p{N}]+|\p{N}/gu;
+const NUMBERS = /[^\p{N}]+|\p{N}+/gu;
+
+function correctClasses(step: unknown): void {
   if (step instanceof ByteLevelPreTokenizer) step.pattern = WORDS;
-  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctSpaces);
+  if (step instanceof DigitsPreTokenizer) {
+    step.pattern = step.config.individual_digits ? DIGITS : NUMBERS;
+  }
+  if (step instanceof SequencePreTokenizer) step.tokenizers.forEach(correctClasses);
 }
 
 /** Token to id, of the models that state one; lists of pairs have their ids by their order. */
-function vocabularyOf(model: JsonObject): Map<string, number> {
-  const { vocab } = model;
+function vocabularyOf(model: unknown): Vocabulary {
+  const vocab = isObject(model) ? model.vocab : undefined;
+  if (!Array.isArray(vocab) && !isObject(vocab)) throw new TypeError("it has no vocabulary");
   const entries: [string, unknown][] = Array.isArray(vocab)
     ? vocab.map((item: unknown, id) => [String(Array.isArray(item) ? item[0] : item), id])
-    : Object.entries(isObject(vocab) ? vocab : {});
+    : Object.entries(vocab);
   return new Map(
     entries.map(([token, id]) => {
-      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= 2 ** 31) {
+      if (typeof id !== "number" || !Number.isInteger(id) || id < 0 || id >= MAX_ID) {
         throw new TypeError(`the token ${shorten(token)} has the id ${shorten(id)}`);
       }
       return [token, id];

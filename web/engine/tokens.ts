@@ -1,9 +1,11 @@
 /**
  * The added tokens of a tokenizer: those of tokenizer.json, and what tokenizer_config.json adds.
  *
- * Follows what transformers 5 does when it loads a fast tokenizer: `added_tokens_decoder` in the
- * order of ids, then the named and the extra special tokens. A token that the vocabulary has keeps
- * its id; a new one goes to the end.
+ * Follows what transformers 5 does with the files of a fast tokenizer. Tokens that the config
+ * declares with all their properties (`added_tokens_decoder`) take the place of those of
+ * tokenizer.json, in the order of ids. Of the tokens that it names or lists, those that are there
+ * keep their properties: a plain string says nothing about white space beside it. New ones go to
+ * the end.
  */
 
 import { isObject, type JsonObject } from "./json.ts";
@@ -38,9 +40,22 @@ export interface Registered {
 }
 
 /**
+ * A config with what an older checkpoint's special_tokens_map.json adds.
+ *
+ * @param older empty where the config declares its tokens: it is not read then.
+ */
+export function merged(config: JsonObject, older: JsonObject): JsonObject {
+  const extra = orElse(config.extra_special_tokens, config.additional_special_tokens);
+  const more: unknown = older.extra_special_tokens;
+  const both = { ...config, ...older };
+  if (!Array.isArray(extra)) return both;
+  return { ...both, extra_special_tokens: [...extra, ...(Array.isArray(more) ? more : [])] };
+}
+
+/**
  * @param vocabulary token to id, without added tokens.
  * @param listed `added_tokens` of tokenizer.json.
- * @param config tokenizer_config.json.
+ * @param config tokenizer_config.json, see `merged`.
  * @throws TypeError, in words, for what does not describe a token.
  */
 export function registerTokens(
@@ -63,22 +78,35 @@ export function registerTokens(
     if (!isObject(item)) throw new TypeError(`${JSON.stringify(item)} is not a token`);
     keep(flagsOf(item, false), wholeOf(item.id));
   }
-  const declared = declaredTokens(config.added_tokens_decoder);
   const { named, extra } = specialTokens(config);
-  for (const flags of declared) add(flags);
+  const names = new Set([...named.values()].map(contentOf));
+  const declared = declaredTokens(config.added_tokens_decoder);
+  for (const token of declared) add(flagsOf(token, names.has(contentOf(token))));
+  if (!("added_tokens_decoder" in config)) {
+    for (const token of added.values()) if (names.has(token.content)) add(asSpecial(token));
+  }
   for (const value of [...named.values(), ...extra]) {
     const content = contentOf(value);
-    const flags = declared.find((token) => token.content === content) ?? flagsOf(value, true);
-    add({ ...flags, special: true });
+    if (added.has(content)) continue;
+    add(flagsOf(value, typeof value === "string" || names.has(content)));
   }
   return { added, named: new Map([...named].map(([name, value]) => [name, contentOf(value)])) };
 }
 
-function declaredTokens(value: unknown): Flags[] {
+const asSpecial = (token: AddedToken): Flags => ({ ...token, special: true });
+
+/** `value`, or where there is nothing in it the other one. */
+function orElse(value: unknown, other: unknown): unknown {
+  const empty = !value || (isObject(value) ? Object.keys(value).length === 0 : value === "");
+  return empty || (Array.isArray(value) && value.length === 0) ? other : value;
+}
+
+/** The tokens that a config declares, in the order of their ids. */
+function declaredTokens(value: unknown): unknown[] {
   if (value === undefined || value === null) return [];
   if (!isObject(value)) throw new TypeError("added_tokens_decoder is not an object");
   return Object.entries(value)
-    .map(([id, token]): [number, Flags] => [wholeOf(Number(id)), flagsOf(token, false)])
+    .map(([id, token]): [number, unknown] => [wholeOf(Number(id)), token])
     .sort(([a], [b]) => a - b)
     .map(([, token]) => token);
 }
@@ -90,10 +118,12 @@ function specialTokens(config: JsonObject) {
     const token = (typeof value === "string" && value !== "") || isObject(value);
     if (name.endsWith("_token") && !named.has(name) && token) named.set(name, value);
   }
-  const extra: unknown = config.extra_special_tokens ?? config.additional_special_tokens ?? [];
-  if (!isObject(extra)) return { named, extra: Array.isArray(extra) ? extra : [] };
-  for (const [name, value] of Object.entries(extra)) named.set(name, value);
-  return { named, extra: [] };
+  const listed = config.extra_special_tokens;
+  if (isObject(listed)) for (const [name, value] of Object.entries(listed)) named.set(name, value);
+  const formerly = config.additional_special_tokens;
+  const extra = orElse(isObject(listed) ? [] : listed, formerly) ?? [];
+  if (!Array.isArray(extra)) throw new TypeError(`${JSON.stringify(extra)} is no list of tokens`);
+  return { named, extra };
 }
 
 /** What says nothing else is normalized unless it is special, as in the tokenizers package. */

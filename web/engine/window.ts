@@ -14,7 +14,8 @@ export interface Fitted {
   readonly droppedTurns: number;
 }
 
-type Encode = (messages: readonly Message[]) => readonly number[];
+/** The prompt of messages; null where its text alone is too long for the context. */
+type Encode = (messages: readonly Message[]) => readonly number[] | null;
 
 const SYSTEM: readonly string[] = ["system", "developer"];
 /** The part of the context that an answer may expect to be left for it. */
@@ -41,34 +42,39 @@ export function fitting(
 ): Fitted {
   const wanted = context - Math.max(1, Math.min(answer, Math.floor(context * ANSWER)));
   const whole = encode(messages);
-  if (whole.length <= wanted) return { ids: whole, droppedTurns: 0 };
+  if (whole && whole.length <= wanted) return { ids: whole, droppedTurns: 0 };
   const begins = turns(messages);
   const first = begins[0] ?? messages.length;
-  const without = (turn: number): readonly number[] =>
+  const without = (turn: number): readonly number[] | null =>
     turn === 0
       ? whole
       : encode([...messages.slice(0, first), ...messages.slice(begins[turn] ?? first)]);
   const last = Math.max(begins.length - 1, 0);
   const least = without(last);
-  const most = [Math.floor(context * CUT), wanted, context - 1].find((n) => least.length <= n);
-  if (most === undefined) {
+  const most = [Math.floor(context * CUT), wanted, context - 1].find((n) => lengthOf(least) <= n);
+  if (least === null || most === undefined) {
+    const tokens = least ? `${least.length} tokens` : "too many characters";
     throw new EdgewiseError(
       "input.context",
-      `The system prompt and the last turn alone have ${least.length} tokens; the context holds ` +
+      `The system prompt and the last turn alone have ${tokens}; the context holds ` +
         `${context}, of which 1 must be left for the answer.`,
       "Shorten them, or use a larger context.",
     );
   }
-  if (whole.length <= most) return { ids: whole, droppedTurns: 0 };
+  if (whole && whole.length <= most) return { ids: whole, droppedTurns: 0 };
   // Without `long` of its turns it is too long, without `enough` it fits.
   let [long, enough, ids] = [0, last, least];
   while (enough - long > 1) {
     const middle = (long + enough) >> 1;
     const tried = without(middle);
-    if (tried.length <= most) [enough, ids] = [middle, tried];
+    if (tried && tried.length <= most) [enough, ids] = [middle, tried];
     else long = middle;
   }
   return { ids, droppedTurns: enough };
+}
+
+function lengthOf(ids: readonly number[] | null): number {
+  return ids?.length ?? Number.POSITIVE_INFINITY;
 }
 
 /** Where each turn begins, in order. */

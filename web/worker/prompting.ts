@@ -13,9 +13,9 @@ import type { Prompt } from "./protocol.ts";
 export interface Texts {
   /** The model's name, for errors. */
   readonly name: string;
-  readonly tokenizer: Pick<Tokenizer, "encode">;
+  readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
   readonly template: Pick<ChatTemplate, "render"> | null;
-  readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn">;
+  readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn" | "shown">;
 }
 
 /**
@@ -32,7 +32,10 @@ export function promptOf(
   maxTokens: number,
 ): Omit<Request, "params"> {
   if (prompt.kind === "tokens") return { prompt: prompt.tokens };
-  if (prompt.kind === "text") return { prompt: tokenizer.encode(prompt.text) };
+  if (prompt.kind === "text") {
+    if (tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
+    return { prompt: tokenizer.encode(prompt.text) };
+  }
   if (!template) {
     throw new EdgewiseError(
       "input.no_template",
@@ -53,10 +56,14 @@ export function promptOf(
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
     const written = template.render(kept, { addGenerationPrompt: true, variables });
+    // What is hidden may be longer than what it stands for.
+    const long = (told: string) => tokenizer.exceeds(told, context);
+    if (long(written) && long(text ? controls.shown(written) : written)) return null;
     return [...(text ? controls.encode(written) : tokenizer.encode(written, false)), ...begun];
   };
   if (contextPolicy === "stop") {
     const ids = encode(messages);
+    if (ids === null) throw begun.length > 0 ? filled(context) : tooLong(context);
     if (begun.length > 0 && ids.length >= context) throw filled(context);
     return { prompt: ids, begun: begun.length };
   }
@@ -68,6 +75,16 @@ export function promptOf(
     const full = error instanceof EdgewiseError && error.code === "input.context";
     throw full && begun.length > 0 ? filled(context) : error;
   }
+}
+
+/** A text that no context of so many tokens holds, whatever its tokens are. */
+function tooLong(context: number): EdgewiseError {
+  return new EdgewiseError(
+    "input.context",
+    `The prompt has more characters than ${context} tokens can stand for; that is what the ` +
+      "context holds.",
+    "Shorten the prompt, or load the model with a larger context.",
+  );
 }
 
 /** An answer that is to go on cannot: nothing of its turn can be left out. */

@@ -264,9 +264,10 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     "tokenizer_config.json",
     "chat_template.jinja",
     "generation_config.json",
+    "special_tokens_map.json",
   ];
   const read = await files.read(names);
-  const [json, config, template, generation] = names.map((name) => read.get(name) ?? null);
+  const [json, config, template, generation, older] = names.map((name) => read.get(name) ?? null);
   if (!json) {
     throw new EdgewiseError(
       "tokenizer.missing",
@@ -274,7 +275,7 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
       "Compile the model again from a checkpoint that has one.",
     );
   }
-  const tokenizer = Tokenizer.fromFiles(json, config ?? null);
+  const tokenizer = Tokenizer.fromFiles(json, config ?? null, older ?? null);
   const written = ChatTemplate.fromFiles(template ?? null, config ?? null, tokenizer.specialTokens);
   return {
     name: files.manifest.name,

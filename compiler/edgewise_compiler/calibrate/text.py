@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from edgewise_runtime.errors import CheckpointError, InputError, raised_by_rust
+from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError, raised_by_rust
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import open_tokenizer
 
 NEUTRAL = Path(__file__).parent / "neutral.txt"
 """Prose, instructions, dialogue, tables and code, in several languages, written for this."""
@@ -73,11 +73,16 @@ def _read(path: Path) -> str:
 
 
 def _encode(raw: bytes, text: str) -> list[int]:
+    opened = open_tokenizer(raw, "tokenizer.json")
+    if not opened.rules.linear:
+        raise UnsupportedError(
+            "The tokenizer cuts text by a regular expression that may take any time: the "
+            "calibration text is not given to it.",
+            remedy="Compile without --calibrate.",
+            code="unsupported.tokenizer",
+        )
     try:
-        tokenizer = Tokenizer.from_buffer(raw)
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        ids: list[int] = tokenizer.encode(text).ids
+        ids: list[int] = opened.backend.encode(text).ids
     except BaseException as error:
         if not raised_by_rust(error):
             raise

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from edgewise_runtime.errors import CheckpointError, InputError, UnsupportedError, raised_by_rust
+from edgewise_runtime.errors import (
+    CheckpointError,
+    EdgewiseError,
+    InputError,
+    UnsupportedError,
+    raised_by_rust,
+)
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import MAX_BYTES, open_tokenizer
+from edgewise_runtime.format.tokenizer_rules import Rules
+from edgewise_runtime.text.apart import Apart, Ids
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
 from edgewise_runtime.text.detokenize import Detokenizer
 from edgewise_runtime.text.files import TextFiles
+from edgewise_runtime.text.tokens import merged, plain_ids, register
 
-_MAX_TOKENIZER_BYTES = 256 << 20
-_NAMED_TOKENS = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-)
-# With merges that lack the prefix, the tokenizers package ends the process.
-_SUBWORD_PREFIX = re.compile(r'"continuing_subword_prefix"\s*:\s*"[^"]')
+MAX_TEXT = 32 << 20
+"""Bytes of text after normalizing at most; a character is at least one."""
+
+_UNREAD = Rules(growth=4, reach=None, drops_spaces=True, linear=True)
 _UNKNOWN = "\U0010fffe"
 """A character that is none, and never will be."""
-_TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 class Tokenizer:
@@ -43,13 +43,29 @@ class Tokenizer:
     tokenizer.json's own post-processor already says whether a beginning token is added.
     """
 
-    def __init__(self, backend: Backend, special_tokens: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        special_tokens: dict[str, str] | None = None,
+        *,
+        rules: Rules = _UNREAD,
+        apart: Apart | None = None,
+    ) -> None:
+        """Use a tokenizer of the package.
+
+        Args:
+            rules: what is known of its rules.
+            apart: tokenizes in its place, which then only decodes.
+        """
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
-        self._special = frozenset(
-            token.content for token in backend.get_added_tokens_decoder().values() if token.special
-        )
+        self._apart = apart
+        added = list(backend.get_added_tokens_decoder().values())
+        self._special = frozenset(token.content for token in added if token.special)
+        self._most = MAX_TEXT // rules.growth
+        self._reach = rules.reach and max([rules.reach, *(len(token.content) for token in added)])
+        self._drops_spaces = rules.drops_spaces or any(t.lstrip or t.rstrip for t in added)
         self.special_tokens: dict[str, str] = dict(special_tokens or {})
         """Name to text of the named special tokens, such as ``{"bos_token": "<s>"}``."""
 
@@ -71,47 +87,37 @@ class Tokenizer:
         UnsupportedError for a kind of tokenizer that cannot be used.
         """
         path = files.folder / "tokenizer.json"
-        text = files.text(path.name, limit=_MAX_TOKENIZER_BYTES)
-        if text is None:
+        raw = files.read(path.name, MAX_BYTES)
+        if raw is None:
             raise CheckpointError(
                 f"There is no tokenizer.json in {files.folder}.",
                 remedy="Save the checkpoint's fast tokenizer into this folder "
                 "(transformers: AutoTokenizer.from_pretrained(...).save_pretrained(folder)).",
                 code="checkpoint.tokenizer",
             )
-        if _SUBWORD_PREFIX.search(text):
-            raise UnsupportedError(
-                f"The tokenizer in {path} marks continued words with a prefix.",
-                remedy="Byte-level and SentencePiece-style tokenizers can be used.",
-                code="unsupported.tokenizer",
-            )
-        try:
-            backend = Backend.from_str(text)
-            backend.encode("a")  # some contradictions only show when it is used
-        except BaseException as error:
-            if not raised_by_rust(error):
-                raise
-            raise CheckpointError(
-                f"{path} is not a tokenizer: {error}.", code="checkpoint.tokenizer"
-            ) from error
+        opened = open_tokenizer(raw, str(path))
         config = files.object("tokenizer_config.json")
         if "added_tokens_decoder" not in config:
-            config = {**config, **files.object("special_tokens_map.json")}
+            config = merged(config, files.object("special_tokens_map.json"))
         try:
-            tokenizer = cls(backend, _register(backend, config))
-        except (TypeError, ValueError, AttributeError) as error:
+            special = register(opened.backend, config)
+        except (TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
                 f"that cannot be read: {error}.",
                 code="checkpoint.tokenizer",
             ) from error
-        if _strips_around_tokens(backend):
+        if _strips_around_tokens(opened.backend):
             raise UnsupportedError(
                 f"The tokenizer in {path} strips white space off texts with normalized tokens.",
                 remedy="Take the Strip step out of its normalizer, or declare its added tokens as "
                 "not normalized.",
                 code="unsupported.tokenizer",
             )
+        apart = None if opened.rules.linear else Apart(opened.text, config)
+        tokenizer = cls(opened.backend, special, rules=opened.rules, apart=apart)
+        if not apart:
+            tokenizer.encode("a")  # some contradictions only show when it is used
         return tokenizer
 
     @property
@@ -122,19 +128,32 @@ class Tokenizer:
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Return the ids of `text`; special tokens written out in it become their ids.
 
-        `add_special_tokens` lets the post-processor add what it adds (a beginning token, say);
-        pass False for text that comes from a chat template, which writes its own. Raises
-        InputError for text with lone surrogates, CheckpointError where the tokenizer's own rules
-        fail on a text.
+        Other threads go on while it works. `add_special_tokens` lets the post-processor add what
+        it adds (a beginning token, say); pass False for text that comes from a chat template,
+        which writes its own. Raises InputError for text with lone surrogates or of more characters
+        than can be held, CheckpointError where the tokenizer's own rules fail on a text.
         """
+        if isinstance(text, str) and len(text) > self._most:
+            raise InputError(
+                f"The text has {len(text):,} characters; this tokenizer is given {self._most:,} "
+                "at most.",
+                remedy="Pass it in parts.",
+                code="input.text",
+            )
         try:
-            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
-        except (TypeError, UnicodeError) as error:
+            if self._apart:
+                return self._apart.encode(text, Ids.ADDED if add_special_tokens else Ids.ITS_OWN)
+            # Of one text: unlike `encode` this lets other threads go on, and finds no offsets.
+            batch = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+            return batch[0].ids
+        except (AttributeError, TypeError, UnicodeError) as error:
             raise InputError(
                 f"Cannot tokenize {shorten(text)}: it is not text that UTF-8 can hold.",
                 remedy="Pass a str without lone surrogates.",
                 code="input.text",
             ) from error
+        except EdgewiseError:
+            raise
         except BaseException as error:
             if not raised_by_rust(error):
                 raise
@@ -142,13 +161,29 @@ class Tokenizer:
                 f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
             ) from error
 
+    def exceeds(self, text: str, tokens: int) -> bool:
+        """Whether `text` surely has more than so many tokens, told without tokenizing it.
+
+        No token stands for more characters than the longest one has, as long as the rules leave
+        none out; where they may, this is False.
+        """
+        if self._reach is None or len(text) <= tokens * self._reach:
+            return False
+        if not self._drops_spaces:
+            return True
+        return sum(map(len, text.split())) > tokens * self._reach
+
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of `ids`; ids outside the vocabulary have none."""
-        return str(
-            self._backend.decode(
-                [_checked(i) for i in ids], skip_special_tokens=skip_special_tokens
-            )
-        )
+        checked = [_checked(i) for i in ids]
+        try:
+            return str(self._backend.decode(checked, skip_special_tokens=skip_special_tokens))
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
+            raise CheckpointError(
+                f"The tokenizer fails on {len(checked)} ids: {error}.", code="checkpoint.tokenizer"
+            ) from error
 
     def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
         """Return a detokenizer that yields the same text as `decode`, id by id."""
@@ -157,7 +192,7 @@ class Tokenizer:
 
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""
-        return boundaries(self._backend)
+        return None if self._apart else boundaries(self._backend)
 
     def added_tokens(self) -> list[AddedToken]:
         """Return the tokens that are looked for before anything else is done with a text."""
@@ -166,9 +201,9 @@ class Tokenizer:
     @property
     def normalizes_added(self) -> bool:
         """Whether some added tokens are looked for in normalized text."""
-        return self._backend.normalizer is not None and any(
-            token.normalized for token in self.added_tokens()
-        )
+        # What has a process of its own has its normalizer there.
+        normalizes = self._apart is not None or self._backend.normalizer is not None
+        return normalizes and any(token.normalized for token in self.added_tokens())
 
     def unknown_ids(self) -> frozenset[int]:
         """Return the ids of what the model makes of a character that it does not know."""
@@ -184,11 +219,10 @@ class Tokenizer:
 
         Raises CheckpointError where the tokenizer's own rules fail on a text.
         """
-        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
+        if self._apart:
+            return self._apart.encode(text, Ids.PLAIN)
         try:
-            text = text if normalizer is None else normalizer.normalize_str(text)
-            parts = [text] if splitter is None else [p for p, _ in splitter.pre_tokenize_str(text)]
-            return [token.id for part in parts for token in self._backend.model.tokenize(part)]
+            return plain_ids(self._backend, text)
         except BaseException as error:
             if not raised_by_rust(error):
                 raise
@@ -222,50 +256,3 @@ def _checked(token_id: int) -> int:
             f"{token_id!r} is not a token id: ids are whole numbers from 0.", code="input.token"
         )
     return int(token_id)
-
-
-def _register(backend: Backend, config: dict[str, Any]) -> dict[str, str]:
-    """Add the tokens `config` names to the backend; return its named special tokens.
-
-    Follows what transformers 5 does when it loads a fast tokenizer (PreTrainedTokenizerFast):
-    `added_tokens_decoder` in the order of ids, then the named and the extra special tokens. A
-    token that the vocabulary has keeps its id; a new one goes to the end.
-    """
-    named: dict[str, Any] = {name: config[name] for name in _NAMED_TOKENS if config.get(name)}
-    named |= {
-        name: value
-        for name, value in config.items()
-        if name.endswith("_token") and name not in named and isinstance(value, str | dict) and value
-    }
-    extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-    if isinstance(extra, dict):
-        named |= extra
-        extra = []
-    declared = {
-        int(token_id): _added(token)
-        for token_id, token in (config.get("added_tokens_decoder") or {}).items()
-    }
-    known = {token.content: token for token in declared.values()}
-    specials = [
-        known.get(_content(value)) or _added(value, special=True) for value in named.values()
-    ]
-    specials += [known.get(_content(value)) or _added(value, special=True) for value in extra]
-    backend.add_tokens([token for _, token in sorted(declared.items(), key=lambda item: item[0])])
-    backend.add_special_tokens(specials)
-    return {name: _content(value) for name, value in named.items()}
-
-
-def _content(value: str | dict[str, Any]) -> str:
-    content = value if isinstance(value, str) else value["content"]
-    if not isinstance(content, str):
-        raise TypeError(f"{content!r} is not a token")
-    return content
-
-
-def _added(value: str | dict[str, Any], *, special: bool = False) -> AddedToken:
-    if isinstance(value, str):
-        return AddedToken(value, special=special, normalized=not special)
-    flags = {name: bool(value[name]) for name in _TOKEN_FLAGS if name in value}
-    if special:
-        flags["special"] = True
-    return AddedToken(_content(value), **flags)

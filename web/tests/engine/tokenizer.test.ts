@@ -104,6 +104,20 @@ test("parts that do nothing may be left out", () => {
   expect(tokenizer.decode(tokenizer.encode("Hello, world!"))).toBe("Hello, world!");
 });
 
+test("digits are those of every script, as Python's tokenizers cut them", () => {
+  const vocab = { a: 0, "1": 1, "٣": 2, "⁸": 3, Ⅷ: 4, "½": 5, "[UNK]": 6, "1٣": 7 };
+  const cut = (individual_digits: boolean) =>
+    Tokenizer.fromFiles(
+      bytes({
+        model: { type: "BPE", vocab, merges: ["1 ٣"], unk_token: "[UNK]" },
+        pre_tokenizer: { type: "Digits", individual_digits },
+      }),
+      null,
+    ).encode("a1٣⁸Ⅷ½");
+  expect(cut(true)).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(cut(false)).toEqual([0, 7, 3, 4, 5]);
+});
+
 test.each<[string, unknown, unknown]>([
   ["no JSON", "{", null],
   ["no UTF-8", null, null],

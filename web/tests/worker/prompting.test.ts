@@ -11,6 +11,8 @@ const tokenizer = {
     ...(special ? [1] : []),
     ...[...text].map((character) => character.codePointAt(0) ?? 0),
   ],
+  /** As where the longest token has ten characters. */
+  exceeds: (text: string, tokens: number) => text.length > 10 * tokens,
 };
 const template = new ChatTemplate(
   "{% for m in messages %}{{ m.content }}{% endfor %}" +
@@ -70,6 +72,53 @@ describe("a prompt", () => {
     expect(whole.droppedTurns).toBeUndefined();
   });
 
+  it("that is too long by its characters is not tokenized", () => {
+    const encode = () => {
+      throw new Error("tokenized");
+    };
+    const untold = {
+      hide: (all: readonly Message[]) => all,
+      hideIn: <T>(value: T) => value,
+      shown: (told: string) => told,
+      encode,
+    };
+    const texts = { ...TEXTS, tokenizer: { ...tokenizer, encode }, controls: untold };
+    const read = (prompt: Prompt) => promptOf(prompt, texts, 100, 10);
+    const messages: readonly Message[] = [{ role: "user", content: "a".repeat(1001) }];
+    const long: readonly Prompt[] = [
+      { kind: "text", text: "a".repeat(1001) },
+      chat({ messages, contextPolicy: "stop" }),
+      chat({ messages, contextPolicy: "drop" }),
+    ];
+    for (const prompt of long) {
+      expect(() => read(prompt)).toThrow(
+        expect.objectContaining({
+          code: "input.context",
+          message: expect.stringMatching(/characters/),
+        }),
+      );
+    }
+  });
+
+  it("counts the characters of what is hidden, not of what stands for it", () => {
+    const hidden = {
+      hide: (all: readonly Message[]) => all,
+      hideIn: <T>(value: T) => value,
+      shown: () => "ab",
+      encode: () => [7],
+    };
+    const messages: readonly Message[] = [{ role: "user", content: "0".repeat(1001) }];
+    const read = promptOf(chat({ messages }), { ...TEXTS, controls: hidden }, 100, 10);
+    expect(read.prompt).toEqual([7]);
+  });
+
+  it("is without turns that are too long by their characters, if that is wanted", () => {
+    const messages = [{ role: "user", content: "a".repeat(1001) }, ...MESSAGES.slice(2)];
+    const cut = promptOf(chat({ messages }), TEXTS, 100, 10);
+    expect(cut.droppedTurns).toBe(1);
+    expect(text(cut.prompt)).toBe("defDEFghiGHI?>");
+  });
+
   it.each(["stop", "drop"] as const)(
     "that goes on with an answer says so where it fills the context: %s",
     (contextPolicy) => {
@@ -90,7 +139,7 @@ describe("a prompt", () => {
     const hide = () => {
       throw new Error("nothing is to be hidden");
     };
-    const texts = { ...TEXTS, controls: { hide, hideIn: hide, encode: hide } };
+    const texts = { ...TEXTS, controls: { hide, hideIn: hide, shown: hide, encode: hide } };
     const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
     expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
   });

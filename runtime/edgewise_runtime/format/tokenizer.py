@@ -1,0 +1,157 @@
+"""Opening a tokenizer.json that nobody vouches for."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import AddedToken
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import BPE
+
+from edgewise_runtime.errors import CheckpointError, UnsupportedError, raised_by_rust
+from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer_rules import FLAGS, Rules, check_rules
+
+MAX_BYTES = 64 << 20
+"""Bytes of a tokenizer.json: twice the largest that has been published."""
+
+_MAX_CONTAINERS = 2 << 20
+_MAX_VALUES = 8 << 20
+_REMEDY = "Download it again, or save it with a current version of transformers."
+_BPE_OPTIONS = (
+    "dropout",
+    "unk_token",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "fuse_unk",
+    "byte_fallback",
+    "ignore_merges",
+)
+_WITHOUT = ("normalizer", "pre_tokenizer", "post_processor", "truncation", "padding")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTokenizer:
+    """A tokenizer of the tokenizers package, and what is known of its rules.
+
+    Attributes:
+        backend: what the file says. Where its rules are not linear it has the vocabulary and the
+            decoder alone: it must not be given texts.
+        text: the file, for a process that may be given texts.
+    """
+
+    backend: Backend
+    rules: Rules
+    text: str
+
+
+def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
+    """Check a tokenizer.json and hand it to the tokenizers package.
+
+    Args:
+        where: what it is called in errors.
+
+    Raises:
+        CheckpointError: ``checkpoint.tokenizer`` for what cannot be understood, or would take
+            memory or time without bounds.
+        UnsupportedError: ``unsupported.tokenizer`` for a kind that cannot be used.
+    """
+    try:
+        text = _decode(raw, where)
+        with _uncollected():
+            return _opened(text, where)
+    except (UnsupportedError, CheckpointError):
+        raise
+    except BaseException as error:
+        if not raised_by_rust(error):
+            raise
+        raise CheckpointError(
+            f"{where} is not a tokenizer: {str(error)[:200]}.",
+            remedy=_REMEDY,
+            code="checkpoint.tokenizer",
+        ) from error
+
+
+def _opened(text: str, where: str) -> OpenedTokenizer:
+    found = _parse(text)
+    rules = check_rules(found)
+    if found["model"].get("continuing_subword_prefix"):
+        raise UnsupportedError(
+            f"The tokenizer in {where} marks continued words with a prefix.",
+            remedy="Byte-level and SentencePiece-style tokenizers can be used.",
+            code="unsupported.tokenizer",
+        )
+    backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
+    # A file may pad every text to a length of its choice.
+    backend.no_truncation()
+    backend.no_padding()
+    return OpenedTokenizer(backend, rules, text)
+
+
+def _built(found: dict[str, Any]) -> Backend:
+    """What the package makes of a file that has been parsed.
+
+    Vocabulary and merges are handed over as they are: the package takes half the time for them
+    that it takes for their text.
+    """
+    model = found["model"]
+    if model.get("type") != "BPE":
+        return Backend.from_str(json.dumps(found))
+    rest = {**found, "added_tokens": [], "model": {**model, "vocab": {}, "merges": []}}
+    backend = Backend.from_str(json.dumps(rest))
+    merges = [tuple(m.split(" ") if isinstance(m, str) else m) for m in model["merges"]]
+    options = {name: model[name] for name in _BPE_OPTIONS if model.get(name) is not None}
+    backend.model = BPE(model["vocab"], merges, **options)
+    tokens = found.get("added_tokens") or ()
+    backend.add_tokens(
+        [AddedToken(token["content"], **{name: token[name] for name in FLAGS}) for token in tokens]
+    )
+    return backend
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep Python from looking for garbage: half a million new objects, and none of them is."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _decode(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(
+            f"{where} is not UTF-8 text: {error.reason}.",
+            remedy=_REMEDY,
+            code="checkpoint.tokenizer",
+        ) from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The file as JSON, each key of an object once: the package must not read another file."""
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    containers = text.count("[") + text.count("{")
+    if containers > _MAX_CONTAINERS or text.count(",") > _MAX_VALUES:
+        raise ValueError("it has more values than any vocabulary needs")
+    found = json.loads(text, object_pairs_hook=_unique)
+    if not isinstance(found, dict):
+        raise ValueError(f"it holds {shorten(found)}, not an object")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return table
