@@ -36,6 +36,8 @@ HOSTILE: Mapping[str, str] = {
     "indent": _grown("(ns.s ~ '\\n' ~ ns.s) | indent(99999)"),
     "wide indent": "{{ 'a\\nb' | indent(999999999) }}",
     "json indent": "{{ [[[[1]]]] | tojson(indent=999999999) }}",
+    "lines": "{{ ('\\n' * 9999999).splitlines() | length }}",
+    "lines to indent": "{{ ('\\n' * 9999999) | indent(0) | length }}",
     "json indent of deep lists": "{{ " + "[" * 20 + "1" + "]" * 20 + " | tojson(indent=9999999) }}",
     "json of nested lists": _grown("[ns.s, ns.s]", "[1]").replace("length", "tojson"),
     "text of nested lists": _grown("[ns.s, ns.s]", "[1]").replace("| length", ""),
