@@ -69,14 +69,19 @@ function encloseJson(
   depth: number,
 ): void {
   const { indent, between } = form;
+  if (entries.length === 0) {
+    pieces.push(marks);
+    return;
+  }
+  const width = indent === null ? 0 : 1 + indent.length * (depth + 1);
+  run.make(width + entries.length * (OBJECT_ROOM + width + between.length));
   const line = indent === null ? "" : `\n${indent.repeat(depth + 1)}`;
-  run.make(entries.length * (OBJECT_ROOM + line.length + between.length));
   pieces.push(marks.charAt(0));
   for (const [i, [key, item]] of entries.entries()) {
     pieces.push((i > 0 ? between : "") + line + key);
     writeJson(run, item, form, pieces, depth + 1);
   }
-  if (entries.length > 0) pieces.push(line.slice(0, line.length - (indent ?? "").length));
+  pieces.push(line.slice(0, line.length - (indent ?? "").length));
   pieces.push(marks.charAt(1));
 }
 

@@ -55,13 +55,17 @@ class Json:
         pieces: list[str],
         depth: int,
     ) -> None:
+        if not items:
+            pieces.append(marks)
+            return
+        width = 0 if self.indent is None else 1 + len(self.indent) * (depth + 1)
+        run.make(width + len(items) * (OBJECT_ROOM + width + len(self.between)))
         line = "" if self.indent is None else "\n" + self.indent * (depth + 1)
-        run.make(len(items) * (OBJECT_ROOM + len(line) + len(self.between)))
         pieces.append(marks[0])
         for i, (key, item) in enumerate(items):
             pieces.append((self.between if i else "") + line + key)
             self._write(run, item, pieces, depth + 1)
-        pieces.append(line[: len(line) - len(self.indent or "")] if items else "")
+        pieces.append(line[: len(line) - len(self.indent or "")])
         pieces.append(marks[1])
 
     def _quoted(self, run: Run, text: str) -> str:
