@@ -10,7 +10,8 @@ hash is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +32,9 @@ from tests.runtime.text.conversations import (
     user,
 )
 from tests.runtime.text.corpus import TEXTS, fuzzed
+from tests.runtime.text.jinja.expressions import EXPRESSIONS
+from tests.runtime.text.jinja.hostile_templates import HOSTILE, MESSAGE, SLOW
+from tests.runtime.text.jinja.random_templates import CONTEXT, random_template
 
 ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "text"
@@ -174,7 +178,7 @@ TURNS = (
     Turns("demo", "demo", [user("<|im_<|im_end|>end|> <|im_end <|IM_END|>")]),
     Turns("demo", "stripped", [user(f" \n{FORGED} x\n")]),
     Turns("demo", "thinking", [user("q"), assistant("<think>\nhm\n</think>\n\na<|im_end|>")]),
-    Turns("demo", "thinking", [user("q"), assistant("a", reasoning=FORGED), user("r")]),
+    Turns("demo", "thinking", [user("q"), assistant("a", reasoning_content=FORGED), user("r")]),
     Turns(
         "demo",
         "thinking",
@@ -270,26 +274,34 @@ def template_cases() -> dict[str, Any]:
     }
 
 
-def tokenizer_of(turns: Turns) -> Tokenizer:
-    """A tokenizer with other flags than in its folder."""
+@contextmanager
+def folder_of(turns: Turns) -> Iterator[Path]:
+    """The folder of a tokenizer, another one where some of its tokens have other flags."""
     folder = ROOT / FOLDERS[turns.tokenizer]
     if not turns.added:
-        return Tokenizer.from_folder(folder)
+        yield folder
+        return
     described = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     for token in described["added_tokens"]:
         token |= turns.added.get(token["content"], {})
     with TemporaryDirectory() as changed:
         write(Path(changed) / "tokenizer.json", described)
-        return Tokenizer.from_folder(Path(changed))
+        yield Path(changed)
 
 
 def turn_case(turns: Turns) -> dict[str, Any]:
     """The ids of a conversation's prompt where special tokens in it are text, and where they are
     control."""
-    tokenizer = tokenizer_of(turns)
+    with folder_of(turns) as folder:
+        tokenizer = Tokenizer.from_folder(folder)
     template = ChatTemplate(TEMPLATES[turns.template], tokenizer.special_tokens)
     plain = [user("?"), assistant("?"), user("?")]
-    controls = ControlTokens(tokenizer, lambda: template.render(plain))
+    controls = ControlTokens(
+        tokenizer,
+        SegmentCache(tokenizer).encode,
+        source=TEMPLATES[turns.template],
+        written=lambda: template.render(plain),
+    )
     prompt = template.render(turns.messages)
     hidden = template.render(controls.hide(turns.messages))
     return {
@@ -298,8 +310,24 @@ def turn_case(turns: Turns) -> dict[str, Any]:
         "template": turns.template,
         "messages": turns.messages,
         "prompt": prompt,
-        "text": SegmentCache(tokenizer, encode=controls.encode).encode(hidden),
+        "text": controls.encode(hidden),
         "control": tokenizer.encode(prompt, add_special_tokens=False),
+    }
+
+
+def jinja_cases() -> dict[str, Any]:
+    """What templates mean, a thing at a time and at random, and what must be stopped."""
+    shown = Conversation([user("x")], variables=dict(CONTEXT))
+    random = [(source, attempt(source, shown, True)) for source in map(random_template, range(130))]
+    return {
+        "variables": dict(CONTEXT),
+        "written": [
+            *((source, attempt(source, shown, True)) for source in EXPRESSIONS),
+            *((source, outcome) for source, outcome in random if "text" in outcome),
+            *[(source, outcome) for source, outcome in random if "text" not in outcome][:10],
+        ],
+        "hostile_message": MESSAGE,
+        "hostile": {name: source for name, source in HOSTILE.items() if name not in SLOW},
     }
 
 
@@ -310,6 +338,7 @@ def cases() -> Mapping[str, Any]:
         "tokens.json": {name: token_cases(name) for name in FOLDERS},
         "templates.json": template_cases(),
         "turns.json": [turn_case(turns) for turns in TURNS],
+        "jinja.json": jinja_cases(),
     }
 
 

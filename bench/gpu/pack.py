@@ -40,7 +40,7 @@ PROGRAM_SHAPES = ("small", "qwen3-0.6b", "llama-3.1-8b")
 
 PACKAGES = (
     *("wgpu", "rendercanvas", "cffi", "pycparser"),
-    *("numpy", "tokenizers", "jinja2", "markupsafe"),
+    *("numpy", "tokenizers"),
 )
 """What the runtime imports, in the versions installed here; nothing else is downloaded."""
 

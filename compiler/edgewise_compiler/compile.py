@@ -29,7 +29,7 @@ from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
 from edgewise_runtime.errors import InputError, StorageError, memory_errors
 from edgewise_runtime.files import write_bytes, write_json
-from edgewise_runtime.folders import alone_at, new_folder
+from edgewise_runtime.folders import new_folder
 from edgewise_runtime.format.bundle import (
     BundleManifest,
     FileEntry,
@@ -101,8 +101,9 @@ def compile_model(
     _check_destination(destination)
     with (
         # First: where nothing can be written, nothing is worth computing.
-        alone_at(destination, partial(tell, "Waiting for another compilation")),
-        new_folder(destination, replace=True) as folder,
+        new_folder(
+            destination, replace=True, waiting=partial(tell, "Waiting for another compilation")
+        ) as folder,
         open_checkpoint(Path(path)) as opened,
     ):
         # 1. What is asked for, against what the checkpoint is and what is already there.

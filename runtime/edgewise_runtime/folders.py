@@ -23,7 +23,7 @@ from pathlib import Path
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.exchange import exchange
 from edgewise_runtime.files import storage_errors, sync_folder
-from edgewise_runtime.locks import lock_path, wait_for
+from edgewise_runtime.locks import lock, lock_path, locked, until_free
 
 UNFINISHED, MOVED_AWAY = "tmp", "old"
 """What a hidden folder is: one that is being built, or one that made room for it."""
@@ -32,6 +32,9 @@ STALE_S = 3600
 """Seconds after which folders by other names than the one that is being built are looked at: some
 disks that several machines share keep locks to each of them."""
 
+Waiting = Callable[[int, int], None]
+"""Told how much of the waiting is done, ``(0, 1)`` and ``(1, 1)``, if there is any."""
+
 _MEANWHILE = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 """How a rename fails where what stands at its target went or came since that was looked at."""
 
@@ -39,7 +42,9 @@ _HIDDEN = re.compile(rf"\.(.+)\.edgewise-[0-9a-f]{{12}}\.({UNFINISHED}|{MOVED_AW
 
 
 @contextmanager
-def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+def new_folder(
+    path: Path, *, replace: bool = False, waiting: Waiting | None = None
+) -> Iterator[Path]:
     """Build a whole folder that appears at `path` when the block ends, or never.
 
     The block fills a temporary folder beside `path`. On any exception, KeyboardInterrupt included,
@@ -48,45 +53,25 @@ def new_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     is removed once nobody reads it. (Where the system or the disk cannot exchange two folders it is
     moved away first: who is killed just then leaves none, until the next one here puts it back.)
 
+    Args:
+        waiting: for what is made out of what stands there, which nobody may replace meanwhile: who
+            builds the same is waited for, and this hears of it. Without, the last one stays.
+
     Raises:
         StorageError: ``storage.exists`` where `path` exists and `replace` is false; for an OSError
             of the block and of what is done here, see `files.storage_errors`.
     """
     if not replace:
         _refuse_existing(path)
-    with _folders_above(path), _claimed(path) as built, storage_errors("write", path):
+    with (
+        _folders_above(path),
+        _claimed(path, waiting=waiting) as built,
+        storage_errors("write", path),
+    ):
         yield built
         _sync_tree(built)
         _put_in_place(built, path, replace=replace)
         sync_folder(path.parent)
-
-
-@contextmanager
-def alone_at(path: Path, waiting: Callable[[int, int], None]) -> Iterator[None]:
-    """Be the only one that makes `path` for a block; whoever else asks for that waits.
-
-    For what is made out of what stands there already, which must not be replaced meanwhile.
-
-    The lock lies beside `path` in a hidden file, which goes with whoever has it. Where there are no
-    locks, nobody waits.
-
-    Args:
-        waiting: told how much of the waiting is done, ``(0, 1)`` and ``(1, 1)``, if there is any.
-
-    Raises:
-        StorageError: nothing can be made there.
-    """
-    beside = path.with_name(f".{path.name}.edgewise.lock")
-    with _folders_above(path):
-        with storage_errors("create", path):
-            handle = wait_for(beside, waiting)
-        try:
-            yield
-        finally:
-            if handle is not None:
-                with suppress(OSError):
-                    beside.unlink()
-                os.close(handle)
 
 
 @contextmanager
@@ -161,14 +146,20 @@ def _folders_above(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _claimed(path: Path, mode: int = 0o777) -> Iterator[Path]:
+def _claimed(path: Path, mode: int = 0o777, waiting: Waiting | None = None) -> Iterator[Path]:
     """A new folder beside `path`, under this process's lock; what has its name in the end goes."""
     with storage_errors("create", path):
         remove_unfinished(path)
-        built, lock = _make_claimed(path, mode)
+        if waiting is None or os.name != "posix":  # elsewhere there are no locks
+            built, lock = _make_claimed(path, mode)
+        else:
+            built, lock = _alone(path, mode, waiting)
     try:
         yield built
     except BaseException as cause:
+        # Under its lock: who waits for it looks next whether it is there.
+        if lock is None or _is_locked_by(lock, built):
+            shutil.rmtree(built, ignore_errors=True)
         if isinstance(cause, StorageError):  # people know it by the name it was to have
             cause.message = cause.message.replace(str(built), str(path))
         raise
@@ -176,6 +167,54 @@ def _claimed(path: Path, mode: int = 0o777) -> Iterator[Path]:
         if lock is not None:
             os.close(lock)
         _discard(built)
+
+
+def _is_locked_by(handle: int, folder: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(handle), folder.lstat())
+    return False
+
+
+def _alone(path: Path, mode: int, waiting: Waiting) -> tuple[Path, int | None]:
+    """As `_make_claimed`, once nobody else builds the same."""
+    waited = False
+    while True:
+        # Who failed has removed the folders above, too.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent):
+            other = _being_built(path)
+            if other is None:
+                claimed = _make_claimed(path, mode)
+                break
+        try:
+            if not waited:
+                waiting(0, 1)
+                waited = True
+        except BaseException:
+            os.close(other)
+            raise
+        until_free(other)
+        remove_unfinished(path)
+    if waited:
+        waiting(1, 1)
+    return claimed
+
+
+def _being_built(path: Path) -> int | None:
+    """A handle of the folder that somebody is making of the same name, if there is one."""
+    for hidden in list(path.parent.iterdir()):
+        found = _HIDDEN.fullmatch(hidden.name)
+        if found is None or found.groups() != (path.name, UNFINISHED):
+            continue
+        with suppress(OSError):  # it went meanwhile
+            handle = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                # Those who read what has been replaced share it.
+                lock(handle, shared=True)
+            except BlockingIOError:
+                return handle
+            os.close(handle)
+    return None
 
 
 def _make_claimed(path: Path, mode: int) -> tuple[Path, int | None]:

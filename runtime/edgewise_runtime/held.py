@@ -13,15 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import finalize
 
+from edgewise_runtime import locks
 from edgewise_runtime.folders import remove_unfinished
-from edgewise_runtime.locks import lock
 
 HANDLES = Path("/proc/self/fd")
 """Where Linux lets what is open be reached by paths that begin with its handle."""
-
-_PATIENCE_S = 5.0
-"""Seconds for a lock that is kept for microseconds: by who has just put a folder in its place, or
-is about to remove it."""
 
 
 class Held:
@@ -52,11 +48,12 @@ class Held:
 
 
 def _opened(path: Path) -> int:
-    deadline = time.monotonic() + _PATIENCE_S
+    # Who has just put it in its place, or is about to remove it, has it for a moment.
+    deadline = time.monotonic() + locks.PATIENCE_S
     while True:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            lock(handle, shared=True)
+            locks.lock(handle, shared=True)
             stays = os.path.samestat(os.fstat(handle), path.stat())
         except BlockingIOError:
             stays = False

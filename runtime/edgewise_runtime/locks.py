@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
+
+PATIENCE_S = 5.0
+"""Seconds for a lock that is kept for less than a thousandth of that."""
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -61,38 +65,28 @@ def lock_path(path: Path, *, shared: bool = False) -> int | None:
     return None
 
 
-def wait_for(file: Path, waiting: Callable[[int, int], None]) -> int | None:
-    """Make a file, if there is none, and lock it once nobody else has it.
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Be the only one in a block of this folder, which takes no longer than looking around in it.
 
-    Returns:
-        The handle to close; until then the file may be removed. None on a system without locks.
-
-    Args:
-        waiting: told ``(0, 1)`` and ``(1, 1)`` before and after it is waited for, if it is.
-
-    Raises:
-        OSError: it cannot be made.
+    Who keeps it for longer, whatever for, is not waited for, and neither is a disk without locks.
     """
-    if sys.platform == "win32":
-        return None
-    waited = False
-    while True:
-        handle = os.open(file, os.O_RDONLY | os.O_CREAT | _NO_LINK, 0o666)
-        try:
-            try:
+    handle, deadline = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            with suppress(BlockingIOError):
                 lock(handle)
-            except BlockingIOError:
-                if not waited:
-                    waiting(0, 1)
-                    waited = True
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            # Who had it before has removed it, and somebody may have made another.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), file.lstat()):
-                    if waited:
-                        waiting(1, 1)
-                    return handle
-        except BaseException:
-            os.close(handle)
-            raise
+                break
+            time.sleep(0.001)
+        yield
+    finally:
+        os.close(handle)
+
+
+def until_free(handle: int) -> None:
+    """Wait until nobody has a file or folder for themselves any more, and close it."""
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(handle, fcntl.LOCK_SH)
+    finally:
         os.close(handle)

@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -134,29 +134,57 @@ def going_on(what: Callable[[], object]) -> Iterator[None]:
         running.result()
 
 
-def test_what_waits_for_its_turn_is_told_and_waits(tmp_path: Path) -> None:
+def nobody(*how_far: int) -> None:
+    pytest.fail("nobody else is there")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_builds_the_same_is_waited_for(tmp_path: Path, fails: bool) -> None:
     path, told, done = tmp_path / "dist/bundle", SimpleQueue[tuple[int, int]](), []
 
     def second() -> None:
-        with folders.alone_at(path, lambda *how_far: told.put(how_far)):
-            done.append("second")
+        with folders.new_folder(path, replace=True, waiting=lambda *far: told.put(far)) as folder:
+            done.append(entries(path) if path.exists() else [])
+            (folder / "second").touch()
 
-    with ThreadPoolExecutor(1) as pool:
-        with folders.alone_at(path, lambda *how_far: pytest.fail("nobody else is there")):
-            waiting = pool.submit(second)
+    def first() -> None:
+        with folders.new_folder(path, replace=True, waiting=nobody) as folder:
+            waiting.append(pool.submit(second))
             assert told.get(timeout=60) == (0, 1)
-            done.append("first")
-        waiting.result()
-    assert done == ["first", "second"]
+            (folder / "first").touch()
+            assert done == []
+            if fails:
+                raise KeyboardInterrupt
+
+    waiting: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as pool:
+        with suppress(KeyboardInterrupt):
+            first()
+        waiting[0].result()
+    assert done == [[] if fails else ["first"]]
     assert told.get_nowait() == (1, 1)
-    assert entries(tmp_path / "dist") == []
+    assert entries(tmp_path / "dist") == ["bundle"]
+    assert entries(path) == ["second"]
 
 
-def test_a_lock_that_a_killed_process_left_is_none(tmp_path: Path) -> None:
-    (tmp_path / ".bundle.edgewise.lock").touch()
-    with folders.alone_at(tmp_path / "bundle", lambda *how_far: pytest.fail("nobody has it")):
+def test_who_reads_what_was_replaced_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "bundle"
+    for _ in range(3):
+        with folders.new_folder(path, replace=True, waiting=nobody):
+            pass
+        reader = os.open(path, os.O_RDONLY)
+        locks.lock(reader, shared=True)
+    with folders.new_folder(tmp_path / "other", waiting=nobody):
         pass
-    assert entries(tmp_path) == []
+
+
+def test_a_folder_above_that_somebody_has_locked_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.01)
+    with locked(tmp_path), folders.new_folder(tmp_path / "bundle", waiting=nobody):
+        pass
+    assert entries(tmp_path) == ["bundle"]
 
 
 def test_a_folder_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise_runtime import folders, held
+from edgewise_runtime import folders, held, locks
 from edgewise_runtime.held import Held
-from edgewise_runtime.locks import lock
 
 
 def make(path: Path, content: str) -> None:
@@ -70,10 +69,10 @@ def test_one_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
 def test_somebody_who_keeps_a_lock_for_ever_keeps_nobody_from_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(locks, "PATIENCE_S", 0.0)
     make(tmp_path / "bundle", "first")
     handle = os.open(tmp_path / "bundle", os.O_RDONLY)
-    assert lock(handle)
+    assert locks.lock(handle)
     assert (Held(tmp_path / "bundle").files / "a").read_text() == "first"
     os.close(handle)
 

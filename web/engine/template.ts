@@ -2,17 +2,23 @@
  * Chat templates: messages to prompt text, rendered as transformers renders them.
  *
  * A template comes with a checkpoint, so it is foreign code: it sees plain JSON values only, its
- * source, its work and its output are bounded, and whatever it raises becomes an EdgewiseError.
+ * source, its work, its memory and its output are bounded (`jinja`), and whatever it raises becomes an
+ * EdgewiseError.
  */
 
 import type { Message } from "../client/types.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
-import { type Compiled, compileTemplate, renderTemplate, TemplateLimit } from "./jinja.ts";
+import { type Compiled, compileTemplate, renderTemplate } from "./jinja/render.ts";
+import { TemplateError, TemplateLimitError } from "./jinja/run.ts";
+import { Float, type Key, type Value } from "./jinja/values.ts";
 import { decodeText, isObject, parseObject } from "./json.ts";
 
 const MAX_SOURCE = 1 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
+/** Lists and objects within one another that a message may have. */
 const MAX_DEPTH = 64;
+/** Values that a conversation may have, everything nested counted. */
+const MAX_VALUES = 1 << 18;
 const REASONING = ["reasoning_content", "thinking", "reasoning"] as const;
 
 export interface RenderOptions {
@@ -24,6 +30,7 @@ export interface RenderOptions {
 
 /** The default chat template of one checkpoint. */
 export class ChatTemplate {
+  readonly source: string;
   private readonly compiled: Compiled;
   private readonly specialTokens: ReadonlyMap<string, string>;
   private readonly now: () => Date;
@@ -38,6 +45,7 @@ export class ChatTemplate {
     specialTokens: ReadonlyMap<string, string> = new Map(),
     now: () => Date = () => new Date(),
   ) {
+    this.source = source;
     this.compiled = compiled(source);
     this.specialTokens = specialTokens;
     this.now = now;
@@ -66,36 +74,35 @@ export class ChatTemplate {
    *   messages the template refuses or that make too long a text.
    */
   render(messages: readonly Message[], options: RenderOptions = {}): string {
-    const variables = new Map<string, unknown>([
+    const plain = new Plain();
+    const variables = new Map<string, Value>([
       ...this.specialTokens,
-      ...Object.entries(options.variables ?? {}).map(([k, v]): [string, unknown] => [k, plain(v)]),
+      ...Object.entries(options.variables ?? {}).map(([key, value]): [string, Value] => [
+        key,
+        plain.value(value),
+      ]),
       ["tools", null],
       ["documents", null],
-      ["messages", conversation(messages)],
+      ["messages", conversation(messages, plain)],
       ["add_generation_prompt", options.addGenerationPrompt ?? true],
     ]);
     try {
-      return renderTemplate(this.compiled, variables, this.now);
+      return renderTemplate(this.compiled, variables, this.now(), plain.characters);
     } catch (cause) {
       throw refusal(cause);
     }
   }
 }
 
-function refusal(cause: unknown): EdgewiseError {
-  if (cause instanceof TemplateLimit) {
-    return new EdgewiseError(
-      "input.template",
-      `The chat template was stopped: ${cause.message}.`,
-      "Shorten the conversation.",
-      { cause },
-    );
-  }
-  const said = cause instanceof Error ? cause.message || cause.name : String(cause);
+function refusal(cause: unknown): unknown {
+  if (!(cause instanceof TemplateError)) return cause;
   return new EdgewiseError(
     "input.template",
-    `The model's chat template refuses these messages: ${shortened(said)}.`,
-    "Check the order of the roles and that every content is text.",
+    `The model's chat template refuses these messages: ${shortened(cause.message)}.`,
+    cause instanceof TemplateLimitError
+      ? "Shorten the conversation, or compare chat_template.jinja with the one the model was " +
+          "published with."
+      : "Check the order of the roles and that every content is text.",
     { cause },
   );
 }
@@ -109,8 +116,11 @@ function compiled(source: string): Compiled {
   try {
     return compileTemplate(source);
   } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    throw wrong(`The chat template is not valid Jinja: ${shortened(said)}.`);
+    if (!(cause instanceof TemplateError)) throw cause;
+    throw wrong(
+      "The chat template is not valid Jinja, or not what is supported of it: " +
+        `${shortened(cause.message)}.`,
+    );
   }
 }
 
@@ -160,7 +170,7 @@ function wrong(message: string): EdgewiseError {
   );
 }
 
-function conversation(messages: readonly Message[]): readonly unknown[] {
+function conversation(messages: readonly Message[], plain: Plain): Value[] {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw new EdgewiseError(
       "input.messages",
@@ -177,24 +187,49 @@ function conversation(messages: readonly Message[]): readonly unknown[] {
       );
     }
     const entries = Object.entries(message).filter(([, value]) => (value ?? null) !== null);
-    const kept = Object.fromEntries(entries.map(([key, value]) => [key, plain(value)]));
-    const named = REASONING.find((name) => Object.hasOwn(kept, name));
-    if (named === undefined) return kept;
+    const kept = new Map(entries.map(([key, value]) => [key, plain.value(value)]));
+    const named = REASONING.find((name) => kept.has(name));
+    const thought = named === undefined ? undefined : kept.get(named);
+    if (thought === undefined) return kept;
     // Templates of different ages read different names.
-    return { thinking: kept[named], ...kept, reasoning_content: kept[named] };
+    return new Map([["thinking", thought], ...kept, ["reasoning_content", thought]]);
   });
 }
 
-/** Rebuild a value from plain JSON types, so that nothing of a caller's object is in reach. */
-function plain(value: unknown, depth = 0): unknown {
-  if (value === null || ["string", "number", "boolean"].includes(typeof value)) return value;
-  if (value === undefined) return null;
-  if (depth < MAX_DEPTH && Array.isArray(value)) return value.map((item) => plain(item, depth + 1));
-  if (depth < MAX_DEPTH && isObject(value) && isPlain(value)) {
-    const entries = Object.entries(value).map(([key, item]) => [key, plain(item, depth + 1)]);
-    return Object.fromEntries(entries);
+/** Rebuilds values from plain JSON types, so that nothing of a caller's object is in reach. */
+class Plain {
+  /** Of the texts that were rebuilt. */
+  characters = 0;
+  private values = 0;
+
+  value(value: unknown, depth = 0): Value {
+    this.values += 1;
+    if (this.values > MAX_VALUES || depth > MAX_DEPTH) {
+      throw new EdgewiseError(
+        "input.messages",
+        `The conversation has more than ${MAX_VALUES} values, or some more than ${MAX_DEPTH} deep ` +
+          "within one another.",
+        "Shorten the conversation, and pass no list or object that holds itself.",
+      );
+    }
+    if (typeof value === "string") {
+      this.characters += value.length;
+      return value;
+    }
+    if (value === null || value === undefined) return null;
+    if (typeof value === "boolean") return value;
+    // What is whole in JSON is whole here: JavaScript does not tell 1.0 from 1.
+    if (typeof value === "number") return Number.isSafeInteger(value) ? value : new Float(value);
+    if (Array.isArray(value)) return value.map((item) => this.value(item, depth + 1));
+    if (isObject(value) && isPlain(value)) {
+      const entries = Object.entries(value).map(([key, item]): [Key, Value] => {
+        this.characters += key.length;
+        return [key, this.value(item, depth + 1)];
+      });
+      return new Map(entries);
+    }
+    return `<${typeof value}>`;
   }
-  return `<${typeof value}>`;
 }
 
 function isPlain(value: object): boolean {

@@ -4,8 +4,12 @@ import { EdgewiseError, shorten } from "../errors.ts";
 
 /** Arrays and objects inside each other at most, as in Python. */
 const MAX_NESTING = 64;
-/** Values of a text at most, where its reader does not say. */
-const MAX_VALUES = 1 << 20;
+/**
+ * Bytes of memory that Python takes for each of these in a text, for each byte where one character is
+ * no ASCII, and all of it may take.
+ */
+const PARSED = { object: 450, list: 130, comma: 60, wide: 6 };
+const SPARE = 90 << 20;
 /** Digits of an integer at most: what Python converts. */
 const MAX_DIGITS = 4300;
 
@@ -26,18 +30,22 @@ const WORDS: ReadonlyMap<string, boolean | null> = new Map([
  * with a point or an exponent become `Decimal`, because 1.0 is no integer in Python either.
  *
  * @param domain the first part of the error's code, such as `plan`.
- * @param most values in it at most, as `countValues` counts them, before any of it is parsed.
- * @throws EdgewiseError `<domain>.json`, or `<domain>.size` for too many values, naming `where`.
+ * @param most values in it at most, as `countValues` counts them.
+ * @throws EdgewiseError `<domain>.json`, or `<domain>.size` for too many values, which is known before
+ *   any of it is parsed, naming `where`.
  */
 export function parseJson(
   data: Uint8Array,
   where: string,
   domain: string,
-  most: number = MAX_VALUES,
+  most = Number.POSITIVE_INFINITY,
 ): unknown {
-  const found = countValues(data);
-  if (found > most) {
-    const message = `${where} has ${found} lists, objects and commas; ${most} are read at most.`;
+  const { objects, lists, commas, wide } = count(data);
+  const parts = objects * PARSED.object + lists * PARSED.list + commas * PARSED.comma;
+  const memory = parts + (wide > 0 ? PARSED.wide * data.length : 0);
+  const found = objects + lists + commas;
+  if (memory > SPARE || found > most) {
+    const message = `${where} has ${found} lists, objects and commas, which is too many.`;
     throw new EdgewiseError(`${domain}.size`, message);
   }
   try {
@@ -50,9 +58,26 @@ export function parseJson(
 
 /** Lists, objects and commas of a JSON text, in strings too: nothing in it has more parts. */
 export function countValues(data: Uint8Array): number {
-  let found = 0;
-  // The codes of a comma, a bracket and a brace.
-  for (const byte of data) if (byte === 0x2c || byte === 0x5b || byte === 0x7b) found += 1;
+  const { objects, lists, commas } = count(data);
+  return objects + lists + commas;
+}
+
+interface Counts {
+  objects: number;
+  lists: number;
+  commas: number;
+  /** Bytes of characters that are no ASCII. */
+  wide: number;
+}
+
+function count(data: Uint8Array): Counts {
+  const found: Counts = { objects: 0, lists: 0, commas: 0, wide: 0 };
+  for (const byte of data) {
+    if (byte === 0x2c) found.commas += 1;
+    else if (byte === 0x5b) found.lists += 1;
+    else if (byte === 0x7b) found.objects += 1;
+    else if (byte > 0x7f) found.wide += 1;
+  }
   return found;
 }
 

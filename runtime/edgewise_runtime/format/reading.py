@@ -25,9 +25,16 @@ MAX_NESTING = 64
 LIMIT = 2**53
 """Exclusive bound of every integer read: what a JavaScript number holds exactly."""
 
-MAX_VALUES = 1 << 20
-"""Values of a JSON text at most, where its reader does not say: an empty list takes 64 bytes of
-memory for two of the text."""
+PARSED = {b"{": 450, b"[": 130, b",": 60}
+"""Bytes of memory that parsing takes at most for each of these in a JSON text, besides its
+characters; measured, with keys and texts that are all different."""
+
+WIDE = 6
+"""Bytes more that a byte of the text takes where one of its characters is no ASCII: all of them may
+then take four, in the text and in what is parsed."""
+
+SPARE = 90 << 20
+"""Bytes that parsing may take besides twice those of the text."""
 
 
 def shorten(value: object, most: int = 80) -> str:
@@ -76,6 +83,12 @@ def count_values(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
+def memory_of(data: bytes) -> int:
+    """Bytes of memory that parsing a JSON text takes at most, besides twice the text."""
+    counted = sum(data.count(sign) * size for sign, size in PARSED.items())
+    return counted + (0 if data.isascii() else WIDE * len(data))
+
+
 def parse_json(
     data: bytes,
     where: str,
@@ -84,20 +97,23 @@ def parse_json(
     what: str = "json",
     remedy: str = "",
     constants: bool = False,
-    most: int = MAX_VALUES,
+    most: int | None = None,
 ) -> Any:
     """Parse UTF-8 JSON, refusing duplicate keys and more than 64 levels.
 
     Args:
         constants: take NaN and infinities too, which Python writes and JSON does not know.
-        most: values in it at most, as `count_values` counts them, before any of it is parsed.
+        most: values in it at most, as `count_values` counts them; None where its memory decides.
 
     Raises:
         error: with the code ``<default_code>.<what>``, or ``<default_code>.size`` for too many
-            values, naming `where`.
+            values, which is known before any of it is parsed, naming `where`.
     """
-    if (found := count_values(data)) > most:
-        message = f"{where} has {found:,} lists, objects and commas; {most:,} are read at most."
+    found = count_values(data)
+    if memory_of(data) > SPARE or (most is not None and found > most):
+        limit = "" if most is None else f"; {most:,} are read at most"
+        parts = f"{len(data):,} bytes with {found:,} lists, objects and commas"
+        message = f"{where} has {parts}, which is too many{limit}."
         raise error(message, remedy=remedy, code=f"{error.default_code}.size")
     try:
         value = json.loads(

@@ -1,8 +1,8 @@
 """Chat templates: messages to prompt text, rendered as transformers renders them.
 
-A template comes with a checkpoint, so it is foreign code: it runs in a sandbox, sees plain JSON
-values only, its source and its output are bounded, and whatever it raises becomes an
-EdgewiseError.
+A template comes with a checkpoint, so it is foreign code: it sees plain JSON values only, its
+source, its work, its memory and its output are bounded (`jinja`), and whatever it raises becomes
+an EdgewiseError.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
 from edgewise_runtime.errors import CheckpointError, InputError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.text.files import TextFiles
-from edgewise_runtime.text.sandbox import template_environment
+from edgewise_runtime.text.jinja import (
+    Template,
+    TemplateError,
+    TemplateLimitError,
+    compile_template,
+)
 
 MAX_SOURCE_BYTES = 1 << 20
-MAX_OUTPUT_CHARACTERS = 16 << 20
+MAX_DEPTH = 64
+"""Lists and dicts within one another that a message may have."""
+MAX_INTEGER_BITS = 256
+MAX_VALUES = 1 << 18
+"""Values that a conversation may have, everything nested counted."""
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 Message = Mapping[str, Any]
@@ -43,9 +49,11 @@ class ChatTemplate:
         `strftime_now` reads. Raises CheckpointError for a template that is too large or wrong.
         """
         named = {"default": sources} if isinstance(sources, str) else dict(sources)
-        environment = template_environment(clock)
+        self._clock = clock
+        self.source = "\0".join(named.values())
+        """All of them, for those who look for a text in them."""
         self._special_tokens = dict(special_tokens or {})
-        self._templates = {name: _compile(environment, name, s) for name, s in named.items()}
+        self._templates = {name: _compile(name, source) for name, source in named.items()}
 
     @classmethod
     def from_folder(
@@ -104,27 +112,25 @@ class ChatTemplate:
         Raises InputError for messages the template refuses or that make too long a text.
         """
         template = self._select(with_tools=tools is not None)
-        context = self._special_tokens | {
-            name: _plain(value)
-            for name, value in {**variables, "tools": tools, "documents": None}.items()
-        }
+        plain = _Plain()
+        given = {**variables, "tools": tools, "documents": None}
+        context = self._special_tokens | {name: plain.value(value) for name, value in given.items()}
+        context["messages"] = _conversation(messages, plain)
+        context["add_generation_prompt"] = add_generation_prompt
         try:
-            pieces = template.generate(
-                **context,
-                messages=_conversation(messages),
-                add_generation_prompt=add_generation_prompt,
-            )
-            return _joined(pieces)
-        except (InputError, CheckpointError):
-            raise
-        except Exception as error:  # a template can raise anything
+            return template.render(context, self._clock(), plain.characters)
+        except TemplateError as error:
+            stopped = isinstance(error, TemplateLimitError)
             raise InputError(
-                f"The model's chat template refuses these messages: {error or repr(error)}.",
-                remedy="Check the order of the roles and that every content is text.",
+                f"The model's chat template refuses these messages: {_shortened(str(error))}.",
+                remedy="Shorten the conversation, or compare chat_template.jinja with the one the "
+                "model was published with."
+                if stopped
+                else "Check the order of the roles and that every content is text.",
                 code="input.template",
             ) from error
 
-    def _select(self, *, with_tools: bool) -> jinja2.Template:
+    def _select(self, *, with_tools: bool) -> Template:
         if with_tools and "tool_use" in self._templates:
             return self._templates["tool_use"]
         if "default" not in self._templates:
@@ -146,7 +152,7 @@ def missing_template(name: str) -> InputError:
     )
 
 
-def _compile(environment: ImmutableSandboxedEnvironment, name: str, source: str) -> jinja2.Template:
+def _compile(name: str, source: str) -> Template:
     if len(source) > MAX_SOURCE_BYTES:
         raise CheckpointError(
             f"The chat template {name!r} has {len(source):,} characters; at most "
@@ -154,32 +160,21 @@ def _compile(environment: ImmutableSandboxedEnvironment, name: str, source: str)
             code="checkpoint.template",
         )
     try:
-        return environment.from_string(source)
-    except (jinja2.TemplateError, RecursionError, SyntaxError, ValueError) as error:
-        line = f" (line {error.lineno})" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        return compile_template(source)
+    except TemplateError as error:
         raise CheckpointError(
-            f"The chat template {name!r} is not valid Jinja: {error or repr(error)}{line}.",
+            f"The chat template {name!r} is not valid Jinja, or not what is supported of it: "
+            f"{_shortened(str(error))}.",
             remedy="Compare chat_template.jinja with the one the model was published with.",
             code="checkpoint.template",
         ) from error
 
 
-def _joined(pieces: Any) -> str:
-    kept: list[str] = []
-    length = 0
-    for piece in pieces:
-        length += len(piece)
-        if length > MAX_OUTPUT_CHARACTERS:
-            raise InputError(
-                f"The chat template wrote more than {MAX_OUTPUT_CHARACTERS:,} characters.",
-                remedy="Shorten the conversation.",
-                code="input.template",
-            )
-        kept.append(piece)
-    return "".join(kept)
+def _shortened(said: str) -> str:
+    return said if len(said) <= 500 else f"{said[:497]}..."
 
 
-def _conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _conversation(messages: Sequence[Message], plain: _Plain) -> list[dict[str | int, Any]]:
     if not messages:
         raise InputError(
             "The conversation is empty.",
@@ -194,27 +189,62 @@ def _conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
                 remedy='A message is a dict such as {"role": "user", "content": "Hello"}.',
                 code="input.messages",
             )
-        plain = {key: _plain(value) for key, value in message.items() if value is not None}
-        reasoning = next((plain[key] for key in _REASONING if key in plain), None)
+        kept = {
+            plain.key(key): plain.value(value)
+            for key, value in message.items()
+            if value is not None
+        }
+        reasoning = next((kept[key] for key in _REASONING if key in kept), None)
         if reasoning is not None:  # templates of different ages read different names
-            plain = {"thinking": reasoning, **plain, "reasoning_content": reasoning}
-        conversation.append(plain)
+            kept = {"thinking": reasoning, **kept, "reasoning_content": reasoning}
+        conversation.append(kept)
     return conversation
 
 
-def _plain(value: Any) -> Any:
-    """Rebuild a value from plain JSON types, so that no method of a caller's object is in reach."""
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    for number in (int, float):
-        if isinstance(value, number):
-            return number(value)
-    if isinstance(value, Mapping):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return f"<{type(value).__name__}>"
+class _Plain:
+    """Rebuilds values from plain JSON types, so that no method of a caller's object is in reach.
+
+    Attributes:
+        characters: of the texts that were rebuilt.
+    """
+
+    def __init__(self) -> None:
+        self.characters = 0
+        self._values = 0
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES or depth > MAX_DEPTH:
+            raise InputError(
+                f"The conversation has more than {MAX_VALUES:,} values, or some more than "
+                f"{MAX_DEPTH} deep within one another.",
+                remedy="Shorten the conversation, and pass no list or dict that holds itself.",
+                code="input.messages",
+            )
+        if isinstance(value, str):
+            self.characters += len(value)
+            return str.__str__(value)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int) and abs(value).bit_length() > MAX_INTEGER_BITS:
+            raise InputError(
+                f"A message holds a whole number of {value.bit_length():,} bits; at most "
+                f"{MAX_INTEGER_BITS} are taken.",
+                remedy="Write it as text.",
+                code="input.messages",
+            )
+        for number in (int, float):
+            if isinstance(value, number):
+                return number(value)
+        if isinstance(value, Mapping):
+            return {self.key(key): self.value(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple([self.value(item, depth + 1) for item in value])
+        if isinstance(value, list):
+            return [self.value(item, depth + 1) for item in value]
+        return f"<{type(value).__name__}>"
+
+    def key(self, key: Any) -> str | int:
+        """Return a key of a dict as a template knows it: text, or a whole number."""
+        known = self.value(key)
+        return known if isinstance(known, str | int) else str(known)

@@ -26,6 +26,7 @@ from edgewise_runtime.errors import (
     StorageError,
     memory_errors,
 )
+from edgewise_runtime.files import write_bytes
 from edgewise_runtime.installed import VERSION
 
 Progress = Callable[[str, int, int], None]
@@ -113,11 +114,15 @@ def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
             fetch.check_config()
         fetch.files(weights)
         names = [file.name for file in (*small, *weights)]
-        folder = _publish(model, names)
-    if missing(folder, choice):
-        raise HubError(
-            f"{model.repo} changed while it was fetched.", remedy="Try again.", code="hub.changed"
-        )
+        folder = _named(model, listing, names)
+        if folder is None or missing(folder, choice):
+            raise HubError(
+                f"{model.repo} changed while it was fetched.",
+                remedy="Try again.",
+                code="hub.changed",
+            )
+        # Only now: until here, the files that were the model's before still are.
+        _make_present(model, listing.commit)
     size = sum(file.size for file in (*small, *weights))
     return Pulled(folder / choice.entry, listing.repo, len(names), size, fetch.total)
 
@@ -211,14 +216,26 @@ def _check_room(folder: Path, count: int) -> None:
         )
 
 
-def _publish(model: HubModel, names: Sequence[str]) -> Path:
-    """Have the hub's library give the files that were fetched their names; returns their folder."""
+def _named(model: HubModel, listing: Listing, names: Sequence[str]) -> Path | None:
+    """Have the hub's library give the files that were fetched their names; returns their folder.
+
+    None where the hub has others by now.
+    """
+    if list_files(model).commit != listing.commit:
+        return None
     with disable_progress_bars(), hub_answers():
-        return Path(
-            snapshot_download(
-                model.repo,
-                allow_patterns=[glob.escape(name) for name in names],
-                library_name=LIBRARY,
-                library_version=VERSION,
-            )
+        folder = snapshot_download(
+            model.repo,
+            revision=listing.commit,
+            allow_patterns=[glob.escape(name) for name in names],
+            library_name=LIBRARY,
+            library_version=VERSION,
         )
+    return Path(folder)
+
+
+def _make_present(model: HubModel, commit: str) -> None:
+    """Note that the files of a commit are the model's, where the hub's library does, too."""
+    note = home(model.repo) / "refs" / "main"
+    note.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(note, commit.encode())

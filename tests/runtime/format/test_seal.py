@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from edgewise_runtime.errors import BundleError
+from edgewise_runtime.format import reading
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import BundleManifest
-from edgewise_runtime.format.seal import MAX_VALUES, seal, unseal
+from edgewise_runtime.format.reading import parse_json
+from edgewise_runtime.format.seal import seal, unseal
 from tests.format.cases import Case, cases, what
 from tests.format.make_goldens import GOLDENS
 from tests.runtime import sample
@@ -71,19 +73,33 @@ def test_a_file_is_refused_for(case: Case) -> None:
     assert refused(written(case)) == case["code"]
 
 
+SMALL = 4 << 20
+"""Instead of `SPARE`, so that it takes less time."""
+
+
 def most(piece: str) -> bytes:
-    """A list of as many of these as a manifest may have values, each with its number in it."""
-    marks = 1 + piece.count("[") + piece.count("{")
-    return f"[{''.join(piece.format(i) for i in range(MAX_VALUES // marks - 1))}0]".encode()
+    """A list of as many of these as are parsed, each with its number in it."""
+    one = piece.format(99999).encode()
+    each = sum(one.count(sign) * size for sign, size in reading.PARSED.items())
+    if not one.isascii():
+        each += reading.WIDE * len(one)
+    count = SMALL // each - 100
+    return f"[{''.join(piece.format(100000 + i) for i in range(count))}0]".encode()
 
 
-@pytest.mark.parametrize("piece", ["[],", '"{:x}",', '{{"{:x}":0}},'])
-def test_what_is_parsed_takes_little_memory(piece: str) -> None:
+@pytest.mark.parametrize("piece", ['{{"{:x}":0}},', "[{}.5],", '"{:x}",', '"🦊{:x}",'])
+def test_what_is_parsed_takes_twice_the_text_and_a_little_at_most(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "SPARE", SMALL)
     data = most(piece)
     tracemalloc.start()
     try:
-        assert refused(data) == "bundle.type"
+        parse_json(data, "a text", BundleError)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 2 * len(data) + (100 << 20)
+    assert peak < 2 * len(data) + SMALL
+    with pytest.raises(BundleError) as error:
+        parse_json(data * 2, "a text", BundleError)
+    assert error.value.code == "bundle.size"

@@ -50,6 +50,14 @@ export interface TurnCase {
   readonly control: readonly number[];
 }
 
+/** What templates mean, a thing at a time and at random, and what must be stopped. */
+export interface JinjaCases {
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly written: readonly (readonly [string, Outcome])[];
+  readonly hostile_message: string;
+  readonly hostile: Readonly<Record<string, string>>;
+}
+
 export function fileOf(path: string): Uint8Array {
   return new Uint8Array(readFileSync(new URL(path, ROOT)));
 }
@@ -61,6 +69,7 @@ function casesOf<T>(name: string): T {
 export const texts = casesOf<readonly string[]>("texts.json");
 export const tokenCases = casesOf<Readonly<Record<string, TokenCases>>>("tokens.json");
 export const turnCases = casesOf<readonly TurnCase[]>("turns.json");
+export const jinjaCases = casesOf<JinjaCases>("jinja.json");
 export const templateCases = casesOf<TemplateCases>("templates.json");
 
 export function tokenizerOf(folder: string): Tokenizer {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { ChatTemplate } from "../../engine/template.ts";
-import { type Outcome, templateCases } from "./cases.ts";
+import { jinjaCases, type Outcome, templateCases } from "./cases.ts";
 
 const { conversations, templates, rendered, wrong, wrong_templates: sources } = templateCases;
 const SPECIAL = new Map(Object.entries(templateCases.special_tokens));
@@ -37,10 +37,10 @@ test.each(Object.entries(sources))("a template that is wrong is refused: %s", (n
   expect(attempt(source, chat, true)).toEqual(wrong[name]);
 });
 
-test("what Python would write in its own syntax is not joined to text", () => {
-  for (const value of ["[1]", "{}", "raise_exception"]) {
+test("what has no text is not joined to text", () => {
+  for (const value of ["raise_exception", "namespace(a=1)", "['x'] | map('trim')"]) {
     const template = new ChatTemplate(`{{ "a" ~ ${value} }}`);
-    expect(() => template.render([USER])).toThrow("only text and numbers can be joined");
+    expect(() => template.render([USER])).toThrow("cannot be written");
   }
 });
 
@@ -51,54 +51,57 @@ test("what a template raises reaches the caller", () => {
   );
 });
 
+test("templates mean what they mean in Python", () => {
+  const chat = { messages: [USER], variables: jinjaCases.variables };
+  for (const [source, outcome] of jinjaCases.written) {
+    expect({ source, ...attempt(source, chat, true) }).toEqual({ source, ...outcome });
+  }
+});
+
+const MESSAGE = { role: "user", content: jinjaCases.hostile_message };
+
 test.each([
-  [
-    "doubling text",
-    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
-  ],
-  [
-    "adding text",
-    "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-  ],
-  [
-    "doubling lists",
-    "{% set ns = namespace(l=[1]) %}{% for i in range(40) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l }}",
-  ],
-  [
-    "nesting lists",
-    "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}",
-  ],
-  [
-    "printing nested lists",
-    "{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
-  ],
+  ...Object.entries(jinjaCases.hostile),
+  ["a namespace in itself", "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}"],
   [
     "nested namespaces",
     `{% set n0 = namespace(a='x') %}${Array.from({ length: 50 }, (_, i) => `{% set n${i + 1} = namespace(a=n${i}, b=n${i}) %}`).join("")}{{ n50 }}`,
   ],
-  [
-    "counting for ever",
-    "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
-  ],
-  ["long output", `{% for i in range(99999) %}${"x".repeat(1000)}{% endfor %}`],
-  ["deep recursion", "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}"],
-  ["a namespace in itself", "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}"],
-  ["wide indents", "{{ 'a\nb' | indent(999999999) }}"],
 ])(
   "a hostile template is stopped: %s",
   (_, source) => {
-    expect(() => new ChatTemplate(source).render([USER])).toThrow(
+    expect(() => new ChatTemplate(source).render([MESSAGE])).toThrow(
       expect.objectContaining({ name: "EdgewiseError", code: "input.template" }),
     );
   },
   20_000,
 );
 
-test("a template deeper than the stack is refused", () => {
-  const deep = `${"{% if true %}".repeat(20_000)}x${"{% endif %}".repeat(20_000)}`;
-  expect(() => new ChatTemplate(deep).render([USER])).toThrow(
-    expect.objectContaining({ name: "EdgewiseError" }),
-  );
+test.each([
+  ["blocks", "{% if true %}", "", "{% endif %}"],
+  ["brackets", "[", "", "]"],
+  ["signs", "-", "1", ""],
+  ["negations", "not ", "1", ""],
+  ["conditions", "1 if 1 else ", "1", ""],
+])("a template deeper than the stack is refused: %s", (_, opening, inner, closing) => {
+  for (const times of [3000, 20_000]) {
+    const nested = opening.repeat(times) + inner + closing.repeat(times);
+    const source = opening.startsWith("{%") ? nested : `{{ ${nested} }}`;
+    expect(() => new ChatTemplate(source)).toThrow(
+      expect.objectContaining({ name: "EdgewiseError", code: "checkpoint.template" }),
+    );
+  }
+});
+
+test("a conversation without end is refused", () => {
+  const itself: Record<string, unknown> = {};
+  itself.a = itself;
+  for (const content of [itself, Array.from({ length: 1 << 18 }, () => 0)]) {
+    const template = new ChatTemplate("x");
+    expect(() => Reflect.apply(template.render, template, [[{ role: "user", content }]])).toThrow(
+      expect.objectContaining({ code: "input.messages" }),
+    );
+  }
 });
 
 test("a template larger than the bound is refused", () => {
