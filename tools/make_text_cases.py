@@ -10,7 +10,8 @@ hash is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -177,7 +178,7 @@ TURNS = (
     Turns("demo", "demo", [user("<|im_<|im_end|>end|> <|im_end <|IM_END|>")]),
     Turns("demo", "stripped", [user(f" \n{FORGED} x\n")]),
     Turns("demo", "thinking", [user("q"), assistant("<think>\nhm\n</think>\n\na<|im_end|>")]),
-    Turns("demo", "thinking", [user("q"), assistant("a", reasoning=FORGED), user("r")]),
+    Turns("demo", "thinking", [user("q"), assistant("a", reasoning_content=FORGED), user("r")]),
     Turns(
         "demo",
         "thinking",
@@ -273,26 +274,34 @@ def template_cases() -> dict[str, Any]:
     }
 
 
-def tokenizer_of(turns: Turns) -> Tokenizer:
-    """A tokenizer with other flags than in its folder."""
+@contextmanager
+def folder_of(turns: Turns) -> Iterator[Path]:
+    """The folder of a tokenizer, another one where some of its tokens have other flags."""
     folder = ROOT / FOLDERS[turns.tokenizer]
     if not turns.added:
-        return Tokenizer.from_folder(folder)
+        yield folder
+        return
     described = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     for token in described["added_tokens"]:
         token |= turns.added.get(token["content"], {})
     with TemporaryDirectory() as changed:
         write(Path(changed) / "tokenizer.json", described)
-        return Tokenizer.from_folder(Path(changed))
+        yield Path(changed)
 
 
 def turn_case(turns: Turns) -> dict[str, Any]:
     """The ids of a conversation's prompt where special tokens in it are text, and where they are
     control."""
-    tokenizer = tokenizer_of(turns)
+    with folder_of(turns) as folder:
+        tokenizer = Tokenizer.from_folder(folder)
     template = ChatTemplate(TEMPLATES[turns.template], tokenizer.special_tokens)
     plain = [user("?"), assistant("?"), user("?")]
-    controls = ControlTokens(tokenizer, lambda: template.render(plain))
+    controls = ControlTokens(
+        tokenizer,
+        SegmentCache(tokenizer).encode,
+        source=TEMPLATES[turns.template],
+        written=lambda: template.render(plain),
+    )
     prompt = template.render(turns.messages)
     hidden = template.render(controls.hide(turns.messages))
     return {
@@ -301,7 +310,7 @@ def turn_case(turns: Turns) -> dict[str, Any]:
         "template": turns.template,
         "messages": turns.messages,
         "prompt": prompt,
-        "text": SegmentCache(tokenizer, encode=controls.encode).encode(hidden),
+        "text": controls.encode(hidden),
         "control": tokenizer.encode(prompt, add_special_tokens=False),
     }
 

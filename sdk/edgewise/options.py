@@ -24,6 +24,7 @@ class SamplingKeywords(TypedDict, total=False):
     """How tokens are chosen, option by option; see `SamplingOptions`."""
 
     max_tokens: int | None
+    min_tokens: int | None
     temperature: float | None
     top_k: int | None
     top_p: float | None
@@ -75,6 +76,11 @@ OPTIONS: dict[str, Option] = {
         "the most to generate; fewer where the context ends first, and with 0 none: the prompt is "
         "computed and kept for others that begin so",
         f"{_PARAMS.max_tokens}",
+    ),
+    "min_tokens": Option(
+        "tokens, 0 or more",
+        "end tokens and stop_token_ids do not come before the answer has so many",
+        f"{_PARAMS.min_tokens}",
     ),
     "temperature": Option(
         "0 to 100",
@@ -223,6 +229,7 @@ class SamplingOptions:
     """
 
     max_tokens: int | None = None
+    min_tokens: int | None = None
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None

@@ -6,15 +6,16 @@ What needs the model (its context, its vocabulary) is checked by `GenerationEngi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from edgewise.model_defaults import MAX_LENGTH
 from edgewise.options import SamplingOptions, SpecialTokens, SubmitOptions, refused, sampling_params
 from edgewise.prompt import token_ids
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
-from edgewise_runtime.errors import BundleError, InputError
+from edgewise_runtime.errors import InputError
 
 SPECIAL_TOKENS = ("text", "control")
 POLICIES = ("stop", "error", "drop")
@@ -22,20 +23,15 @@ MAX_TIMEOUT_S = 7 * 24 * 3600.0
 MAX_PRIORITY = 1 << 31
 MAX_SALT = 256
 
-_CONFIG_NAMES = {
-    "max_new_tokens": "max_tokens",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "temperature": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-}
-"""Our names of what a generation_config.json may set."""
-
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of one call, checked: what is still missing of a request is its prompt."""
+    """The options of one call, checked: what is still missing of a request is its prompt.
+
+    Attributes:
+        max_length: tokens of prompt and answer together, of a model that says so and a caller who
+            does not say `max_tokens`.
+    """
 
     params: SamplingParams
     priority: int
@@ -44,6 +40,7 @@ class Asked:
     extras: tuple[str, ...]
     begun: tuple[int, ...]
     special_tokens: SpecialTokens | None
+    max_length: int | None
 
     def of_prompt(self, ids: tuple[int, ...]) -> Request:
         """The request for a prompt as it is.
@@ -78,16 +75,20 @@ class Asked:
         """
         if self.policy != "drop":
             return self._request(turns.ids)
-        answer = min(self.params.max_tokens, context // 4)
+        context = min(context, self.max_length or context)
+        answer = min(self.max_length or self.params.max_tokens, context // 4)
         ids, dropped = turns.fitting(context - answer, context)
         return self._request(ids, turns.shorter, dropped)
 
     def _request(
         self, ids: tuple[int, ...], shorter: Shorten | None = None, dropped: int = 0
     ) -> Request:
+        params = self.params
+        if self.max_length is not None:
+            params = replace(params, max_tokens=self._left(len(ids)))
         return Request(
             ids,
-            self.params,
+            params,
             priority=self.priority,
             timeout_s=self.timeout_s,
             context_policy=self.policy,
@@ -97,6 +98,18 @@ class Asked:
             begun=len(self.begun),
         )
 
+    def _left(self, tokens: int) -> int:
+        """How many tokens an answer may have after so many."""
+        longest = self.max_length or 0
+        if tokens < longest:
+            return longest - tokens
+        raise InputError(
+            f"The prompt has {tokens:,} tokens; by the model's generation_config.json prompt and "
+            f"answer have {longest:,} at most (max_length).",
+            remedy="Say max_tokens, which comes before it.",
+            code="input.context",
+        )
+
 
 def read_options(
     options: Mapping[str, Any], defaults: Mapping[str, Any], *, several: bool = False
@@ -104,7 +117,7 @@ def read_options(
     """Read and check the options of one call; None is as good as not given.
 
     Args:
-        defaults: sampling options of who has none of their own, see `defaults_from`.
+        defaults: options of who has none of their own, see `model_defaults.defaults_from`.
         several: whether the call may have several choices.
 
     Raises:
@@ -125,7 +138,9 @@ def read_options(
     value: SamplingOptions | None = given.get("sampling")
     others = {*_TREATMENT, "begun"}
     beside = {name: value for name, value in given.items() if name not in others}
-    params = sampling_params({**defaults, **(value.given() if value else {}), **beside})
+    chosen = {**(value.given() if value else {}), **beside}
+    of_model = {name: value for name, value in defaults.items() if name != MAX_LENGTH}
+    params = sampling_params({**of_model, **chosen, **_biases(of_model, chosen)})
     if params.n != 1 and not several:
         raise InputError(
             f"n is {params.n}, and this gives one completion.",
@@ -140,33 +155,16 @@ def read_options(
         extras=(given["cache_salt"],) if "cache_salt" in given else (),
         begun=token_ids(given.get("begun", ())),
         special_tokens=given.get("special_tokens"),
+        max_length=None if "max_tokens" in chosen else defaults.get(MAX_LENGTH),
     )
 
 
-def defaults_from(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults that a generation_config.json sets, by our names.
-
-    `do_sample: false` means greedy, as in transformers; a file that does not say samples. What the
-    file leaves out keeps the defaults of `SamplingParams`.
-
-    Raises BundleError when a value in the file is out of range.
-    """
-    found = {
-        ours: config[theirs]
-        for theirs, ours in _CONFIG_NAMES.items()
-        if config.get(theirs) is not None
-    }
-    if config.get("do_sample") is False:
-        found["temperature"] = 0.0
-    try:
-        SamplingParams(**found)
-    except InputError as error:
-        raise BundleError(
-            f"The model's generation_config.json cannot be used: {error.message}",
-            remedy="Correct the value in the checkpoint and compile it again.",
-            code="bundle.generation_config",
-        ) from error
-    return found
+def _biases(*options: Mapping[str, Any]) -> dict[str, Any]:
+    """The biases of the last of these, and those of tokens that it says nothing of."""
+    found = [one["logit_bias"] for one in options if "logit_bias" in one]
+    if len(found) < len(options) or not all(isinstance(one, Mapping) for one in found):
+        return {}
+    return {"logit_bias": {token: bias for one in found for token, bias in one.items()}}
 
 
 def _is_priority(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,9 @@ from weakref import finalize
 from edgewise.cache import Progress, find_bundle
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
+from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.request import Asked, defaults_from, read_options
+from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
@@ -40,7 +42,7 @@ class Session:
 
     Attributes:
         context: the most tokens of prompt and answer together.
-        defaults: sampling options that the model's generation_config.json sets.
+        defaults: what the model's generation_config.json sets, see `model_defaults`.
     """
 
     @memory_errors("loading the model")
@@ -68,13 +70,20 @@ class Session:
         self.bundle = Bundle.open(path, progress=progress)
         self.context = _context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_bundle(self.bundle)
-        self._controls = ControlTokens(self.tokenizer, self._plainly)
-        self._segments = SegmentCache(self.tokenizer, encode=self._controls.encode)
+        self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
         self._template = ChatTemplate.from_bundle(self.bundle, special)
-        self.defaults = defaults_from(
-            TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        self._controls = ControlTokens(
+            self.tokenizer,
+            self._segments.encode,
+            source="" if self._template is None else self._template.source,
+            written=self._plainly,
         )
+        config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        model = self.bundle.model
+        self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
+        if ignored := not_obeyed(config, vocab=model.vocab, eos=model.eos):
+            warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
         self.program, pages = load_program(
@@ -198,10 +207,8 @@ class Session:
 
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
-            ids = self._segments.encode(text)
-            if as_text:
-                self._controls.check(text, ids)
-            return [*ids, *asked.begun]
+            read = self._controls.encode if as_text else self._segments.encode
+            return [*read(text), *asked.begun]
 
         turns = Turns(messages, encode)
         return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
@@ -269,7 +276,8 @@ class Loaded:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The sampling options that the model's generation_config.json sets."""
+        """The options that the model's generation_config.json sets, and perhaps ``max_length``: of
+        prompt and answer together, for requests that do not say ``max_tokens``."""
         return dict(self._session.defaults)
 
     @property

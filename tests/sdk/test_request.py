@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, SubmitOptions
-from edgewise.request import defaults_from, read_options
+from edgewise.model_defaults import defaults_from
+from edgewise.request import read_options
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.errors import BundleError, InputError

@@ -1,6 +1,7 @@
 /** Which models this browser keeps, read from the engine's store. */
 
-import { defaultsFrom, type SamplingParams, samplingParams } from "../engine/sampling.ts";
+import { defaultsFrom } from "../engine/model-defaults.ts";
+import { type SamplingParams, samplingParams } from "../engine/sampling.ts";
 import type { BundleManifest } from "../format/manifest.ts";
 import { parseManifest } from "../format/manifest-reader.ts";
 import { evict, openStore, type Store, usage } from "../store/store.ts";
@@ -81,8 +82,8 @@ export async function manifestOf(offer: Offer): Promise<BundleManifest | null> {
 /** What a loaded model does where a person sets nothing; null where that cannot be found out. */
 export async function modelDefaults(offer: Offer): Promise<Defaults | null> {
   try {
-    const set = defaultsFrom(await generationConfig(absolute(offer.url)));
-    return { params: samplingParams(set), maxTokens: set.maxTokens };
+    const { defaults } = defaultsFrom(await generationConfig(absolute(offer.url)));
+    return { params: samplingParams(defaults), maxTokens: defaults.maxTokens };
   } catch {
     return null;
   }

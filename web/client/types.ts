@@ -9,6 +9,8 @@ export interface Message {
 export interface GenerateOptions {
   /** Tokens to generate at most; fewer where the context ends first. With 0 the prompt is read, no more. */
   readonly maxTokens?: number;
+  /** End tokens and `stopTokenIds` do not come before the answer has so many. */
+  readonly minTokens?: number;
   /** 0 chooses the likeliest token. */
   readonly temperature?: number;
   /** Keep the k likeliest tokens; 0 and -1 keep all. */

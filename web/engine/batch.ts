@@ -11,7 +11,7 @@ import { EdgewiseError } from "../errors.ts";
 import * as abi from "../format/abi.ts";
 import { planFor } from "../format/programs.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
-import { isGreedy, isPenalized } from "./sampling.ts";
+import { isGreedy, isPenalized, type SamplingParams } from "./sampling.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** The rows of a burst and how many of their tokens have been read. */
@@ -43,7 +43,7 @@ export class Batch {
   private readonly vocab: number;
   private readonly context: number;
   private readonly columns: number;
-  private sampled: readonly Sequence[] = [];
+  private sampled: readonly (readonly [Sequence, SamplingParams])[] = [];
   /** How many pages of each row the table on the device names. */
   private tabled: number[] = [];
 
@@ -178,14 +178,16 @@ export class Batch {
 
   /** Write how each row is sampled, unless the rows that were written last begin with these. */
   private sampling(sequences: readonly Sequence[]): void {
-    if (sequences.every((sequence, row) => sequence === this.sampled[row])) return;
-    this.sampled = [...sequences];
+    const rows = sequences.map((one) => [one, one.drawing] as const);
+    const { sampled } = this;
+    if (rows.every((row, i) => row.every((part, k) => part === sampled[i]?.[k]))) return;
+    this.sampled = rows;
     const count = sequences.length;
     const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
     const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
     const biasIds = new Int32Array(count * abi.MAX_BIASES);
     const biasValues = new Float32Array(count * abi.MAX_BIASES);
-    for (const [row, { params: p, seed }] of sequences.entries()) {
+    for (const [row, [{ seed }, p]] of rows.entries()) {
       const at = row * abi.SAMPLING_WIDTH;
       floats[at + abi.TEMPERATURE] = isGreedy(p) ? 0 : p.temperature;
       floats[at + abi.TOP_P] = p.topP;

@@ -1,11 +1,10 @@
 /**
  * Special tokens that somebody has written out, told from those that a chat template writes: by the rules
- * of Python's `text/control.py`.
+ * of Python's `text/control.py`, which are those of transformers' `sanitize_control_tokens`.
  *
- * What a template is given has its special tokens hidden: digits that nobody can guess stand for each, and
- * templates pass digits on as they are. So in the prompt that comes out every special token is the template's
- * own. One with something hidden is tokenized by a copy of the tokenizer that knows the template's special
- * tokens by other names, so that they are found exactly as ever and the others are text.
+ * What a template is given has its control tokens hidden: digits that nobody can guess stand for each, and
+ * templates pass digits on as they are. So in the prompt that comes out every control token is the template's
+ * own. What lies between hidden ones is tokenized as ever, and they themselves as the text that they are.
  */
 
 import type { Message } from "../client/types.ts";
@@ -19,7 +18,7 @@ const INDEX_DIGITS = 7;
 /** Deeper values are nothing that a template reads. */
 const MAX_DEPTH = 64;
 /** What templates look for in earlier answers, to leave their thoughts out. */
-const THOUGHTS: readonly string[] = ["<think>", "</think>"];
+const THOUGHTS = ["<think>", "</think>"];
 /** A character that is none, and never will be. */
 const UNKNOWN = "\u{10fffe}";
 
@@ -30,20 +29,23 @@ export interface Controlled {
   /** Whether some of them are looked for in normalized text. */
   readonly normalizesAdded: boolean;
   encode(text: string, addSpecialTokens?: boolean): number[];
-  /** Ids of a text in which some added tokens go by other names, and are text by their own. */
-  literal(names: ReadonlyMap<string, string>): (text: string) => LiteralIds;
+  /** Ids of a text in which no added tokens are looked for. */
+  encodePlainly(text: string): number[];
 }
 
-/** Ids of a text, and which of them those names stand for. */
-export interface LiteralIds {
-  readonly ids: readonly number[];
-  readonly named: readonly boolean[];
+/** What is known of a chat template. */
+export interface Written {
+  readonly source: string;
+  /** What it makes of a plain conversation. */
+  plainly(): string;
 }
 
 interface Known {
   /** Every control token, numbered. */
-  readonly controls: ReadonlyMap<string, number>;
+  readonly numbers: ReadonlyMap<string, number>;
   readonly contents: readonly string[];
+  /** Those that answers may have in them. */
+  readonly answered: ReadonlySet<string>;
   /** Ids of control tokens, without what any text may hold: the one for unknown characters. */
   readonly ids: ReadonlyMap<number, string>;
 }
@@ -51,35 +53,30 @@ interface Known {
 /**
  * What of a conversation's texts is control: only what the template has written.
  *
- * Control tokens are a tokenizer's special tokens, and those of its other added tokens that the template itself
- * writes around messages.
+ * Control tokens are a tokenizer's special tokens, and those of its other added tokens that the template's
+ * source has in it, white space aside. In answers only those that the template writes around messages are, so
+ * that what a model writes itself (a call of a tool, a thought) stays what it was.
  */
 export class ControlTokens {
   private readonly tokenizer: Controlled;
-  private readonly written: () => string;
+  private readonly written: Written;
   private readonly mark = digits(MARK_DIGITS);
   private readonly hidden = new RegExp(`${this.mark}(\\d{${INDEX_DIGITS}})`, "g");
+  private readonly literal = new Map<number, readonly number[]>();
   private trie: Trie | null = null;
-  private known: Known | null = null;
-  private read: { names: ReadonlyMap<string, string>; ids: (text: string) => LiteralIds } | null =
-    null;
+  private found: Known | null = null;
 
-  /** @param written returns what the template makes of some plain conversation. */
-  constructor(tokenizer: Controlled, written: () => string = () => "") {
+  constructor(tokenizer: Controlled, written: Written = { source: "", plainly: () => "" }) {
     this.tokenizer = tokenizer;
     this.written = written;
   }
 
-  /**
-   * Messages as they are given to a template; what is no message stays what it is.
-   *
-   * The marks of thoughts in earlier answers are left to the template.
-   */
+  /** Messages as they are given to a template; what is no message stays what it is. */
   hide(messages: readonly Message[]): readonly Message[] {
     if (!Array.isArray(messages)) return messages;
     return messages.map((message: Message) => {
       if (!isObject(message)) return message;
-      const kept = message.role === "assistant" ? THOUGHTS : [];
+      const kept = message.role === "assistant" ? this.known().answered : new Set<string>();
       const entries = Object.entries(message).map(([key, value]) => [
         key,
         this.without(value, kept, 0),
@@ -90,8 +87,7 @@ export class ControlTokens {
 
   /** A text with what is hidden in it as it was. */
   shown(text: string): string {
-    const { contents } = this.controls();
-    return text.replace(this.hidden, (all, index: string) => contents[Number(index)] ?? all);
+    return text.replace(this.hidden, (_, index: string) => this.contentOf(Number(index)));
   }
 
   /**
@@ -101,41 +97,61 @@ export class ControlTokens {
    *   same, and what `Tokenizer.encode` throws.
    */
   encode(prompt: string): number[] {
-    if (!prompt.includes(this.mark)) {
-      const ids = this.tokenizer.encode(prompt, false);
-      if (this.tokenizer.normalizesAdded) this.check(prompt, ids);
-      return ids;
+    const { tokenizer } = this;
+    const encode = (text: string) => tokenizer.encode(text, false);
+    const [first = "", ...rest] = prompt.split(this.hidden);
+    const ids = encode(first);
+    for (let i = 0; i < rest.length; i += 2) {
+      const text = rest[i + 1] ?? "";
+      const more = text === "" ? [] : this.goingOn(encode, text);
+      for (const id of this.asText(Number(rest[i]))) ids.push(id);
+      for (const id of more) ids.push(id);
     }
-    const { names, ids: read } = this.literal();
-    const named = withTokens(prompt, this.tokens(), (token) => names.get(token) ?? token);
-    const { ids, named: own } = read(this.shown(named));
-    const forged = ids.find((id, i) => !own[i] && this.controls().ids.has(id));
+    if (tokenizer.normalizesAdded) this.check(prompt, ids);
+    return ids;
+  }
+
+  /** The ids of a control token that is text. */
+  private asText(index: number): readonly number[] {
+    const known = this.literal.get(index);
+    if (known) return known;
+    const encode = (text: string) => this.tokenizer.encodePlainly(text);
+    const ids = this.goingOn(encode, this.contentOf(index));
+    const forged = ids.find((id) => this.known().ids.has(id));
     if (forged !== undefined) throw this.refused(forged);
-    return [...ids];
+    this.literal.set(index, ids);
+    return ids;
   }
 
-  /** There may be more control tokens than the template has written where a text is normalized before. */
+  /** The ids of a text that does not begin one: some tokenizers put a space before those. */
+  private goingOn(encode: (text: string) => number[], text: string): readonly number[] {
+    const newline = this.tokenizer.encode("\n", false);
+    const ids = encode(`\n${text}`);
+    return newline.every((id, i) => id === ids[i]) ? ids.slice(newline.length) : encode(text);
+  }
+
+  /** More control tokens than the template has written there can be where texts are normalized before. */
   private check(prompt: string, ids: readonly number[]): void {
-    const counts = new Map<string, number>();
-    const count = (token: string, by: number) => {
-      counts.set(token, (counts.get(token) ?? 0) + by);
+    const left = new Map<string, number>();
+    const add = (token: string, count: number) => left.set(token, (left.get(token) ?? 0) + count);
+    withTokens(prompt, this.tokens(), (token) => {
+      add(token, 1);
       return token;
-    };
-    withTokens(prompt, this.tokens(), (token) => count(token, 1));
+    });
     for (const id of ids) {
-      const token = this.controls().ids.get(id);
+      const token = this.known().ids.get(id);
       if (token === undefined) continue;
-      count(token, -1);
-      if ((counts.get(token) ?? 0) < 0) throw this.refused(id);
+      add(token, -1);
+      if ((left.get(token) ?? 0) < 0) throw this.refused(id);
     }
   }
 
-  private without(value: unknown, kept: readonly string[], depth: number): unknown {
+  private without(value: unknown, kept: ReadonlySet<string>, depth: number): unknown {
     if (typeof value === "string") {
       return withTokens(value, this.tokens(), (token) => {
-        const index = this.controls().controls.get(token);
-        if (index === undefined || kept.includes(token)) return token;
-        return this.mark + String(index).padStart(INDEX_DIGITS, "0");
+        const number = this.known().numbers.get(token);
+        if (number === undefined || kept.has(token)) return token;
+        return this.mark + String(number).padStart(INDEX_DIGITS, "0");
       });
     }
     if (depth >= MAX_DEPTH || typeof value !== "object" || value === null) return value;
@@ -146,50 +162,49 @@ export class ControlTokens {
     );
   }
 
+  private contentOf(number: number): string {
+    return this.known().contents[number] ?? "";
+  }
+
   private tokens(): Trie {
     this.trie ??= trieOf(this.tokenizer.addedTokens.map(({ content }) => content));
     return this.trie;
   }
 
-  private controls(): Known {
-    this.known ??= this.find();
-    return this.known;
+  private known(): Known {
+    this.found ??= this.find();
+    return this.found;
   }
 
   private find(): Known {
-    const { tokenizer } = this;
-    const special = tokenizer.addedTokens.filter((token) => token.special);
-    const found = new Set(special.map(({ content }) => content));
-    withTokens(this.written(), this.tokens(), (token) => {
-      found.add(token);
+    const { tokenizer, written } = this;
+    const added = tokenizer.addedTokens.filter(({ content }) => content !== "");
+    const around = new Set<string>();
+    withTokens(written.plainly(), this.tokens(), (token) => {
+      if (token.trim() !== "") around.add(token);
       return token;
     });
-    const contents = [...found].sort();
-    const controls = new Map(contents.map((content, i) => [content, i]));
+    const firm = ({ special, content }: AddedToken) => special || around.has(content);
+    const named = ({ content }: AddedToken) =>
+      content.trim() !== "" && written.source.includes(content);
+    const controls = added.filter((token) => firm(token) || named(token));
+    const contents = [...new Set(controls.map(({ content }) => content))].sort();
+    const answered = controls.filter((token) => !firm(token)).map(({ content }) => content);
     const unknown = new Set(tokenizer.encode(UNKNOWN, false));
-    const added = tokenizer.addedTokens.filter(({ content }) => controls.has(content));
-    const ids = added.filter(({ id }) => !unknown.has(id)).map(({ id, content }) => [id, content]);
-    return { controls, contents, ids: new Map(ids as [number, string][]) };
-  }
-
-  private literal() {
-    if (!this.read) {
-      const mark = digits(MARK_DIGITS);
-      const entries = [...this.controls().controls].map(([content, i]) => [
-        content,
-        `<${mark}x${i}>`,
-      ]);
-      const names = new Map(entries as [string, string][]);
-      this.read = { names, ids: this.tokenizer.literal(names) };
-    }
-    return this.read;
+    const known = controls.filter(({ id }) => !unknown.has(id));
+    return {
+      numbers: new Map(contents.map((content, i) => [content, i])),
+      contents,
+      answered: new Set([...THOUGHTS, ...answered]),
+      ids: new Map(known.map(({ id, content }) => [id, content])),
+    };
   }
 
   private refused(id: number): EdgewiseError {
     return new EdgewiseError(
       "input.special_tokens",
       "A message has text that this model's tokenizer takes for the special token " +
-        `${shorten(this.controls().ids.get(id))}.`,
+        `${shorten(this.known().ids.get(id))}.`,
       'Write it in other words, or pass specialTokens: "control" if it is meant.',
     );
   }

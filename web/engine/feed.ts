@@ -139,6 +139,7 @@ export class Feed {
     if (last && !sequence.wantsNone) schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
+    if (first && sequence.tooShort) this.rewrite();
     return true;
   }
 
@@ -148,6 +149,7 @@ export class Feed {
     const { schedule, room, clock } = this.source;
     const { running, waiting } = schedule;
     const { unseen } = this.flights;
+    const short = running.some((sequence) => sequence.tooShort);
     const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (unseen && !going)) return false;
     const left = running.map((sequence) => sequence.remaining - sequence.ahead);
@@ -155,7 +157,7 @@ export class Feed {
     const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const wanted = Math.min(pace.burst(youngest), most);
+    const wanted = short ? 1 : Math.min(pace.burst(youngest), most);
     const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
     const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
     const steps = Math.min(wanted, batch.repeats(plan));
@@ -169,6 +171,7 @@ export class Feed {
       sequence.bursts += 1;
     }
     this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: clock() });
+    if (short) this.rewrite(); // the next token may be drawn in another way
     return true;
   }
 }

@@ -3,7 +3,6 @@
 import type { GenerateOptions } from "../client/types.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { MAX_BIASES } from "../format/abi.ts";
-import { parseObject } from "./json.ts";
 
 export const MAX_STOPS = 64;
 export const MAX_STOP_CHARACTERS = 1000;
@@ -12,8 +11,8 @@ export const GREEDY_BELOW = 1e-4;
 
 const MAX_INT = 2 ** 31 - 1;
 const MAX_SEED = (1n << 64n) - 1n;
-const MAX_BIAS = 1e4;
-const MAX_CONFIG_BYTES = 1 << 20;
+/** Added to a logit it keeps the token from coming, or from anything else to come. */
+export const MAX_BIAS = 1e4;
 
 /**
  * How the next token is chosen and when to end, complete and checked.
@@ -23,6 +22,7 @@ const MAX_CONFIG_BYTES = 1 << 20;
  */
 export interface SamplingParams {
   readonly maxTokens: number;
+  readonly minTokens: number;
   readonly temperature: number;
   readonly topK: number;
   readonly topP: number;
@@ -39,9 +39,14 @@ export interface SamplingParams {
 }
 
 /** What a model's generation_config.json sets. */
-export type SamplingDefaults = Partial<Record<NumberName, number>>;
+export interface SamplingDefaults extends Partial<Readonly<Record<NumberName, number>>> {
+  readonly logitBias?: Readonly<Record<number, number>>;
+  readonly stop?: readonly string[];
+  /** Tokens of prompt and answer together, where nobody says `maxTokens`. */
+  readonly maxLength?: number;
+}
 
-type NumberName = keyof typeof NUMBERS;
+export type NumberName = keyof typeof NUMBERS;
 
 interface Range {
   readonly low: number;
@@ -52,6 +57,7 @@ interface Range {
 
 const NUMBERS = {
   maxTokens: { low: 0, high: MAX_INT, whole: true, otherwise: 256 },
+  minTokens: { low: 0, high: MAX_INT, whole: true, otherwise: 0 },
   temperature: { low: 0, high: 100, whole: false, otherwise: 0.7 },
   topK: { low: -1, high: MAX_INT, whole: true, otherwise: 0 },
   topP: { low: 0, high: 1, whole: false, otherwise: 0.95 },
@@ -62,15 +68,6 @@ const NUMBERS = {
 } as const satisfies Record<string, Range>;
 
 const OTHERS: readonly string[] = ["logitBias", "seed", "stop", "stopTokenIds", "ignoreEos"];
-
-const CONFIG_NAMES = {
-  max_new_tokens: "maxTokens",
-  min_p: "minP",
-  repetition_penalty: "repetitionPenalty",
-  temperature: "temperature",
-  top_k: "topK",
-  top_p: "topP",
-} as const satisfies Record<string, NumberName>;
 
 /**
  * The parameters of one call: `given` ones that are neither undefined nor null, then `defaults`.
@@ -98,6 +95,7 @@ export function samplingParams(
   if (typeof ignoreEos !== "boolean") throw wrong("ignoreEos", ignoreEos, "true or false");
   return {
     maxTokens: number("maxTokens"),
+    minTokens: number("minTokens"),
     temperature: number("temperature"),
     topK: Math.max(number("topK"), 0), // -1 says that it is off, as 0 does
     topP: number("topP"),
@@ -105,9 +103,12 @@ export function samplingParams(
     repetitionPenalty: number("repetitionPenalty"),
     presencePenalty: number("presencePenalty"),
     frequencyPenalty: number("frequencyPenalty"),
-    logitBias: checkBiases(given.logitBias ?? {}),
+    logitBias: checkBiases({
+      ...defaults.logitBias,
+      ...Object.fromEntries(checkBiases(given.logitBias ?? {})),
+    }),
     seed: checkSeed(given.seed ?? undefined),
-    stop: checkStops(given.stop ?? []),
+    stop: checkStops(given.stop ?? defaults.stop ?? []),
     stopTokenIds: checkStopTokens(given.stopTokenIds ?? []),
     ignoreEos,
   };
@@ -118,43 +119,16 @@ export function isGreedy(params: SamplingParams): boolean {
   return params.temperature < GREEDY_BELOW || params.topP === 0;
 }
 
+/** The parameters with tokens that never come. @throws EdgewiseError `input.sampling` for too many biases. */
+export function without(params: SamplingParams, tokens: Iterable<number>): SamplingParams {
+  const never = [...tokens].map((token): [number, number] => [token, -MAX_BIAS]);
+  return { ...params, logitBias: checkBiases(Object.fromEntries([...params.logitBias, ...never])) };
+}
+
 /** Whether tokens seen before count. */
 export function isPenalized(params: SamplingParams): boolean {
   const { repetitionPenalty, presencePenalty, frequencyPenalty } = params;
   return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0;
-}
-
-/**
- * The defaults that the bytes of a generation_config.json set, by our names; none without a file.
- *
- * `do_sample: false` means greedy, as in transformers; a file that does not say samples. What the
- * file leaves out keeps the defaults of `samplingParams`.
- *
- * @throws EdgewiseError `bundle.generation_config` when the file or a value in it is unusable.
- */
-export function defaultsFrom(file: Uint8Array | null): SamplingDefaults {
-  if (file === null) return {};
-  const found: SamplingDefaults = {};
-  try {
-    const config = parseObject(file, MAX_CONFIG_BYTES);
-    for (const [theirs, ours] of Object.entries(CONFIG_NAMES)) {
-      const value = config[theirs];
-      if (value !== undefined && value !== null) {
-        found[ours] = checkNumber(ours, value, NUMBERS[ours]);
-      }
-    }
-    if (config.do_sample === false) found.temperature = 0;
-    samplingParams(found);
-  } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    throw new EdgewiseError(
-      "bundle.generation_config",
-      `The model's generation_config.json cannot be used: ${said}`,
-      "Correct the value in the checkpoint and compile it again.",
-      { cause },
-    );
-  }
-  return found;
 }
 
 function checkNumber(name: string, value: unknown, { low, high, whole }: Range): number {

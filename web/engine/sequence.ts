@@ -3,7 +3,7 @@
 import type { Completion, FinishReason } from "../client/types.ts";
 import type { EdgewiseError } from "../errors.ts";
 import { timingsOf, usageOf } from "./completion.ts";
-import type { SamplingParams } from "./sampling.ts";
+import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
 
@@ -67,6 +67,8 @@ export class Sequence {
   prefillMs = 0;
   decodeMs = 0;
 
+  /** How its tokens are drawn while it must not end. */
+  private readonly unending: SamplingParams;
   private readonly droppedTurns: number;
   private ttftMs = 0;
   private readonly created: number;
@@ -78,6 +80,7 @@ export class Sequence {
   private readonly resolve: (completion: Completion) => void;
   private readonly reject: (error: EdgewiseError) => void;
 
+  /** @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted. */
   constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
     const { prompt, params, begun = 0, droppedTurns = 0 } = request;
     this.prompt = prompt;
@@ -89,6 +92,7 @@ export class Sequence {
     this.clock = clock;
     this.created = clock();
     this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
+    this.unending = params.minTokens > 0 ? without(params, this.ends) : params;
     this.detokenizer = tokenizer.stream();
     this.stops = new StopStrings(params.stop);
     this.pieces = new TextStream(() => this.cancel());
@@ -102,6 +106,16 @@ export class Sequence {
 
   get ended(): boolean {
     return this.finishReason !== null || this.failure !== null;
+  }
+
+  /** Whether it must not end yet. */
+  get tooShort(): boolean {
+    return this.begun.length + this.tokens.length < this.params.minTokens;
+  }
+
+  /** How its next token is drawn. */
+  get drawing(): SamplingParams {
+    return this.tooShort ? this.unending : this.params;
   }
 
   /** Whether only its prompt is to be read. */

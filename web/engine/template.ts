@@ -30,6 +30,7 @@ export interface RenderOptions {
 
 /** The default chat template of one checkpoint. */
 export class ChatTemplate {
+  readonly source: string;
   private readonly compiled: Compiled;
   private readonly specialTokens: ReadonlyMap<string, string>;
   private readonly now: () => Date;
@@ -44,6 +45,7 @@ export class ChatTemplate {
     specialTokens: ReadonlyMap<string, string> = new Map(),
     now: () => Date = () => new Date(),
   ) {
+    this.source = source;
     this.compiled = compiled(source);
     this.specialTokens = specialTokens;
     this.now = now;

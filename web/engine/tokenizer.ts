@@ -6,7 +6,6 @@ import {
   SequencePreTokenizer,
 } from "@huggingface/tokenizers";
 import { EdgewiseError, shorten } from "../errors.ts";
-import type { LiteralIds } from "./control.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { type AddedToken, registerTokens } from "./tokens.ts";
@@ -28,7 +27,6 @@ export class Tokenizer {
   /** The tokens that are looked for before anything else is done with a text. */
   readonly addedTokens: readonly AddedToken[];
   private readonly backend: Backend;
-  private readonly json: JsonObject;
   private readonly special: ReadonlySet<string>;
   private readonly decoder: unknown;
 
@@ -36,9 +34,10 @@ export class Tokenizer {
     const model = isObject(json.model) ? json.model : {};
     const { added, named } = registerTokens(vocabularyOf(model), json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
-    this.json = json;
     this.addedTokens = [...added.values()];
-    this.backend = backendOf(json, this.addedTokens);
+    const complete = { ...ABSENT, ...json, added_tokens: this.addedTokens };
+    this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
+    correctSpaces(this.backend.pre_tokenizer);
     this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
     this.specialTokens = named;
     this.decoder = json.decoder;
@@ -75,7 +74,24 @@ export class Tokenizer {
    * @throws EdgewiseError `input.text` for text that UTF-8 cannot hold.
    */
   encode(text: string, addSpecialTokens = true): number[] {
-    return encoded(this.backend, text, addSpecialTokens).ids;
+    if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
+      throw new EdgewiseError(
+        "input.text",
+        `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
+        "Pass text without lone surrogates.",
+      );
+    }
+    if (text === "" && !addSpecialTokens) return [];
+    try {
+      const { ids } = this.backend.encode(text, { add_special_tokens: addSpecialTokens });
+      return ids.map(checkedId);
+    } catch (cause) {
+      throw EdgewiseError.from(
+        cause,
+        "checkpoint.tokenizer",
+        `The tokenizer cannot tell the ids of ${shorten(text)}`,
+      );
+    }
   }
 
   /**
@@ -101,55 +117,25 @@ export class Tokenizer {
   }
 
   /**
-   * What reads texts in which some added tokens go by other names, and are text by their own.
+   * The ids of a text by the model alone: no added tokens are looked for in it.
    *
-   * @param names of added tokens, what stands for each instead.
+   * @throws EdgewiseError `checkpoint.tokenizer` where the tokenizer's own rules fail on it.
    */
-  literal(names: ReadonlyMap<string, string>): (text: string) => LiteralIds {
-    const renamed = this.addedTokens.map((token) => ({
-      ...token,
-      content: names.get(token.content) ?? token.content,
-    }));
-    const own = new Set(names.values());
-    const backend = backendOf(this.json, renamed);
-    return (text) => {
-      const { ids, tokens } = encoded(backend, text, false);
-      return { ids, named: tokens.map((token) => own.has(token)) };
-    };
+  encodePlainly(text: string): number[] {
+    const { normalizer, pre_tokenizer, model } = this.backend;
+    return read("tokenizer.json", () => {
+      const normal = normalizer ? normalizer(text) : text;
+      const parts = pre_tokenizer ? pre_tokenizer(normal, { section_index: 0 }) : [normal];
+      const tokens: readonly string[] = model ? model(parts) : [];
+      return tokens.map((token) =>
+        checkedId(model?.tokens_to_ids.get(token) ?? model?.unk_token_id ?? -1),
+      );
+    });
   }
 
   /** The id of one exact token. */
   idOf(token: string): number | undefined {
     return this.backend.token_to_id(token);
-  }
-}
-
-function backendOf(json: JsonObject, added: readonly AddedToken[]): Backend {
-  const complete = { ...ABSENT, ...json, added_tokens: added };
-  const backend = new Backend(complete, { clean_up_tokenization_spaces: false });
-  correctSpaces(backend.pre_tokenizer);
-  return backend;
-}
-
-/** Ids of a text, and the tokens by name. */
-function encoded(backend: Backend, text: string, addSpecialTokens: boolean) {
-  if (typeof text !== "string" || /\p{Surrogate}/u.test(text)) {
-    throw new EdgewiseError(
-      "input.text",
-      `Cannot tokenize ${shorten(text)}: it is not text that UTF-8 can hold.`,
-      "Pass text without lone surrogates.",
-    );
-  }
-  if (text === "" && !addSpecialTokens) return { ids: [], tokens: [] };
-  try {
-    const { ids, tokens } = backend.encode(text, { add_special_tokens: addSpecialTokens });
-    return { ids: ids.map(checkedId), tokens };
-  } catch (cause) {
-    throw EdgewiseError.from(
-      cause,
-      "checkpoint.tokenizer",
-      `The tokenizer cannot tell the ids of ${shorten(text)}`,
-    );
   }
 }
 

@@ -3,7 +3,8 @@
 import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
 import { ControlTokens } from "../engine/control.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
-import { defaultsFrom, type SamplingDefaults, samplingParams } from "../engine/sampling.ts";
+import { defaultsFrom, type ModelDefaults } from "../engine/model-defaults.ts";
+import { samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
 import { thinkingOf } from "../engine/thinking.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
@@ -80,7 +81,10 @@ export class Session {
     const attempt = (hints: Hints) => load(request, store, reporter, signal, hints);
     const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
-      const session = new Session(request, store, events, loaded, await readTexts(loaded));
+      const texts = await readTexts(loaded);
+      const session = new Session(request, store, events, loaded, texts);
+      const { ignored } = texts.ofModel;
+      if (ignored.length > 0) events.reporter.warning(ignoredWarning(ignored));
       events.reporter.progress("ready", 1, 1);
       return session;
     } catch (error) {
@@ -116,9 +120,19 @@ export class Session {
    */
   start(prompt: Prompt, sampling: Sampling): Running {
     if (this.failure) throw this.failure;
-    const params = samplingParams(this.texts.defaults, sampling);
-    const asked = promptOf(prompt, this.texts, this.engine.context, params.maxTokens);
-    return this.engine.submit({ ...asked, params });
+    const { defaults } = this.texts.ofModel;
+    const params = samplingParams(defaults, sampling);
+    const { context } = this.engine;
+    const longest = (sampling.maxTokens ?? null) === null ? defaults.maxLength : undefined;
+    if (longest === undefined) {
+      return this.engine.submit({
+        ...promptOf(prompt, this.texts, context, params.maxTokens),
+        params,
+      });
+    }
+    const asked = promptOf(prompt, this.texts, Math.min(context, longest), longest);
+    const maxTokens = leftOf(longest, asked.prompt.length);
+    return this.engine.submit({ ...asked, params: { ...params, maxTokens } });
   }
 
   stats(): EngineStats {
@@ -241,7 +255,7 @@ export class Session {
 
 interface LoadedTexts extends Texts {
   readonly tokenizer: Tokenizer;
-  readonly defaults: SamplingDefaults;
+  readonly ofModel: ModelDefaults;
 }
 
 async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
@@ -266,8 +280,11 @@ async function readTexts({ files }: Loaded): Promise<LoadedTexts> {
     name: files.manifest.name,
     tokenizer,
     template: written,
-    controls: new ControlTokens(tokenizer, () => plainly(written)),
-    defaults: defaultsFrom(generation ?? null),
+    controls: new ControlTokens(tokenizer, {
+      source: written?.source ?? "",
+      plainly: () => plainly(written),
+    }),
+    ofModel: defaultsFrom(generation ?? null, files.manifest.model),
   };
 }
 
@@ -284,6 +301,25 @@ function plainly(template: ChatTemplate | null): string {
 /** Programs that are not to be loaded: where one is asked for there is no other. */
 function avoidable({ program }: LoadRequest, avoided = new Set<string>()): Set<string> {
   return program === undefined ? avoided : new Set([program]);
+}
+
+/** How many tokens an answer may have after so many, where prompt and answer have so many at most. */
+function leftOf(longest: number, tokens: number): number {
+  if (tokens < longest) return longest - tokens;
+  throw new EdgewiseError(
+    "input.context",
+    `The prompt has ${tokens} tokens; by the model's generation_config.json prompt and answer have ` +
+      `${longest} at most (max_length).`,
+    "Say maxTokens, which comes before it.",
+  );
+}
+
+function ignoredWarning(ignored: readonly string[]): Warning {
+  return {
+    code: "bundle.generation_config",
+    message: `The model's generation_config.json asks for what edgewise does not do: ${ignored.join(", ")}.`,
+    remedy: "Answers may differ from those that the model was published with.",
+  };
 }
 
 function storageWarning(kind: "indexeddb" | "memory"): Warning {

@@ -103,7 +103,7 @@ class Batch:
             if sequence.params.penalized and not sequence.counted:
                 self._buffers.counts(sequence.slot, sequence.known, sequence.asked_len)
                 sequence.counted = True
-        self._buffers.sampling([(s.params, s.seed, s.index) for s in sequences])
+        self._buffers.sampling([(s.drawing, s.seed, s.index) for s in sequences])
 
 
 def _line(sequence: Sequence, start: int, rows: int = 1) -> Line:

@@ -40,7 +40,7 @@ class Drafting:
         there are few: they are shared, and what one does not want is there for the others."""
         asked: dict[Sequence, int] = {}
         for sequence in decodes:
-            if sequence.params.penalized or sequence.holding is None:
+            if sequence.params.penalized or sequence.too_short or sequence.holding is None:
                 continue
             if sequence not in self._lengths:
                 most = self._limits.sequences - 1

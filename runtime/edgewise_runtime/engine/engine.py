@@ -93,8 +93,9 @@ class GenerationEngine:
     def sequences(self, request: Request) -> list[Sequence]:
         """Return the fresh sequences of a request, checked: one for each of its choices.
 
-        Raises InputError ``input.empty``, ``input.context`` or ``input.token``, and BundleError
-        ``bundle.entry`` where log-probabilities are asked of a program that has none.
+        Raises InputError ``input.empty``, ``input.context``, ``input.token`` or ``input.sampling``
+        (too many biases together with the end tokens that `min_tokens` keeps from coming), and
+        BundleError ``bundle.entry`` where log-probabilities are asked of a program that has none.
         """
         vocab = self._program.bundle.model.vocab
         room = min(request.params.max_tokens, 1)

@@ -25,12 +25,13 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _WHOLE: dict[str, tuple[int, int]] = {
     "max_tokens": (0, (1 << 31) - 1),
+    "min_tokens": (0, (1 << 31) - 1),
     "top_k": (-1, (1 << 31) - 1),
     "seed": (-1, (1 << 64) - 1),
     "top_logprobs": (0, TOP_LOGPROBS),
     "n": (1, MAX_CHOICES),
 }
-_MAX_BIAS = 1e4
+MAX_BIAS = 1e4
 _NOT_GIVEN: dict[str, int | None] = {"top_k": 0, "seed": None}
 """What -1 means, which others say for what is off or left to chance."""
 
@@ -44,6 +45,7 @@ class SamplingParams:
     Attributes:
         max_tokens: tokens to generate at most; fewer where the context ends first. 0 only computes
             the prompt.
+        min_tokens: end tokens do not come before the answer has so many.
         temperature: 0 chooses the likeliest token (and makes the filters below moot).
         top_k: keep the k likeliest tokens; 0 keeps all, and so does -1, which becomes 0.
         top_p: keep the likeliest tokens that together reach this probability; 1 keeps all, 0 only
@@ -65,6 +67,7 @@ class SamplingParams:
     """
 
     max_tokens: int = 256
+    min_tokens: int = 0
     temperature: float = 0.7
     top_k: int = 0
     top_p: float = 0.95
@@ -119,7 +122,7 @@ class SamplingParams:
             raise _error("len(logit_bias)", len(self.logit_bias), f"at most {MAX_BIASES}")
         for token, bias in self.logit_bias.items():
             _check_whole("logit_bias's token id", token, 0, (1 << 31) - 1)
-            _check_number(f"logit_bias[{token}]", bias, -_MAX_BIAS, _MAX_BIAS)
+            _check_number(f"logit_bias[{token}]", bias, -MAX_BIAS, MAX_BIAS)
 
     def _check_stops(self) -> None:
         if len(self.stop) > MAX_STOPS:

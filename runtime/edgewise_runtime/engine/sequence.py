@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal
 
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
-from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.stops import StopStrings
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
@@ -139,6 +139,10 @@ class Sequence:
         self._ends = frozenset(params.stop_token_ids)
         if not params.ignore_eos:
             self._ends |= frozenset(end_tokens)
+        self._unending = params
+        if params.min_tokens:
+            never = dict.fromkeys(self._ends, -MAX_BIAS)
+            self._unending = replace(params, logit_bias={**params.logit_bias, **never})
         self._detokenizer = tokenizer.stream()
         self._stops = StopStrings(params.stop)
         self._pieces = [self._stops.push(self._detokenizer.push(self.begun))]
@@ -158,6 +162,16 @@ class Sequence:
         return bool(self.tokens) and self.computed == len(self.known) - 1
 
     @property
+    def too_short(self) -> bool:
+        """Whether it must not end yet."""
+        return len(self.begun) + len(self.tokens) < self.params.min_tokens
+
+    @property
+    def drawing(self) -> SamplingParams:
+        """How its next token is drawn."""
+        return self._unending if self.too_short else self.params
+
+    @property
     def wants_none(self) -> bool:
         """Whether only its prompt is to be computed."""
         return self.params.max_tokens == 0
@@ -175,8 +189,11 @@ class Sequence:
 
     @property
     def stopped_by_host(self) -> bool:
-        """Whether the host has to see every token at once: it may end it, or wants more of it."""
-        return bool(self.params.stop or self.params.stop_token_ids or self.params.logprobs)
+        """Whether the host has to see every token at once: it may end it, or wants more of it, or
+        the next one may be drawn in another way."""
+        params = self.params
+        ends = params.stop or params.stop_token_ids
+        return bool(ends or params.logprobs or self.too_short)
 
     def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.

@@ -1,11 +1,10 @@
 """Special tokens that somebody has written out, told from those that a chat template writes.
 
-What a template is given has its special tokens hidden: digits that nobody can guess stand for each,
-and templates pass digits on as they are. So in the prompt that comes out every special token is the
-template's own. Parts of it with something hidden are tokenized by a copy of the tokenizer to which
-special tokens are text; there the template's own go by other names, so that they are found among
-white space and other tokens exactly as ever. All other parts are tokenized as if nothing had been
-looked at: what has no special tokens in it costs one search.
+What a template is given has its control tokens hidden: digits that nobody can guess stand for each,
+and templates pass digits on as they are. So in the prompt that comes out every control token is the
+template's own. What lies between hidden ones is tokenized as ever, and they themselves as the text
+that they are, piece by piece: the ids are those of transformers' `sanitize_control_tokens`. A
+conversation without such tokens costs one search.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -31,37 +29,43 @@ _THOUGHTS = frozenset((OPEN, CLOSE))
 """What templates look for in earlier answers, to leave their thoughts out."""
 
 
-@dataclass(frozen=True)
-class _Literal:
-    """A tokenizer to which control tokens are text, the names that they go by instead, and the ids
-    of those names with the ids that they stand for."""
-
-    tokenizer: Tokenizer
-    names: Mapping[str, str]
-    ids: Mapping[int, int]
-
-
 class ControlTokens:
     """What of a conversation's texts is control: only what the template has written.
 
     Control tokens are a tokenizer's special tokens, and those of its other added tokens that the
-    template itself writes around messages. Safe to use from several threads.
+    template's source has in it, white space aside. In answers only those that the template writes
+    around messages are, so that what a model writes itself (a call of a tool, a thought) stays what
+    it was. Safe to use from several threads.
     """
 
-    def __init__(self, tokenizer: Tokenizer, written: Callable[[], str] = str) -> None:
-        """`written` returns what the template makes of some plain conversation."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        encode: Callable[[str], Sequence[int]] | None = None,
+        *,
+        source: str = "",
+        written: Callable[[], str] = str,
+    ) -> None:
+        """Tell the control tokens of a tokenizer.
+
+        Args:
+            encode: ids of a text without what a post-processor adds, by default the tokenizer's.
+            source: of the template.
+            written: returns what the template makes of a plain conversation.
+        """
         self._tokenizer = tokenizer
+        self._encode = encode or (lambda text: tokenizer.encode(text, add_special_tokens=False))
+        self._source = source
         self._written = written
-        self._mark = f"{secrets.randbelow(10**_MARK_DIGITS):0{_MARK_DIGITS}}"
-        self._hidden = re.compile(rf"{self._mark}(\d{{{_INDEX_DIGITS}}})")
+        mark = f"{secrets.randbelow(10**_MARK_DIGITS):0{_MARK_DIGITS}}"
+        self._mark = mark
+        self._hidden = re.compile(rf"{mark}(\d{{{_INDEX_DIGITS}}})")
+        self._literal: dict[int, list[int]] = {}
 
     def hide(self, messages: Iterable[Any]) -> list[Message]:
-        """Return messages as they are given to a template; what is no message stays what it is.
-
-        The marks of thoughts in earlier answers are left to the template.
-        """
+        """Return messages as they are given to a template; what is no message stays what it is."""
         return [
-            {key: self.hide_in(value, _kept_in(message)) for key, value in message.items()}
+            {key: self.hide_in(value, self._kept_in(message)) for key, value in message.items()}
             if isinstance(message, Mapping)
             else message
             for message in messages
@@ -85,30 +89,40 @@ class ControlTokens:
         """Return a text with what is hidden in it as it was."""
         return self._hidden.sub(lambda found: self._contents[int(found[1])], text)
 
-    def encode(self, part: str) -> list[int]:
-        """Return the ids of a part of a prompt, without what a post-processor adds.
+    def encode(self, prompt: str) -> list[int]:
+        """Return the ids of a prompt, without what a post-processor adds.
 
-        Raises InputError ``input.special_tokens`` where the tokenizer makes a control token of
-        hidden text all the same, and what `Tokenizer.encode` does.
+        Raises InputError ``input.special_tokens`` where the tokenizer makes a control token of text
+        all the same, and what `Tokenizer.encode` does.
         """
-        if self._mark not in part:
-            return self._tokenizer.encode(part, add_special_tokens=False)
-        literal = self._literal
-        named = self._tokens.sub(lambda found: literal.names.get(found[0], found[0]), part)
-        ids = literal.tokenizer.encode(self.shown(named), add_special_tokens=False)
-        forged = self._ids.intersection(ids)
-        if forged:
-            raise self._refused(min(forged))
-        return [literal.ids.get(token, token) for token in ids]
+        first, *rest = self._hidden.split(prompt)
+        ids = list(self._encode(first))
+        for index, text in zip(map(int, rest[::2]), rest[1::2], strict=True):
+            ids += self._as_text(index)
+            ids += self._going_on(self._encode, text) if text else ()
+        if self._tokenizer.normalizes_added:
+            self._check(prompt, ids)
+        return ids
 
-    def check(self, prompt: str, ids: Sequence[int]) -> None:
-        """Refuse a prompt with more control tokens than its template has written.
+    def _as_text(self, index: int) -> list[int]:
+        """The ids of a control token that is text."""
+        ids = self._literal.get(index)
+        if ids is None:
+            ids = self._going_on(self._tokenizer.encode_plainly, self._contents[index])
+            forged = self._ids.intersection(ids)
+            if forged:
+                raise self._refused(min(forged))
+            self._literal[index] = ids
+        return ids
 
-        There can be such where a tokenizer looks for them in normalized text: what is hidden is
-        only how they are spelled. Raises InputError ``input.special_tokens``.
-        """
-        if not self._tokenizer.normalizes_added:
-            return
+    def _going_on(self, encode: Callable[[str], Sequence[int]], text: str) -> list[int]:
+        """The ids of a text that does not begin one: some tokenizers put a space before those."""
+        ids, newline = list(encode(f"\n{text}")), self._newline
+        return ids[len(newline) :] if ids[: len(newline)] == newline else list(encode(text))
+
+    def _check(self, prompt: str, ids: Sequence[int]) -> None:
+        """Refuse more control tokens than the template has written: where a tokenizer looks for
+        them in normalized text, what is hidden is only how they are spelled."""
         written = Counter(self._tokenizer.id_of(token) for token in self._tokens.findall(prompt))
         for token, count in Counter(ids).items():
             if token in self._ids and count > written[token]:
@@ -133,6 +147,9 @@ class ControlTokens:
             return token
         return f"{self._mark}{index:0{_INDEX_DIGITS}}"
 
+    def _kept_in(self, message: Mapping[str, Any]) -> frozenset[str]:
+        return self._answered if message.get("role") == "assistant" else frozenset()
+
     @cached_property
     def _tokens(self) -> re.Pattern[str]:
         """Matches the longest added token that a text begins with; nothing where there is none."""
@@ -152,9 +169,24 @@ class ControlTokens:
     @cached_property
     def _controls(self) -> Mapping[str, int]:
         """Every control token, numbered."""
+        controls = {
+            token.content
+            for token in self._tokenizer.added_tokens()
+            if token.special or (token.content in self._source and not token.content.isspace())
+        }
+        controls.update(self._around)
+        return {content: i for i, content in enumerate(sorted(controls - {""}))}
+
+    @cached_property
+    def _around(self) -> frozenset[str]:
+        """Added tokens that the template writes around messages."""
+        return frozenset(t for t in self._tokens.findall(self._written()) if not t.isspace())
+
+    @cached_property
+    def _answered(self) -> frozenset[str]:
+        """Control tokens that answers may have in them."""
         special = {token.content for token in self._tokenizer.added_tokens() if token.special}
-        written = set(self._tokens.findall(self._written()))
-        return {content: i for i, content in enumerate(sorted((special | written) - {""}))}
+        return _THOUGHTS | (self._controls.keys() - special - self._around)
 
     @cached_property
     def _contents(self) -> Sequence[str]:
@@ -163,15 +195,12 @@ class ControlTokens:
     @cached_property
     def _ids(self) -> frozenset[int]:
         """Of control tokens, without what any text may hold: the one for unknown characters."""
-        return frozenset(self._tokenizer.ids_of(self._contents)) - self._tokenizer.unknown_ids()
+        ids = {self._tokenizer.id_of(content) for content in self._contents}
+        return frozenset(i for i in ids if i is not None) - self._tokenizer.unknown_ids()
 
     @cached_property
-    def _literal(self) -> _Literal:
-        mark = secrets.token_hex(_MARK_DIGITS // 2)
-        names = {content: f"<{mark}{i}>" for content, i in self._controls.items()}
-        tokenizer = self._tokenizer.literal(names)
-        known = zip(tokenizer.ids_of(names.values()), self._tokenizer.ids_of(names), strict=True)
-        return _Literal(tokenizer, names, dict(known))
+    def _newline(self) -> list[int]:
+        return self._tokenizer.encode("\n", add_special_tokens=False)
 
     def _refused(self, token: int) -> InputError:
         return InputError(
@@ -180,7 +209,3 @@ class ControlTokens:
             remedy='Write it in other words, or pass special_tokens="control" if it is meant.',
             code="input.special_tokens",
         )
-
-
-def _kept_in(message: Mapping[str, Any]) -> frozenset[str]:
-    return _THOUGHTS if message.get("role") == "assistant" else frozenset()

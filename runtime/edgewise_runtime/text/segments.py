@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from threading import Lock
 
 from edgewise_runtime.text.tokenizer import Tokenizer
@@ -29,18 +28,9 @@ class SegmentCache:
         tokenized: how many of them the tokenizer was run on.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        *,
-        encode: Callable[[str], Sequence[int]] | None = None,
-        limit: int = DEFAULT_LIMIT,
-    ) -> None:
-        """Keep parts of up to `limit` characters in total, each counted as 128 characters more.
-
-        `encode` gives the ids of a part, by default those of the tokenizer.
-        """
-        self._encode = encode or partial(tokenizer.encode, add_special_tokens=False)
+    def __init__(self, tokenizer: Tokenizer, *, limit: int = DEFAULT_LIMIT) -> None:
+        """Keep parts of up to `limit` characters in total, each counted as 128 characters more."""
+        self._tokenizer = tokenizer
         self._boundaries = tokenizer.boundaries()
         self._most_entries = sys.maxsize if self._boundaries else _WHOLE_TEXTS
         self._limit = limit
@@ -67,7 +57,7 @@ class SegmentCache:
         return ids.tolist()
 
     def _tokenize(self, part: str) -> array[int]:
-        return array("I", self._encode(part))
+        return array("I", self._tokenizer.encode(part, add_special_tokens=False))
 
     def _find(self, text: str, parts: Iterable[str]) -> dict[str, array[int]]:
         found = {}

@@ -50,6 +50,8 @@ class ChatTemplate:
         """
         named = {"default": sources} if isinstance(sources, str) else dict(sources)
         self._clock = clock
+        self.source = "\0".join(named.values())
+        """All of them, for those who look for a text in them."""
         self._special_tokens = dict(special_tokens or {})
         self._templates = {name: _compile(name, source) for name, source in named.items()}
 

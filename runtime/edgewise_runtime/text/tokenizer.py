@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -180,41 +179,22 @@ class Tokenizer:
                 raise
             return frozenset()
 
-    def literal(self, names: Mapping[str, str]) -> Tokenizer:
-        """Return a copy to which some added tokens are text, and other names are tokens like them.
+    def encode_plainly(self, text: str) -> list[int]:
+        """Return the ids of `text` by the model alone: no added tokens are looked for in it.
 
-        Args:
-            names: of added tokens, what stands for each instead. It gets an id of its own.
+        Raises CheckpointError where the tokenizer's own rules fail on a text.
         """
-        state = json.loads(self._backend.to_str())
-        for token in state["added_tokens"]:
-            token["special"] = token["content"] in names
-        backend = Backend.from_str(json.dumps(state))
-        backend.encode_special_tokens = True
-        backend.add_tokens(
-            [
-                AddedToken(
-                    names[token.content],
-                    single_word=token.single_word,
-                    lstrip=token.lstrip,
-                    rstrip=token.rstrip,
-                    normalized=token.normalized,
-                )
-                for token in self.added_tokens()
-                if token.content in names
-            ]
-        )
-        return Tokenizer(backend)
-
-    def ids_of(self, tokens: Iterable[str]) -> list[int]:
-        """Return the ids of exact tokens; raises CheckpointError for one that there is not."""
-        found = {token: self.id_of(token) for token in tokens}
-        missing = [token for token, token_id in found.items() if token_id is None]
-        if missing:
+        normalizer, splitter = self._backend.normalizer, self._backend.pre_tokenizer
+        try:
+            text = text if normalizer is None else normalizer.normalize_str(text)
+            parts = [text] if splitter is None else [p for p, _ in splitter.pre_tokenize_str(text)]
+            return [token.id for part in parts for token in self._backend.model.tokenize(part)]
+        except BaseException as error:
+            if not raised_by_rust(error):
+                raise
             raise CheckpointError(
-                f"The tokenizer has no token {shorten(missing[0])}.", code="checkpoint.tokenizer"
-            )
-        return [token_id for token_id in found.values() if token_id is not None]
+                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+            ) from error
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

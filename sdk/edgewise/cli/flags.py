@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -30,6 +31,7 @@ from edgewise_runtime.format.bundle import Bundle
 
 SAMPLING: dict[str, tuple[type, str, str]] = {
     "--max-tokens": (int, "N", "most tokens to generate"),
+    "--min-tokens": (int, "N", "do not end the answer before so many tokens"),
     "--temperature": (float, "T", "0 for always the likeliest token"),
     "--top-k": (int, "K", "keep the K likeliest tokens"),
     "--top-p": (float, "P", "keep the likeliest tokens that together reach P"),
@@ -65,6 +67,7 @@ def sampling(args: argparse.Namespace) -> SamplingKeywords:
     """Return what `add_sampling` parsed."""
     return SamplingKeywords(
         max_tokens=args.max_tokens,
+        min_tokens=args.min_tokens,
         temperature=args.temperature,
         top_k=args.top_k,
         top_p=args.top_p,
@@ -129,15 +132,21 @@ def load(args: argparse.Namespace) -> Engine:
     draft = args.draft
     if draft not in (None, LOOKUP):
         draft = compiled(Path(draft), args.quant, target=target)
-    return Engine(
-        compiled(Path(args.model), args.quant, target=target, context=args.context),
-        device=device,
-        program=args.program,
-        threads=args.threads,
-        context=args.context,
-        draft=draft,
-        trust=args.trust,
-    )
+    path = compiled(Path(args.model), args.quant, target=target, context=args.context)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        engine = Engine(
+            path,
+            device=device,
+            program=args.program,
+            threads=args.threads,
+            context=args.context,
+            draft=draft,
+            trust=args.trust,
+        )
+    for warning in said:
+        stderr_console().print(str(warning.message), markup=False)
+    return engine
 
 
 def located(path: Path, *, targets: Sequence[str | None] = ()) -> Path:

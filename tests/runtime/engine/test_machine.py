@@ -95,6 +95,7 @@ extras = st.fixed_dictionaries(
     {},
     optional={
         "n": st.integers(1, 4),
+        "min_tokens": st.integers(0, 12),
         "stop": st.lists(st.lists(tokens, min_size=1, max_size=2).map(text_of), max_size=2).map(
             tuple
         ),

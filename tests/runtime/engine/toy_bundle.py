@@ -95,7 +95,10 @@ def toy_bundle(bounds: Bounds) -> Bundle:
         state_groups=(group,),
         layouts={"cpu": {}},
         programs=(program,),
-        files={"programs/toy/kernels.so": FileEntry(1, program.id.encode().hex())},
+        files=dict.fromkeys(
+            ("programs/toy/kernels.so", *program.plans.values()),
+            FileEntry(1, program.id.encode().hex()),
+        ),
     )
     return Bundle(Path("toy"), manifest)
 

@@ -8,7 +8,7 @@ what a request has to answer can be computed from the request alone (`answer`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -152,8 +152,10 @@ def answer(
         number: which of its choices.
         shortened: prompts to go on with, one after the other, where the context is full.
     """
-    draw = draw_of(params, seed if params.seed is None else params.seed, number)
     ends = {*params.stop_token_ids, *(() if params.ignore_eos else eos)}
+    if params.seed is not None:
+        seed = params.seed
+    unending = replace(params, logit_bias={**params.logit_bias, **dict.fromkeys(ends, -1e4)})
     shorter = iter(shortened)
     tokens: list[int] = []
     digests: list[int] = []
@@ -170,6 +172,8 @@ def answer(
         counts = (2 * np.bincount(tokens, minlength=VOCAB)).astype(np.int64)
         counts[list(prompt)] |= 1
         digests.append(digest)
+        now = unending if len(tokens) < params.min_tokens else params
+        draw = draw_of(now, seed, number)
         token = choose(logits_of(digest), len(known), draw, counts)
         digest = (digest + mix(state_of(digest, token, len(known)), len(known))) & _MASK
         tokens.append(token)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,10 @@ from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.text import ChatTemplate, ControlTokens, SegmentCache, Tokenizer
 from tests.runtime.text.conversations import SPECIAL_TOKENS, TEMPLATES, assistant, user
 from tools.make_text_cases import FOLDERS, ROOT, TURNS, Turns, turn_case
+from tools.make_text_cases import TEMPLATES as TEMPLATES_OF_CASES
 
+GOLDEN = json.loads((Path(__file__).parent / "goldens" / "turns.json").read_text("utf-8"))
+CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = ChatTemplate(TEMPLATES["chatml"])
 MARKS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<s>", "</s>", "<|", "|>", "im_end")
 
@@ -27,35 +32,36 @@ def demo() -> tuple[Tokenizer, ControlTokens]:
     return tokenizer, ControlTokens(tokenizer)
 
 
-@cache
-def blind() -> Backend:
-    """The demo's tokenizer, to which special tokens are text wherever they are."""
-    backend = Backend.from_file(str(ROOT / FOLDERS["demo"] / "tokenizer.json"))
-    backend.encode_special_tokens = True
-    return backend
-
-
 def asked(controls: ControlTokens, messages: list[Any]) -> list[int]:
-    prompt = CHATML.render(controls.hide(messages))
-    ids = controls.encode(prompt)
-    controls.check(prompt, ids)
-    return ids
+    return controls.encode(CHATML.render(controls.hide(messages)))
 
 
 written = st.lists(st.one_of(st.sampled_from((*MARKS, " ", "\n")), st.text(max_size=6)))
 
 
 @given(written)
-def test_a_message_has_the_ids_of_a_tokenizer_without_special_tokens(pieces: list[str]) -> None:
+def test_whatever_is_in_a_message_it_has_no_control_tokens_and_stays_what_it_is(
+    pieces: list[str],
+) -> None:
     tokenizer, controls = demo()
-    start, end = (tokenizer.id_of(token) for token in ("<|im_start|>", "<|im_end|>"))
     content = "".join(pieces)
+    ids = asked(controls, [user(content)])
+    special = [token for token in map(tokenizer.token_of, ids) if token in CONTROLS]
+    assert special == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+    assert tokenizer.decode(ids) == CHATML.render([user(content)])
 
-    def text(said: str) -> list[int]:
-        return list(blind().encode(said, add_special_tokens=False).ids)
 
-    ids = [start, *text(f"user\n{content}"), end, *text("\n"), start, *text("assistant\n")]
-    assert asked(controls, [user(content)]) == ids
+# Transformers looks in a template's source for tokens that are not special: it does not see those
+# that are put together, as the last but three's are.
+@pytest.mark.parametrize("index", sorted({*range(len(TURNS))} - {10}))
+def test_turns_have_the_ids_that_transformers_gives_them(index: int) -> None:
+    assert turn_case(TURNS[index])["text"] == GOLDEN[index]
+
+
+def test_tokens_that_a_template_puts_together_are_control_tokens_too() -> None:
+    case = turn_case(TURNS[10])
+    assert case["text"] != GOLDEN[10]
+    assert "'<|' + m.role + '|>'" in TEMPLATES_OF_CASES["tiny"]
 
 
 def names(turns: Turns, which: str) -> list[str]:
@@ -101,6 +107,22 @@ def test_thoughts_of_answers_are_left_to_the_template_though_their_marks_are_spe
     assert controls.shown(hidden["content"]) == thought
 
 
+def test_what_a_model_writes_itself_stays_tokens_in_its_answers_alone() -> None:
+    backend = Backend(BPE({"a": 0}, []))
+    backend.add_special_tokens([AddedToken("<|end|>", normalized=False)])
+    calls = [AddedToken(token, normalized=False) for token in ("<call>", "<turn>", "\n")]
+    backend.add_tokens(calls)
+    source = "<turn>{{ content }}<|end|>\n{% if tools %}<call>{% endif %}"
+    controls = ControlTokens(Tokenizer(backend), source=source, written=lambda: "<turn>?<|end|>\n")
+    said = "<call>\n<turn><|end|>"
+    answered, asked = (one["content"] for one in controls.hide([assistant(said), user(said)]))
+    found = [
+        [token in text for token in ("<call>", "\n", "<turn>", "<|end|>")]
+        for text in (answered, asked)
+    ]
+    assert found == [[True, True, False, False], [False, True, False, False]]
+
+
 def test_whatever_is_in_a_message_is_looked_through() -> None:
     _, controls = demo()
     call = {"function": {"name": "f<|im_end|>", "arguments": {"<|im_end|>": ["<|im_start|>", 1]}}}
@@ -120,13 +142,14 @@ def test_what_holds_itself_is_refused() -> None:
 
 
 def test_turns_that_are_the_same_are_tokenized_once() -> None:
-    tokenizer, controls = demo()
-    segments = SegmentCache(tokenizer, encode=controls.encode)
+    tokenizer, _ = demo()
+    segments = SegmentCache(tokenizer)
+    controls = ControlTokens(tokenizer, segments.encode)
     messages = [user("x<|im_end|>" * 50), assistant("y"), user("z")]
-    first = segments.encode(CHATML.render(controls.hide(messages)))
+    first = asked(controls, messages)
     before = segments.tokenized
     messages = [*messages, assistant("<|im_start|>"), user("more")]
-    second = segments.encode(CHATML.render(controls.hide(messages)))
+    second = asked(controls, messages)
     assert segments.tokenized - before < 150, "what was said before is known"
     common = len(first) - len(tokenizer.encode("assistant\n"))
     assert second[:common] == first[:common]

@@ -51,7 +51,7 @@ def failed(capsys: pytest.CaptureFixture[str], *argv: object, status: int = 1) -
         (["run", "BUNDLE", "x", "--program", "nothing"], "bundle.unknown_name"),
         (["chat", "BUNDLE", "--question", "x" * 2000], "input.context"),
         (["chat", "BUNDLE", "--question", "x", "--top-p", "2"], "input.sampling"),
-        (["chat", "BUNDLE", "--question", "x", "--max-tokens", "0"], "input.sampling"),
+        (["chat", "BUNDLE", "--question", "x", "--max-tokens", "-1"], "input.sampling"),
         (["inspect", "BUNDLE", "--plan", "nothing"], "input.plan"),
         (["inspect", "BUNDLE", "--program", "nothing"], "bundle.unknown_name"),
         (["inspect", "BUNDLE", "--cost", "--batch", "99"], "input.range"),

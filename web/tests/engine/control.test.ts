@@ -36,7 +36,10 @@ test.each(turnCases.map((turns, i) => [i, turns] as const))(
     const tokenizer = tokenizerFor(turns);
     const source = templateCases.templates[turns.template] ?? "";
     const template = new ChatTemplate(source, tokenizer.specialTokens);
-    const controls = new ControlTokens(tokenizer, () => template.render(PLAIN));
+    const controls = new ControlTokens(tokenizer, {
+      source,
+      plainly: () => template.render(PLAIN),
+    });
     const hidden = template.render(controls.hide(turns.messages));
     expect(controls.encode(hidden)).toEqual(turns.text);
     expect(controls.shown(hidden)).toBe(turns.prompt);
@@ -60,6 +63,25 @@ test("whatever is in a message is looked through, but for the marks of an answer
   expect(controls.shown(JSON.stringify(hidden))).toBe(JSON.stringify(message));
   const odd = "no message" as unknown as Message;
   expect(controls.hide([odd])).toEqual([odd]);
+});
+
+test("what a model writes itself stays tokens in its answers alone", () => {
+  const added = ["<|end|>", "<call>", "<turn>", "\n"].map((content, id) => ({
+    ...{ id, content, special: id === 0, normalized: false },
+    ...{ single_word: false, lstrip: false, rstrip: false },
+  }));
+  const encode = () => [];
+  const tokenizer = { addedTokens: added, normalizesAdded: false, encode, encodePlainly: encode };
+  const source = "<turn>{{ content }}<|end|>\n{% if tools %}<call>{% endif %}";
+  const controls = new ControlTokens(tokenizer, { source, plainly: () => "<turn>?<|end|>\n" });
+  const content = "<call>\n<turn><|end|>";
+  const found = controls
+    .hide(["assistant", "user"].map((role) => ({ role, content })))
+    .map((hidden) => added.map((token) => hidden.content.includes(token.content)));
+  expect(found).toEqual([
+    [false, true, false, true],
+    [false, false, false, true],
+  ]);
 });
 
 describe("text that would be a control token all the same is refused", () => {

@@ -61,6 +61,18 @@ describe("one request", () => {
     expect(usage.cachedTokens).toBeGreaterThanOrEqual(32);
   });
 
+  test.each([1, 2, 7, 30])("of %i tokens at least does not end before", async (minTokens) => {
+    const { engine } = makeEngine({ pages: 64 });
+    for (let i = 0; i < 5; i++) {
+      const prompt = promptOf(random, 5 + i);
+      const asked = request(prompt, { maxTokens: 100, minTokens, stopTokenIds: [i, 40 + i] });
+      const { tokenIds } = await engine.submit(asked).completion;
+      expect(tokenIds).toEqual(expectedTokens(prompt, asked.params));
+      expect(tokenIds.length).toBeGreaterThanOrEqual(minTokens);
+    }
+    expect(engine.check()).toEqual([]);
+  });
+
   test.each([1, 2, 3, 9, 16, 17])("of %i tokens gives no more", async (maxTokens) => {
     const { engine, program } = makeEngine({ pages: 64 });
     const asked = request(PROMPT, { maxTokens, ...ALL });

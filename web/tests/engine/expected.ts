@@ -1,6 +1,12 @@
 /** What the reference model answers, computed from requests alone. */
 
-import { isGreedy, isPenalized, type SamplingParams } from "../../engine/sampling.ts";
+import {
+  isGreedy,
+  isPenalized,
+  MAX_BIAS,
+  type SamplingParams,
+  without,
+} from "../../engine/sampling.ts";
 
 export const VOCAB = 64;
 export const EOS = [3, 11];
@@ -20,7 +26,9 @@ export function nextToken(
   if (isPenalized(params)) state = counts.reduce(mix, state);
   for (const [id, value] of params.logitBias)
     state = mix(mix(state, id), Math.fround(value) * 1000);
-  return state % VOCAB;
+  let token = state % VOCAB;
+  while ((params.logitBias.get(token) ?? 0) <= -MAX_BIAS) token = (token + 1) % VOCAB;
+  return token;
 }
 
 /** Everything that a generation has to give, from nothing but its request. */
@@ -33,14 +41,16 @@ export function expectedTokens(
   const tokens: number[] = [];
   const counts = new Array<number>(VOCAB).fill(0);
   for (const token of prompt) counts[token] = 1;
+  const ends = [...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)];
+  const unending = params.minTokens > 0 ? without(params, ends) : params;
   const most = Math.min(params.maxTokens, context - prompt.length);
   while (tokens.length < most) {
     const history = [...prompt, ...tokens];
-    const token = nextToken(history, history.length, params, params.seed ?? 0n, counts);
+    const now = tokens.length < params.minTokens ? unending : params;
+    const token = nextToken(history, history.length, now, params.seed ?? 0n, counts);
     tokens.push(token);
     counts[token] = (counts[token] ?? 0) + 2;
-    if (params.stopTokenIds.includes(token)) break;
-    if (!params.ignoreEos && eos.includes(token)) break;
+    if (ends.includes(token)) break;
   }
   return tokens;
 }

@@ -120,6 +120,7 @@ class World {
       ...(random.chance(0.3) ? { temperature: 1, seed: random.whole(0, 2 ** 40) } : {}),
       ...(random.chance(0.3) ? { presencePenalty: 0.5 } : {}),
       ...(random.chance(0.2) ? { logitBias: { [random.whole(0, 60)]: 1.5 } } : {}),
+      ...(random.chance(0.2) ? { minTokens: random.whole(1, 12) } : {}),
       ...(random.chance(0.2) ? { stopTokenIds: [random.whole(0, 63)] } : {}),
       ...(random.chance(0.2) ? { stop: textOf([random.whole(0, 63)]) } : {}),
     };

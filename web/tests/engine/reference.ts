@@ -322,6 +322,7 @@ export class ReferenceProgram implements LoadedProgram {
     ]);
     const params = {
       maxTokens: 1,
+      minTokens: 0,
       temperature: f(0),
       topP: f(1),
       minP: f(2),

@@ -1,7 +1,7 @@
 /** Sampling parameters: every value is checked where it enters, and the message quotes it. */
 
 import { expect, test } from "vitest";
-import { defaultsFrom, isGreedy, isPenalized, samplingParams } from "../../engine/sampling.ts";
+import { isGreedy, isPenalized, samplingParams, without } from "../../engine/sampling.ts";
 import { EdgewiseError } from "../../errors.ts";
 
 function refusal(options: object): EdgewiseError {
@@ -130,33 +130,14 @@ test("tokens are counted only where a penalty needs it", () => {
   ]);
 });
 
-const file = (text: string) => new TextEncoder().encode(text);
-
-test("the model's own defaults are used", () => {
-  const config = { do_sample: true, temperature: 0.6, top_k: 20, top_p: 0.9, eos_token_id: 2 };
-  const defaults = defaultsFrom(file(JSON.stringify(config)));
-  expect(defaults).toEqual({ temperature: 0.6, topK: 20, topP: 0.9 });
-});
-
-test("a model that says nothing sets nothing", () => {
-  expect(defaultsFrom(null)).toEqual({});
-  expect(defaultsFrom(file('{"min_p": null}'))).toEqual({});
-});
-
-test("a model that does not sample is greedy", () => {
-  const config = file('{"do_sample": false, "temperature": 0.6, "max_new_tokens": 9}');
-  expect(defaultsFrom(config)).toEqual({ temperature: 0, maxTokens: 9 });
-});
-
-test.each(['{"top_p": 7}', '{"top_p": "x"}', "[]", "{", "", "\ud800"])(
-  "an unusable default is the bundle's fault: %s",
-  (text) => {
-    expect(() => defaultsFrom(file(text))).toThrow(
-      expect.objectContaining({ code: "bundle.generation_config" }),
-    );
-  },
-);
-
-test("the message says which default it is", () => {
-  expect(() => defaultsFrom(file('{"top_p": 7}'))).toThrow("topP is 7");
+test("what the model keeps from coming stays so beside biases of the caller", () => {
+  const defaults = { logitBias: { 5: -1e4, 7: -1e4 }, stop: ["END"] };
+  const params = samplingParams(defaults, { logitBias: { 7: 1, 9: 2 } });
+  expect(Object.fromEntries(params.logitBias)).toEqual({ 5: -1e4, 7: 1, 9: 2 });
+  expect(params.stop).toEqual(["END"]);
+  const many = Object.fromEntries(Array.from({ length: 320 }, (_, i) => [i + 10, 0]));
+  expect(() => samplingParams(defaults, { logitBias: many })).toThrow(
+    "322; it must be at most 320",
+  );
+  expect(() => without(samplingParams({}, { logitBias: many }), [1])).toThrow("at most 320");
 });

@@ -20,7 +20,7 @@ const controls = new ControlTokens({
   ...tokenizer,
   addedTokens: [],
   normalizesAdded: false,
-  literal: () => () => ({ ids: [], named: [] }),
+  encodePlainly: (text: string) => tokenizer.encode(text, false),
 });
 const TEXTS = { name: "model", tokenizer, template, controls };
 const MESSAGES: readonly Message[] = [

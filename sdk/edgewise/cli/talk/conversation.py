@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.engine import Engine
 from edgewise.generation import Generation
+from edgewise.model_defaults import MAX_LENGTH
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import InputError
@@ -152,7 +153,7 @@ class Conversation:
             self._messages(before, question),
             variables=None if self.think is None else {"enable_thinking": self.think},
             context_policy="drop",
-            **{"max_tokens": self.defaults["max_tokens"], **given, **options},
+            **{**self._limit(), **given, **options},
         )
         with generation:
             self._running = generation
@@ -171,6 +172,12 @@ class Conversation:
             self.turns = [*before, turn]
             self._forgotten += completion.dropped_turns
         return completion
+
+    def _limit(self) -> dict[str, int]:
+        """How long an answer may be; nothing where the model says that of prompt and answer."""
+        if MAX_LENGTH in self.defaults:
+            return {}
+        return {"max_tokens": self.defaults["max_tokens"]}
 
     def _messages(self, before: Sequence[Turn], question: str) -> list[dict[str, str]]:
         found = [{"role": "system", "content": self.system}] if self.system else []

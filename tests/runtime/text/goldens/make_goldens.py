@@ -39,6 +39,8 @@ from tests.runtime.text.conversations import (
 )
 from tests.runtime.text.corpus import TEXTS, fuzzed
 from tests.runtime.text.hashing import packed
+from tools.make_text_cases import TEMPLATES as CASES
+from tools.make_text_cases import TURNS, folder_of
 
 HERE = Path(__file__).parent
 FUZZED = 10_000
@@ -202,6 +204,25 @@ def templates() -> None:
         )
 
 
+def turns() -> None:
+    """What transformers makes of conversations in which special tokens are written out."""
+    asked = []
+    for one in TURNS:
+        with folder_of(one) as folder:
+            reference = PreTrainedTokenizerFast.from_pretrained(folder)
+        asked.append(
+            reference.apply_chat_template(
+                one.messages,
+                chat_template=CASES[one.template],
+                add_generation_prompt=True,
+                sanitize_control_tokens=True,
+                return_dict=False,
+            )
+        )
+    write(HERE / "turns.json", asked)
+
+
 if __name__ == "__main__":
     tokenizers()
     templates()
+    turns()
