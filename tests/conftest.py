@@ -92,12 +92,18 @@ RECIPES = Path(__file__).parent / "parity"
 
 @pytest.fixture(scope="session")
 def checkpoints(shared: Path) -> Callable[[str], Path]:
-    """The tiny random checkpoints of tests/parity by name, each written once."""
+    """The tiny random checkpoints of tests/parity by name, each written once: its cases, and
+    ``overflowing``, of which float16 cannot hold all keys."""
     from tests.parity.make_checkpoints import write_checkpoint
+    from tests.parity.outliers import write_overflowing
 
     folder = shared / "checkpoints"
     folder.mkdir(exist_ok=True)
-    return lambda case: made_once(folder / case, lambda out: write_checkpoint(case, out.parent))
+
+    def write(case: str, out: Path) -> Path:
+        return write_overflowing(out) if case == "overflowing" else write_checkpoint(case, out)
+
+    return lambda case: made_once(folder / case, lambda out: write(case, out.parent))
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,9 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.elsewhere import BEYOND, EVERY_TRAIT
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.traits import PAGE
-from edgewise_compiler.options import KV_KINDS, MAX_BATCH, MAX_CONTEXT
+from edgewise_compiler.options import MAX_BATCH, MAX_CONTEXT
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, PRESETS, SCHEMES, Recipe, Scheme
+from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets import table as compiled
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS
 from edgewise_compiler.targets.webgpu.variants import (

@@ -9,6 +9,7 @@ from pathlib import Path
 from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
+from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS, check_tools
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
@@ -18,8 +19,6 @@ from edgewise_runtime.format.state import pages_for
 MAX_CONTEXT = 1 << 20
 MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096
-KV_KINDS = ("auto", "int8")
-"""What KV pages hold: as each program does its arithmetic, or int8 codes."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Options:
 
     def kv_dtype(self, own: str) -> str:
         """What pages hold in a program whose arithmetic keeps them in ``own``."""
-        return own if self.kv == "auto" else self.kv
+        return KV_KINDS[self.kv] or own
 
     @property
     def half_pages(self) -> bool:

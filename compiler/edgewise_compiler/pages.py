@@ -24,6 +24,6 @@ def check_pages(checkpoint: Checkpoint) -> None:
             raise CheckpointError(
                 f"{maker.tensor} makes keys or values of about {largest:g}, which pages of float16 "
                 "do not hold.",
-                remedy="Compile with --target cpu --quant f32, whose pages are of float32.",
+                remedy="Compile with --kv f32, for pages of float32.",
                 code="checkpoint.range",
             )

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TypeVar
 
+from edgewise_runtime.shown import shown
+
 
 class EdgewiseError(Exception):
     """Base of every error edgewise raises on purpose.
@@ -31,7 +33,8 @@ class EdgewiseError(Exception):
         return f"{self.message} {self.remedy}".rstrip()
 
     def __str__(self) -> str:
-        return f"{self.said} [{self.code}]"
+        """What a traceback ends with: foreign text in it gives the terminal no orders."""
+        return shown(f"{self.said} [{self.code}]")
 
 
 class CheckpointError(EdgewiseError):

@@ -50,8 +50,9 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         prefill_chunk: tokens of prompts computed together at most, 1 to 4096. Default: 512.
         cpu: the programs for CPUs: ``"native"``, the best one for this machine; ``"all"``, one for
             each kind; or ``"avx512vnni"``, ``"avx2"`` or ``"portable"``. Default: ``"native"``.
-        kv: what KV pages hold: ``"auto"``, float16, and float32 in f32 programs; or ``"int8"``,
-            half of float16's bytes. Default: ``"auto"``.
+        kv: what KV pages hold: ``"auto"``, float16, and float32 in f32 programs; ``"int8"``, half
+            of float16's bytes; or ``"f32"``, twice as many, for models whose keys or values float16
+            cannot hold. Default: ``"auto"``.
         calibrate: choose codes by GPTQ for what the model does with a text: a file in UTF-8, or
             True for a neutral one; takes minutes, and the memory of a byte a weight. False takes
             the nearest codes. Default: None, scales searched in seconds where the preset says so.
@@ -102,14 +103,16 @@ def output_folder(
 ) -> Path:
     """Where the bundle of a checkpoint goes unless told otherwise: ``dist/<name>-<stored as>``.
 
-    A GGUF file that is stored as it is gives ``dist/<name>``; int8 pages end the name in ``-kv8``.
+    A GGUF file that is stored as it is gives ``dist/<name>``; pages asked for end the name in
+    ``-kv8`` or ``-kv32``.
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
     stored = stored_as(quant, recipe, bits)
     if stored is None and not is_gguf(Path(path)):
         stored = DEFAULT_QUANT
-    parts = (model_name(Path(path)), stored, "kv8" if kv == "int8" else None)
+    pages = {"int8": "kv8", "f32": "kv32"}.get(kv)
+    parts = (model_name(Path(path)), stored, pages)
     return Path("dist") / "-".join(filter(None, parts))
 
 

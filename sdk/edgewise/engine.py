@@ -163,7 +163,8 @@ class Engine(Loaded):
 
         Raises:
             InputError: a prompt that is empty or too long, a parameter out of range.
-            EngineError: ``engine.busy``, ``engine.context``, ``engine.closed``.
+            EngineError: ``engine.busy``, ``engine.context``, ``engine.closed``;
+                ``engine.not_finite`` where the model's numbers have overflowed.
         """
         if stream:
             return Stream(self._start(self._session.ask(prompt, options)))
@@ -261,7 +262,8 @@ class Engine(Loaded):
 
         Raises:
             InputError: no tokens, too many, or what is no id of the vocabulary.
-            EngineError: ``engine.memory`` where running requests hold the KV pages.
+            EngineError: ``engine.memory`` where running requests hold the KV pages;
+                ``engine.not_finite`` where the model's numbers have overflowed.
         """
         ids = token_ids(tokens)
         return self._session.loop.call(lambda: self._session.loop.engine.score(ids))

@@ -68,7 +68,7 @@ class Phases:
         self._bars = (
             Progress(
                 SpinnerColumn(finished_text="✓"),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=max(8, min(30, self._console.width - 60))),
                 _HowFar(speed=self._console.width >= 76),
                 console=self._console,

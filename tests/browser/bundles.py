@@ -7,12 +7,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.checkpoint import Shape
 from bench.checkpoint import write_checkpoint as write_random
 from edgewise_compiler.compile import compile_model
 from edgewise_runtime.format.seal import seal, unseal
 from tests.parity.make_checkpoints import write_checkpoint as write_tiny
+from tests.parity.outliers import write_overflowing
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO_MODEL = REPOSITORY / "examples" / "demo-model"
@@ -30,7 +32,14 @@ THINKS = (
 FULL = bool(os.environ.get("EDGEWISE_FULL"))
 """Whether the browser's full suite is run; the quick one loads fewer bundles."""
 
-_SOURCES = ("compiler", "runtime", "bench/checkpoint.py", "examples/demo-model", "tests/browser")
+_SOURCES = (
+    "compiler",
+    "runtime",
+    "bench/checkpoint.py",
+    "examples/demo-model",
+    "tests/browser",
+    "tests/parity/outliers.py",
+)
 
 
 def _demo(folder: Path) -> Path:
@@ -46,13 +55,24 @@ def _wide(folder: Path) -> Path:
     return folder / WIDE.name
 
 
-BUNDLES: Mapping[str, tuple[Callable[[Path], Path], str, tuple[str, ...], str]] = {
-    "demo-q4": (_demo, "q4", ("cpu", "webgpu"), "auto"),
-    **({"tiny-q8": (_tiny, "q8", ("webgpu",), "auto")} if FULL else {}),
-    "tiny-q4-kv8": (_tiny, "q4", ("webgpu",), "int8"),
-    "wide-f16": (_wide, "f16", ("webgpu",), "auto"),
+class Made(NamedTuple):
+    """How a bundle is made: its checkpoint, written into a folder, and options of compiling."""
+
+    checkpoint: Callable[[Path], Path]
+    quant: str
+    targets: tuple[str, ...] = ("webgpu",)
+    kv: str = "auto"
+    prefill_chunk: int = 512
+
+
+BUNDLES: Mapping[str, Made] = {
+    "demo-q4": Made(_demo, "q4", ("cpu", "webgpu")),
+    **({"tiny-q8": Made(_tiny, "q8")} if FULL else {}),
+    "tiny-q4-kv8": Made(_tiny, "q4", kv="int8"),
+    # As tests/conftest.py compiles it, so that kernels are generated once.
+    "overflowing-q4": Made(write_overflowing, "q4", prefill_chunk=128),
+    "wide-f16": Made(_wide, "f16"),
 }
-"""Name of a bundle: its checkpoint, written into a folder; scheme; targets; pages."""
 
 
 def compile_bundles(out: Path) -> list[Path]:
@@ -65,13 +85,15 @@ def compile_bundles(out: Path) -> list[Path]:
         shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     stamp.write_text(key)
-    for name, (checkpoint, quant, targets, kv) in BUNDLES.items():
+    for name, made in BUNDLES.items():
         if (out / name / "bundle.json").is_file():
             continue
         scratch = out / f"checkpoint-{name}"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        compile_model(checkpoint(scratch), out / name, targets=targets, quant=quant, kv=kv)
+        checkpoint, options = made.checkpoint(scratch), made._asdict()
+        del options["checkpoint"]
+        compile_model(checkpoint, out / name, **options)
         shutil.rmtree(scratch)
     _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
     return [out / name for name in (*BUNDLES, "thinks-q4")]

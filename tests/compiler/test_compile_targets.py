@@ -88,6 +88,9 @@ def test_a_target_is_added_to_a_bundle_that_is_there(
     after = Bundle.open(out).manifest
     assert [p.id for p in after.programs] == [*WEBGPU, before.programs[0].id]
     assert after.files.items() >= before.files.items()
+    # It was there before, and is still what this user compiled.
+    assert after.programs[-1] == before.programs[0]
+    verify_program(after, after.programs[-1])
     shaders = {name: entry for name, entry in after.files.items() if name.endswith(".wgsl")}
     assert shaders.items() <= Bundle.open(both).manifest.files.items()
     assert programs(out) == [p.id for p in after.programs]

@@ -25,6 +25,8 @@ READERS = {
 }
 ALL = range(1 << 16)
 """Every channel there is."""
+OVERFLOWING = 300
+"""The token whose keys `overflowing` makes too large for float16."""
 
 
 def few(count: int) -> NDArray[np.int64]:
@@ -89,3 +91,23 @@ def write_changed(case: str, folder: Path, change: Change) -> tuple[Path, Tensor
     change(CASES[case].config, tensors)
     write_weights(target, tensors, "F32", 1)
     return target, tensors
+
+
+def overflowing(config: Config, w: Tensors, layer: int = 1) -> None:
+    """Large keys against small queries in a layer, and a token that lies along all of these keys.
+
+    A normalized row is at most the root of its width times as long in one direction as it usually
+    is: keys are some thousands, and that token's more than 65504, the largest float16.
+    """
+    attention = f"model.layers.{layer}.self_attn"
+    keys, queries = (w[f"{attention}.{part}_proj.weight"] for part in ("k", "q"))
+    along = np.sign(keys[0])
+    keys[:] = along * np.abs(keys).mean() * np.float32(10_000)
+    queries /= np.float32(500)
+    w["model.embed_tokens.weight"][OVERFLOWING] = along * np.float32(1000)
+
+
+def write_overflowing(folder: Path) -> Path:
+    """Write a checkpoint that `overflowing` has changed into ``folder / "overflowing"``."""
+    target, _ = write_changed("llama-mha", folder, overflowing)
+    return target.rename(folder / "overflowing")

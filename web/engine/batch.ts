@@ -30,6 +30,8 @@ export function areRows(rows: Rows, sequences: readonly Sequence[]): boolean {
 export interface RowResult {
   readonly tokens: readonly number[];
   readonly stopped: boolean;
+  /** False if no token follows these, for the logits were not finite. */
+  readonly sound: boolean;
 }
 
 /** Buffers that tell what a burst has done. */
@@ -169,10 +171,12 @@ export class Batch {
       const tokens = upTo(count - seen, seen).map(
         (at) => ring[row * abi.RING + (at % abi.RING)] ?? -1,
       );
+      const sound = tokens.at(-1) !== abi.NOT_FINITE;
+      if (!sound) tokens.pop();
       const odd = tokens.find((token) => !(token >= 0 && token < this.vocab));
       if (odd !== undefined) throw wrongOutput(`row ${row} has the token ${odd}`);
       rows.seen[row] = count;
-      return { tokens, stopped: table[row * this.columns + abi.STOP] !== 0 };
+      return { tokens, sound, stopped: table[row * this.columns + abi.STOP] !== 0 };
     });
   }
 

@@ -200,7 +200,7 @@ export class GenerationEngine {
     try {
       if (feed.flights.count === 0) await this.room.growing;
       const landed = await feed.flights.next();
-      if (landed) feed.land(landed.work, landed.read);
+      if (landed) await feed.land(landed.work, landed.read);
     } catch (cause) {
       this.failed(cause);
     } finally {

@@ -6,7 +6,9 @@
  */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
+import { pagedState, pagesFor } from "../format/state.ts";
 import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { notFinite } from "./faults.ts";
 import { effortOf, Flights, type Work } from "./flights.ts";
 import type { Pace } from "./pace.ts";
 import type { Room } from "./room.ts";
@@ -83,8 +85,13 @@ export class Feed {
     return true;
   }
 
-  /** Take in what the device has done. */
-  land(work: Work, read: ReadonlyMap<string, Elements>): void {
+  /**
+   * Take in what the device has done. Whoever has no next token, its logits not being finite, ends
+   * with an error.
+   *
+   * @throws EdgewiseError `device.output`, and what reading throws.
+   */
+  async land(work: Work, read: ReadonlyMap<string, Elements>): Promise<void> {
     const { chunk, rows, steps, submitted } = work;
     const now = this.source.clock();
     const ms = now - Math.max(submitted, this.landed);
@@ -97,6 +104,7 @@ export class Feed {
     }
     if (!rows) return;
     const results = this.batch.results(read, rows, steps);
+    const spoiled: Sequence[] = [];
     for (const [row, sequence] of rows.sequences.entries()) {
       const result = results[row];
       if (!result || sequence.ended) continue;
@@ -106,8 +114,21 @@ export class Feed {
       this.given += result.tokens.length;
       sequence.written = sequence.kvLen;
       if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
-      throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
+      if (result.sound) {
+        throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
+      }
+      spoiled.push(sequence);
     }
+    // Nothing is handed over meanwhile, so that nobody else is given these pages.
+    for (const sequence of spoiled) {
+      const count = sequence.prompt.length + sequence.tokens.length;
+      sequence.fail(await notFinite(this.program, this.pagesOf(sequence, count), count));
+    }
+  }
+
+  /** The pages that the first `tokens` of a sequence are in. */
+  private pagesOf({ pages }: Sequence, tokens: number): readonly number[] {
+    return pages.slice(0, pagesFor(tokens, pagedState(this.program.manifest).pageTokens));
   }
 
   /** Read the next rows of a prompt; false where pages are missing for them. */

@@ -135,8 +135,14 @@ export class PrefixPages {
     this.pool.release(pages.slice(full));
   }
 
-  /** Take back the pages of a sequence whose contents are in doubt. */
+  /** Take back the pages of a sequence whose contents are in doubt: nobody finds them any more. */
   discard(pages: readonly number[]): void {
+    const doubted = new Set(pages);
+    for (const [key, { page }] of this.entries) {
+      if (!doubted.has(page)) continue;
+      this.entries.delete(key);
+      this.pool.release([page]);
+    }
     this.pool.release(pages);
   }
 

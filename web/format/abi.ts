@@ -37,12 +37,20 @@ export const LIMIT = 4;
 export const COUNT = 5;
 export const SLOT = 6;
 
+/** Why a sequence has stopped: at an end token, at its limit, where nothing could be drawn. */
+export const AT_END = 1;
+export const AT_LIMIT = 2;
+export const AT_FAULT = 3;
+
 /** Columns of `ring`: tokens that a burst can draw, at most. */
 export const RING = 64;
 
 /** Entries of `eos`; what is no token stands in the rest. */
 export const STOP_TOKENS = 16;
 export const NO_TOKEN = -1;
+
+/** What is drawn instead of a token where logits are not finite: the last that a sequence draws. */
+export const NOT_FINITE = -2;
 
 /** Columns of `bias_ids` and `bias_values`. */
 export const MAX_BIASES = 320;

@@ -36,3 +36,7 @@ WEIGHT_BITS = 30
 """The likeliest token's weight in sampling is 2**30."""
 
 FLOAT_MAX = 3.4028234663852886e38
+INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
+
+BEYOND_HALF = 0x477FF000
+"""Bits of 65520, the smallest float32 that is not rounded to a finite float16."""

@@ -49,7 +49,7 @@ def checked(spec: LinearSpec, reader: WeightReader, source: CodeSource) -> CodeS
 
 
 def check_norm(spec: VectorSpec, values: Floats) -> None:
-    """Raise CheckpointError for a norm whose outputs programs in float16 may have to clip."""
+    """Raise CheckpointError for a norm whose outputs programs in float16 may not hold."""
     largest = float(np.abs(values).max())
     # The largest element of a normalized row is at most the root of their number.
     if largest * spec.size**0.5 > LARGEST_INPUT:

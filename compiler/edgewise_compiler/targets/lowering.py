@@ -24,8 +24,6 @@ from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.manifest import StateGroup
 from edgewise_runtime.format.state import PAGES, page_rows, row_bytes
 
-KV8_SUFFIX = "-kv8"  # of the ids of programs whose pages hold int8 codes
-
 
 @dataclass(frozen=True)
 class Lowering:

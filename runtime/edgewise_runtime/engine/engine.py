@@ -14,6 +14,7 @@ from edgewise_runtime.engine.account import Account
 from edgewise_runtime.engine.checks import check_ids, check_prompt
 from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
+from edgewise_runtime.engine.faults import find_fault, not_finite, sound_rows
 from edgewise_runtime.engine.logprobs import check_logprobs
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
@@ -21,6 +22,7 @@ from edgewise_runtime.engine.scheduler import Scheduler, Step
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
+from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.keys import root_key, salted
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
@@ -51,7 +53,8 @@ class GenerationEngine:
             InputError: ``input.step_tokens`` for a budget smaller than the program's batch.
         """
         options = options or EngineOptions()
-        page_tokens = paged_state(program.bundle.manifest).page_tokens
+        group = paged_state(program.bundle.manifest)
+        page_tokens = group.page_tokens
         self.context = min(context, pages * page_tokens)
         self.metrics = options.metrics
         self._program = program
@@ -65,6 +68,7 @@ class GenerationEngine:
             page_tokens=page_tokens,
             inexact=options.share_decoded or self._agrees,
             store=options.store,
+            finite=PageNumbers(group, program.program.state_dtype).finite,
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
             ),
@@ -212,7 +216,7 @@ class GenerationEngine:
         with its error too: it may be about what was computed for them before.
 
         Raises InputError as `sequences` does, and EngineError ``engine.memory`` where requests hold
-        all pages.
+        all pages, ``engine.not_finite`` where logits are not finite.
         """
         vocab = self._program.bundle.model.vocab
         check_prompt(tokens, vocab=vocab, context=self.context, room=0)
@@ -225,6 +229,9 @@ class GenerationEngine:
             if scored.holding is not None:
                 for first, rows in self._runner.logits(scored):
                     logits[first : first + len(rows)] = rows
+                    if (sound := sound_rows(rows)) < len(rows):
+                        fault = find_fault(self._program, scored.holding.pages)
+                        raise not_finite(self._program.program, fault, first + sound + 1)
         except DeviceError as error:
             self._fail(error, self._scheduler.running)
             self.settle()
@@ -303,16 +310,19 @@ class GenerationEngine:
         for sequence in step.decodes:
             sequence.bursts += 1
             sequence.decode_s += seconds
-        said = [self._accept(one) for one in drawn]
+        said = [self._accept(one) for one in drawn if one.tokens]
         decoded = set(plain)
         for sequence, _ in said:
             computed = len(sequence.known) - 1
             self._scheduler.computed(sequence, computed, prefilled=sequence not in decoded)
         for sequence, draft in drafts.items():
-            right = next(len(one.tokens) - 1 for one in drawn if one.sequence is sequence)
+            right = next(len(one.tokens) - one.sound for one in drawn if one.sequence is sequence)
             self._drafting.observe(sequence, draft, right)
             self._account.drafted(sequence, len(draft), right)
         self._pace.observe(step.prefill_tokens, len(step.decodes), seconds / max(burst, 1))
+        for one in drawn:
+            if not one.sound and not one.sequence.ended:
+                self._spoil(one.sequence)
         self._account.stepped(step, drafts, burst, started)
         return said
 
@@ -336,6 +346,14 @@ class GenerationEngine:
         piece = sequence.accept(drawn.tokens, drawn.logprobs)
         self._account.took(sequence, piece)
         return sequence, piece
+
+    def _spoil(self, sequence: Sequence) -> None:
+        """End a sequence whose logits are not finite; nobody else is given its pages."""
+        pages = sequence.holding.pages if sequence.holding is not None else []
+        fault = find_fault(self._program, pages[: self._memory.pages_for(len(sequence.known))])
+        if fault is not None:
+            self._memory.withdraw(pages[fault.page :])
+        sequence.fail(not_finite(self._program.program, fault, len(sequence.known)))
 
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
         """End those concerned, or everything where the device is gone."""

@@ -14,15 +14,29 @@ from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.logprobs import TokenLogprob, read_logprobs, run_logprobs
 from edgewise_runtime.engine.scheduler import Chunk
 from edgewise_runtime.engine.sequence import Sequence
+from edgewise_runtime.format.abi import NOT_FINITE
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Tokens that a step drew for a sequence, with their log-probabilities where it wants them."""
+    """Tokens that a step drew for a sequence, with their log-probabilities where it wants them.
+
+    Not `sound` if there is none after them: its logits were not finite.
+    """
 
     sequence: Sequence
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
+    sound: bool = True
+
+
+def _drawn(
+    sequence: Sequence, tokens: Rows[int], logprobs: Rows[TokenLogprob | None] = ()
+) -> Drawn:
+    """What the device has drawn, which says by its last token that there is none."""
+    sound = tokens[-1] != NOT_FINITE
+    told = tuple(one for one in logprobs if one is not None)
+    return Drawn(sequence, tuple(tokens if sound else tokens[:-1]), told, sound)
 
 
 class Runner:
@@ -59,7 +73,7 @@ class Runner:
         self._call("logits", r=len(drawing))
         tokens, said = self._sample([(s, len(s.known)) for s, _ in drawing])
         return [
-            Drawn(sequence, (token,), () if one is None else (one,))
+            _drawn(sequence, [token], [one])
             for (sequence, _), token, one in zip(drawing, tokens, said, strict=True)
         ]
 
@@ -70,7 +84,7 @@ class Runner:
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
         return [
-            Drawn(sequence, tuple(drawn), () if one is None else (one,))
+            _drawn(sequence, drawn, [one])
             for sequence, drawn, one in zip(sequences, tokens, said, strict=True)
         ]
 
@@ -94,8 +108,7 @@ class Runner:
             right = next(
                 (i for i, (a, b) in enumerate(zip(mine, draft, strict=False)) if a != b), len(draft)
             )
-            ones = [one for one in said[first : first + right + 1] if one is not None]
-            drawn.append(Drawn(sequence, tuple(mine[: right + 1]), tuple(ones)))
+            drawn.append(_drawn(sequence, mine[: right + 1], said[first : first + right + 1]))
             first += len(draft) + 1
         return drawn
 

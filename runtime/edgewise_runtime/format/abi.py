@@ -39,6 +39,9 @@ KV_LEN, Q_START, Q_LEN, STOP, LIMIT, COUNT, SLOT = range(7)
 it has stopped (0 while it runs), the most tokens it may have in KV, how many tokens the burst has
 drawn, and its row of ``counts``."""
 
+AT_END, AT_LIMIT, AT_FAULT = 1, 2, 3
+"""Why a sequence has stopped: at an end token, at its limit, where nothing could be drawn."""
+
 RING = 64
 """Columns of ``ring``: tokens that a burst can draw, at most."""
 
@@ -65,6 +68,10 @@ LOGPROBS = 1 + TOP_LOGPROBS
 
 NO_TOKEN = -1
 """What stands in ``eos`` and ``logprob_ids`` where there are not so many tokens."""
+
+NOT_FINITE = -2
+"""What is drawn instead of a token where a row of logits has NaN or +infinity, or nothing above
+-infinity. It is the last that its sequence draws."""
 
 SharedBuffer = tuple[Literal["input", "output", "state"], str, tuple[int, ...]]
 """Role, dtype and shape of a buffer."""

@@ -42,6 +42,7 @@ class PageMemory:
         inexact: whether pages that decode has written may be shared, which is right to the bit
             only where decode and prefill agree (`Program.decode_agrees`).
         store: where pages go that have to leave; None for nowhere.
+        finite: whether all numbers of a page are finite: others are not stored.
         moved: hears how many pages were spilled and restored.
     """
 
@@ -53,6 +54,7 @@ class PageMemory:
         page_tokens: int,
         inexact: bool,
         store: PageStore | None = None,
+        finite: Callable[[bytes], bool] = lambda data: True,
         moved: Callable[[int, int], None] | None = None,
     ) -> None:
         self.page_tokens = page_tokens
@@ -61,6 +63,7 @@ class PageMemory:
         self._index = PrefixIndex(page_tokens)
         self._inexact = inexact
         self._store = store
+        self._finite = finite
         self._moved = moved or (lambda spilled, restored: None)
         # Keys of pages that were published since the device last answered.
         self._unsettled: set[bytes] = set()
@@ -215,6 +218,12 @@ class PageMemory:
             if node is not None:
                 self._drop(node)
 
+    def withdraw(self, pages: Iterable[int]) -> None:
+        """Let nobody find these pages, which hold what is not finite."""
+        withdrawn = set(pages)
+        for node in [node for node in self._index if node.page in withdrawn]:
+            self._drop(node)
+
     def discard(self, holding: Holding) -> None:
         """Take back a sequence's pages; those it has not published are forgotten."""
         pages, holding.pages, holding.keys = holding.pages, [], []
@@ -349,6 +358,8 @@ class PageMemory:
         if self._store.touch(node.key):
             return
         state = self._mover.read_page(node.page)
+        if not self._finite(state):
+            return
         self._store.put(node.key, pack(node.tokens, node.exact, state))
         self._moved(1, 0)
 

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         help="default: dist/<name>-<quant>, or the recipe's file name for <quant>, or for a GGUF "
-        "file without either dist/<name>; with --kv int8 dist/<name>-<quant>-kv8",
+        "file without either dist/<name>; with --kv int8 dist/<name>-<quant>-kv8, with f32 -kv32",
     )
     parser.add_argument(
         "--target",
@@ -83,10 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
     parser.add_argument(
         "--kv",
-        choices=("auto", "int8"),
+        choices=("auto", "int8", "f32"),
         default="auto",
-        help="what KV pages hold: auto (float16; float32 in f32 programs; the default), or int8, "
-        "half of float16's bytes",
+        help="what KV pages hold: auto (float16; float32 in f32 programs; the default), int8, half "
+        "of float16's bytes, or f32, twice as many, for what float16 cannot hold",
     )
     calibrated = parser.add_mutually_exclusive_group()
     calibrated.add_argument(

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.shown import shown_json
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def check_json(args: argparse.Namespace) -> None:
 
 def print_line(value: dict[str, Any]) -> None:
     """Print an object."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    print(shown_json(json.dumps(value, ensure_ascii=False)), flush=True)
 
 
 def print_piece(piece: str) -> None:

@@ -25,6 +25,7 @@ from edgewise.console import stderr_console
 from edgewise_runtime.errors import EdgewiseError, memory_errors
 from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION
+from edgewise_runtime.shown import shown
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "pull": (pull, "fetch a model from a hub"),
@@ -116,7 +117,7 @@ def _silence() -> None:
 
 def _debug() -> None:
     if os.environ.get("EDGEWISE_DEBUG", "") not in ("", "0"):
-        traceback.print_exc()
+        print(shown(traceback.format_exc()), end="", file=sys.stderr)
 
 
 def _report(message: str, remedy: str, code: str) -> None:

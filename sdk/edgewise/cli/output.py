@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from rich.console import Console
 
 from edgewise.cli.stored import stored_by_scheme
+from edgewise.console import ShownConsole
 from edgewise.units import size
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.shown import shown
 
 WIDE = 10_000
 """Columns where nobody looks: each row of a table stays one line for whatever reads it."""
 
 
 def stdout_console() -> Console:
-    """The console of a command's result; markup and emoji in names and texts mean nothing to it."""
-    console = Console(emoji=False, highlight=False, soft_wrap=True, markup=False)
+    """The console of a command's result."""
+    console = ShownConsole(soft_wrap=True)
     if not console.is_terminal:
         console.width = WIDE
     return console
+
+
+def write_piece(piece: str) -> None:
+    """Write a piece of an answer to stdout: to a terminal without orders for it, else as it is."""
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    print(shown(piece) if terminal else piece, end="", flush=True)
 
 
 def stored_again(path: Path, quant: str) -> str:

@@ -14,6 +14,7 @@ from edgewise_runtime.errors import BundleError, InputError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.format.seal import MANIFEST
+from edgewise_runtime.shown import shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,8 @@ def _confirmed(folder: Path, total: int) -> bool:
             remedy="Pass --yes.",
             code="input.confirm",
         )
-    return input(f"Delete {folder} ({size(total)})? [y/N] ").strip().lower() in ("y", "yes")
+    asked = shown(f"Delete {folder} ({size(total)})? [y/N] ")
+    return input(asked).strip().lower() in ("y", "yes")
 
 
 def _delete(folder: Path, files: list[Path]) -> None:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 from edgewise.cli.flags import add_loading, add_sampling, load, sampling
 from edgewise.cli.lines import add_json, check_json, print_line, print_piece
-from edgewise.cli.output import speed
+from edgewise.cli.output import speed, write_piece
 from edgewise.console import stderr_console
 from edgewise.generation import Stream
 from edgewise_runtime.errors import InputError
@@ -68,7 +68,7 @@ def _print_json(stream: Stream, *, pieces: bool) -> None:
 
 def _print_text(stream: Stream) -> None:
     for piece in stream:
-        print(piece, end="", flush=True)
+        write_piece(piece)
     print()
     stderr_console(soft_wrap=False).print(speed(stream.completion), style="dim")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from huggingface_hub import HfApi, constants
 
+from edgewise.console import show_warnings
 from edgewise.hub.failures import hub_answers
 from edgewise.hub.names import DIGEST, REPO, HubModel
 from edgewise_runtime.format.reading import shorten
@@ -20,6 +21,8 @@ MAX_FILES = 100_000
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _FOLDERS_ABOVE = {"", ".", ".."}
+
+show_warnings("huggingface_hub")  # which hubs may send in their headers
 
 
 @dataclass(frozen=True)

@@ -172,3 +172,21 @@ def same_bits(a: Array, b: Array) -> None:
     """Fails unless two arrays are equal bit for bit, the sign of zero included."""
     bits = [np.ascontiguousarray(x).view(f"uint{8 * x.itemsize}") for x in (a, b)]
     np.testing.assert_array_equal(*bits)
+
+
+def with_nan(story: Story, what: str, token: int) -> Story:
+    """The story with a NaN among the keys or the values of one token, in its first head."""
+    numbers = getattr(story, what).copy()
+    numbers[token, 0, 3] = np.nan
+    return replace(story, **{what: numbers})
+
+
+def spoils(part: Part, what: str, rows: Array, token: int) -> None:
+    """What rows that see a NaN of `with_nan` must be: of a key nothing is finite, of a value not
+    its column. (Of int8 a number is as finite as its scale.)"""
+    heads = part.story.queries.shape[1] // part.story.keys.shape[1]
+    columns = slice(None) if what == "keys" or part.story.kv_dtype == "int8" else 3
+    seeing = max(0, token - part.history)
+    assert np.isfinite(rows[:seeing]).all()
+    assert np.isfinite(rows[seeing:, heads:]).all()
+    assert not np.isfinite(rows[seeing:, :heads, columns]).any()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.numbers import EXP2
+from edgewise_runtime.format.abi import NOT_FINITE
 
 Array = npt.NDArray[Any]
 
@@ -139,14 +140,14 @@ def kept(values: Array, masses: Array, request: Request) -> Array:
 
 
 def sample(logits: Array, counts: Array, request: Request, position: int) -> int:
-    """The token that the kernel draws at ``position`` from logits[V] and counts[V].
+    """The token that the kernel draws at ``position`` from logits[V] and counts[V], or NOT_FINITE.
 
     ``counts`` is twice the times a token was sampled, plus 1 if the prompt has it.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         values = scores(logits, counts, request)
-        if np.isneginf(values.max()):
-            return 0
+        if np.isnan(logits).any() or np.isposinf(logits).any() or np.isneginf(values.max()):
+            return NOT_FINITE
         if not request.temperature > 0:
             return int(values.argmax())
         masses = weights(values, request.temperature)
@@ -160,7 +161,6 @@ def sample(logits: Array, counts: Array, request: Request, position: int) -> int
 def distribution(logits: Array, counts: Array, request: Request) -> Array:
     """The probability of every token, float64, by the textbook."""
     values = np.float64(logits)
-    values[np.isnan(values)] = -np.inf
     seen = counts > 0
     values[seen] = np.where(values > 0, values / request.repetition, values * request.repetition)[
         seen

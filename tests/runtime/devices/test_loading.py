@@ -162,6 +162,21 @@ def test_a_library_runs_only_as_this_user_compiled_it(make: Make, edit: Change |
     CpuDevice(2).load(bundle, load_symbols=PAGES, trust=True).close()
 
 
+def test_what_another_target_adds_to_a_bundle_changes_no_program_of_it(make: Make) -> None:
+    folder = make().path
+    sign(folder, 0)
+
+    def added(folder: Path, manifest: Json) -> None:
+        manifest["state_groups"][0]["scales"] = ["kv_scale.0"]
+        manifest["layouts"]["gpu"] = manifest["layouts"]["cpu"]
+        manifest["programs"].append(manifest["programs"][0] | {"id": "other", "target": "webgpu"})
+        manifest["name"] = "renamed"
+        (folder / "proof.json").write_text("{}")
+
+    change(folder, added)
+    CpuDevice(2).load(Bundle.open(folder), "cpu-f32-portable", load_symbols=PAGES).close()
+
+
 def swapped_kernels(folder: Path, manifest: Json) -> None:
     """Both files are what this user compiled, and each runs with the other's buffers."""
     shaders = manifest["programs"][-1]["shaders"]

@@ -69,7 +69,7 @@ def complete(script: Path) -> Complete:
     [
         ("edgewise co", ["compile", "completion"]),
         ("edgewise run --top-", ["--top-k", "--top-logprobs", "--top-p"]),
-        ("edgewise compile --kv ", ["auto", "int8"]),
+        ("edgewise compile --kv ", ["auto", "f32", "int8"]),
         ("edgewise completion ", ["bash", "fish", "zsh"]),
         ("edgewise run tin", ["tiny-0a1b", "tiny-q4"]),
         ("edgewise run --draft tiny-q", ["tiny-q4"]),

@@ -138,8 +138,8 @@ export class LateProgram implements LoadedProgram {
     this.submitted();
   }
 
-  read(): Promise<Elements> {
-    return this.inner.read();
+  read(buffer: string, first?: number, rows?: number): Promise<Elements> {
+    return this.inner.read(buffer, first, rows);
   }
   upload(): void {}
   memory() {

@@ -23,6 +23,8 @@ export interface ReferenceOptions {
   readonly maxBatch?: number;
   readonly prefillChunk?: number;
   readonly eos?: readonly number[];
+  /** The token after which no logits are finite. */
+  readonly spoiler?: number;
   /** Resolves when the results of one more run may arrive. */
   readonly arrive?: (run: RunRecord) => Promise<void>;
 }
@@ -84,8 +86,8 @@ export function program(prefillChunk: number, maxBatch: number): Program {
     library: null,
     plans: new Map(),
     entries,
-    stateDtype: "float32",
-    pageBytes: [2 * PAGE_TOKENS * 4],
+    stateDtype: "float16",
+    pageBytes: [2 * PAGE_TOKENS * 2],
     decodeAgrees: false,
     shaders: new Map(),
     signature: null,

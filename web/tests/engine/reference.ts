@@ -15,6 +15,7 @@ import {
   IGNORE_EOS,
   LIMIT,
   MAX_BIASES,
+  NOT_FINITE,
   PAGE_TOKENS,
   RING,
   SAMPLING_WIDTH,
@@ -50,6 +51,7 @@ export class ReferenceProgram implements LoadedProgram {
   private readonly floats = new Map<string, Float32Array>();
   private kv: Int32Array;
   private readonly room: number;
+  private readonly spoiler: number | null;
   private readonly x: Int32Array;
   private readonly histories: number[][] = [];
   private readonly logits: number[][] = [];
@@ -71,6 +73,7 @@ export class ReferenceProgram implements LoadedProgram {
     this.arrive = options.arrive ?? (() => Promise.resolve());
     this.kv = new Int32Array(options.pages * PAGE_TOKENS);
     this.room = options.room ?? Number.POSITIVE_INFINITY;
+    this.spoiler = options.spoiler ?? null;
     this.x = new Int32Array(prefillChunk);
     const sizes = {
       step: STEP_WIDTH,
@@ -174,8 +177,16 @@ export class ReferenceProgram implements LoadedProgram {
     return last ? this.arrival(last) : this.order;
   }
 
-  read(): Promise<Elements> {
-    throw new Error("nobody reads");
+  /** A page as a program with keys and values in float16 has it: the spoiling token's key is NaN. */
+  async read(buffer: string, first = 0, rows = 1): Promise<Elements> {
+    if (this.failure) throw this.failure;
+    if (buffer !== "kv.0" || rows !== 1) throw new Error(`nobody reads ${rows} of ${buffer}`);
+    const words = new Uint16Array(2 * PAGE_TOKENS);
+    const page = this.kv.subarray(first * PAGE_TOKENS, (first + 1) * PAGE_TOKENS);
+    for (const [slot, word] of page.entries()) {
+      if (word - 1 === this.spoiler) words[slot] = 0x7e00;
+    }
+    return words;
   }
   upload(): void {}
   nudge(): void {}
@@ -302,18 +313,21 @@ export class ReferenceProgram implements LoadedProgram {
       table[base] = length;
       this.ints("ring")[row * RING + (count % RING)] = token;
       table[base + COUNT] = count + 1;
-      this.ints("tokens")[row] = token;
+      this.ints("tokens")[row] = Math.max(token, 0);
       this.ints("positions")[row] = length;
       const ends =
         this.at("sampling_i", row * SAMPLING_WIDTH + IGNORE_EOS) === 0 &&
         this.ints("eos").includes(token);
       table[base + STOP] = ends ? 1 : length >= this.table(row, LIMIT) ? 2 : 0;
+      if (token === NOT_FINITE) table[base + STOP] = 3;
       if (table[base + STOP] === 0) running = true;
     }
     if (advance === 1 && !running) this.ints("step").fill(0, 0, 3);
   }
 
   private draw(row: number, slot: number, position: number): number {
+    const history = this.logits[row] ?? [];
+    if (this.spoiler !== null && history.includes(this.spoiler)) return NOT_FINITE;
     const f = (i: number) => this.at("sampling_f", row * SAMPLING_WIDTH + i);
     const n = (i: number) => this.at("sampling_i", row * SAMPLING_WIDTH + i);
     const biases = Array.from({ length: n(3) }, (_, i): [number, number] => [
@@ -338,7 +352,7 @@ export class ReferenceProgram implements LoadedProgram {
     };
     const seed = (BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0);
     const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
-    const token = nextToken(this.logits[row] ?? [], position, params, seed, [...counts]);
+    const token = nextToken(history, position, params, seed, [...counts]);
     if (isPenalized(params)) counts[token] = (counts[token] ?? 0) + 2;
     return token;
   }

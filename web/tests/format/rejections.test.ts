@@ -16,6 +16,13 @@ describe("a plan is refused for", () => {
   });
 });
 
+test("a plan of too many values is refused before it is parsed", () => {
+  const data = new TextEncoder().encode(`[${"0,".repeat(2 ** 18)}`);
+  expect(codeOf(() => parsePlan(data))).toBe("plan.size");
+  expect(codeOf(() => parsePlan(data.subarray(0, 20)))).toBe("plan.json");
+  expect(codeOf(() => parsePlan(data.subarray(0, 20), 9))).toBe("plan.size");
+});
+
 describe("a manifest is refused for", () => {
   test.each(named(load("manifest-rejections.json")))("%s", (_, item) => {
     expect(codeOf(() => readWithProgram(item))).toBe(item.get("code"));

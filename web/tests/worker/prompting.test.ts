@@ -90,7 +90,7 @@ describe("a prompt", () => {
     const hide = () => {
       throw new Error("nothing is to be hidden");
     };
-    const texts = { ...TEXTS, controls: { hide, encode: hide } };
+    const texts = { ...TEXTS, controls: { hide, hideIn: hide, encode: hide } };
     const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
     expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
   });

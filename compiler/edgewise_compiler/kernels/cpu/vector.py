@@ -145,13 +145,20 @@ def lane_max(value: Expr) -> Expr:
     return value
 
 
+def size_bits(value: Expr) -> Expr:
+    """Bits of ``|value|``, float32, as int32: in the order of the sizes, and NaN above them all."""
+    return bits(T.abs(value), "int32")
+
+
 def exp2(x: Expr, isa: str) -> Expr:
     """2**x in float32, relative error below 1e-7; exp2(0) is exactly 1.
 
-    The argument is clamped to [-126, 127], so results are never subnormal, zero or infinite.
+    The argument is clamped to [-126, 127], so results are never subnormal, zero or infinite. Of NaN
+    it is NaN.
     """
     lanes = lanes_of(x)
-    x = let(T.min(T.max(x, splat(-126.0, lanes)), splat(127.0, lanes)))
+    # In this order: a comparison with NaN does not hold, and its second operand is what remains.
+    x = let(T.min(splat(127.0, lanes), T.max(splat(-126.0, lanes), x)))
     shifted = let(x + splat(_ROUND, lanes))
     part = let(x - (shifted - splat(_ROUND, lanes)))
     power = reduce(

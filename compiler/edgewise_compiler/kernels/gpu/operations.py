@@ -136,6 +136,11 @@ def magnitude(x: Expr) -> Expr:
     return call("abs", dtype_of(x), x)
 
 
+def larger(a: Expr, b: Expr) -> Expr:
+    """The larger of two float32 that are not negative, NaN above all: `T.max` may drop it."""
+    return bits(T.max(bits(a, "uint32"), bits(b, "uint32")), "float32")
+
+
 def inverse_sqrt(x: Expr) -> Expr:
     """``1 / sqrt(x)``, as exact as the device's own."""
     return call("inverse_sqrt", dtype_of(x), x)

@@ -16,9 +16,10 @@ from edgewise_compiler.kernels.cpu.isa import Isa
 from edgewise_compiler.layouts.base import Tensors
 from edgewise_compiler.layouts.order import linear_widths
 from edgewise_compiler.plan.build import BuiltPlan, build_plan, check_program, plan_symbols
+from edgewise_compiler.state import KV_SUFFIXES
 from edgewise_compiler.targets.cpu.codegen import build_library
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS, CpuLowering, plans
-from edgewise_compiler.targets.lowering import KV8_SUFFIX, param_tensors
+from edgewise_compiler.targets.lowering import param_tensors
 from edgewise_compiler.targets.table import TARGETS
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import write_json
@@ -50,7 +51,8 @@ def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
 
 
 def _program_id(low: CpuLowering) -> str:
-    suffix = KV8_SUFFIX if low.kv_dtype == "int8" else ""
+    own = low.kv_dtype == low.arithmetic.kv_dtype
+    suffix = "" if own else KV_SUFFIXES[low.kv_dtype]
     return f"cpu-{low.arithmetic.name}-{low.isa}{suffix}"
 
 

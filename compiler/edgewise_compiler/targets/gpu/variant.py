@@ -12,8 +12,7 @@ class Variant:
     ``half`` means float16 arithmetic: the tiles of prefill, and pages as kernels see them;
     ``subgroups`` that kernels may use them; ``int8`` that prefill multiplies integers instead, for
     integer weights; ``serial`` that no thread of a linear or of attention waits for another, for
-    adapters to which barriers are dear. Pages hold float16; with ``codes``
-    int8; with ``exact``, for weights that are floats themselves, float32 unless `half` is set.
+    adapters to which barriers are dear; ``kv_dtype`` is what pages hold.
     """
 
     name: str
@@ -21,21 +20,13 @@ class Variant:
     subgroups: bool
     int8: bool = False
     serial: bool = False
-    codes: bool = False
-    exact: bool = False
+    kv_dtype: str = "float16"
 
     def arithmetic(self, weights: str) -> str:
         """As the bundle names it, over weights of a scheme whose arithmetic is ``weights``."""
         if self.int8:
             return weights
         return "f16" if self.half else "f32"
-
-    @property
-    def kv_dtype(self) -> str:
-        """What pages hold."""
-        if self.codes:
-            return "int8"
-        return "float32" if self.exact and not self.half else "float16"
 
     @property
     def kv_seen(self) -> str:

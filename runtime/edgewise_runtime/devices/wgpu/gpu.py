@@ -93,7 +93,8 @@ class Gpu:
     def lost(self) -> bool:
         """Whether the device is gone, and nothing can be done with it any more."""
         try:
-            self.device.create_command_encoder().finish()
+            # What was finished and never submitted, wgpu-native keeps for ever.
+            self.queue.submit([self.device.create_command_encoder().finish()])
         except Exception:
             return True
         return False

@@ -9,7 +9,7 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import plan_for
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.engine.step_buffers import Line, StepBuffers
-from edgewise_runtime.format.abi import STOP_TOKENS
+from edgewise_runtime.format.abi import NOT_FINITE, STOP_TOKENS
 from edgewise_runtime.kv.pages import PageTable
 
 
@@ -68,7 +68,8 @@ class DraftSteps:
 
     def decode(self, rows: Sequence[DraftRow]) -> list[tuple[int, ...]]:
         """Draw at most k tokens for each of at most `sequences` rows; fewer where one is an end
-        token. All tokens but the last must be in KV; all but the last drawn then are too."""
+        token, or where logits are not finite. All tokens but the last must be in KV; all but the
+        last drawn then are too."""
         count, burst = len(rows), max(row.k for row in rows)
         views = [row.view for row in rows]
         reach = max(row.known + row.k for row in rows)
@@ -83,7 +84,10 @@ class DraftSteps:
             if view.params.penalized:
                 self._buffers.counts(slot, view.tokens, view.prompt_len)
         self._program.run(plan_for(self._program, "decode", b=count, t=reach), burst)
-        return [tuple(tokens) for tokens in self._buffers.drawn(count)]
+        return [
+            tuple(token for token in tokens if token != NOT_FINITE)
+            for tokens in self._buffers.drawn(count)
+        ]
 
     def _prefill(self, chunk: Sequence[tuple[DraftRow, int, int]]) -> None:
         tokens = [row.view.tokens[start : start + count] for row, start, count in chunk]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from edgewise_runtime.text.jinja.arithmetic import OPERATORS, joined, negative
 from edgewise_runtime.text.jinja.checks import check
@@ -11,7 +10,7 @@ from edgewise_runtime.text.jinja.compare import contains, equal, order
 from edgewise_runtime.text.jinja.filters import filtered
 from edgewise_runtime.text.jinja.functions import GLOBALS
 from edgewise_runtime.text.jinja.members import attribute, item, part
-from edgewise_runtime.text.jinja.run import Expression, Run, Scope, TemplateError, Value
+from edgewise_runtime.text.jinja.run import Expression, Run, Scope, TemplateError, Value, a_node
 from edgewise_runtime.text.jinja.values import (
     Arguments,
     Function,
@@ -22,7 +21,7 @@ from edgewise_runtime.text.jinja.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Constant:
     of: Value
 
@@ -30,7 +29,7 @@ class Constant:
         return self.of
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Name:
     name: str
 
@@ -43,7 +42,7 @@ class Name:
         return GLOBALS.get(self.name) or Undefined(f"{self.name!r} is undefined")
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Items:
     """A list or tuple that is written out."""
 
@@ -56,7 +55,7 @@ class Items:
         return tuple(values) if self.is_tuple else values
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Pairs:
     """A dict that is written out."""
 
@@ -73,7 +72,7 @@ class Pairs:
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Attribute:
     base: Expression
     name: str
@@ -82,7 +81,7 @@ class Attribute:
         return attribute(run.evaluate(self.base, scope), self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Index:
     base: Expression
     key: Expression
@@ -92,7 +91,7 @@ class Index:
         return item(base, run.evaluate(self.key, scope))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Slice:
     """``base[start:stop:step]``; None for what is left out."""
 
@@ -105,7 +104,7 @@ class Slice:
         return part(run, base, bounds)
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Given:
     """The arguments of a call."""
 
@@ -120,7 +119,7 @@ class Given:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Call:
     callee: Expression
     given: Given
@@ -133,7 +132,7 @@ class Call:
         return callee.call(run, self.given.arguments(run, scope))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Filter:
     base: Expression
     name: str
@@ -144,7 +143,7 @@ class Filter:
         return filtered(run, self.name, base, self.given.arguments(run, scope))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Test:
     base: Expression
     name: str
@@ -155,7 +154,7 @@ class Test:
         return check(run, self.name, base, self.given.arguments(run, scope))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Signed:
     operand: Expression
     sign: int
@@ -164,7 +163,7 @@ class Signed:
         return negative(run.evaluate(self.operand, scope), self.sign)
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Not:
     operand: Expression
 
@@ -172,7 +171,7 @@ class Not:
         return not truth(run.evaluate(self.operand, scope))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Chain:
     """Operators of one rank, from left to right: ``first + a - b``."""
 
@@ -186,7 +185,7 @@ class Chain:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Joined:
     """``first ~ a ~ b``."""
 
@@ -212,7 +211,7 @@ _COMPARISONS: dict[str, Callable[[Run, Value, Value], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Compared:
     """``first < a <= b``: true where every one of them is."""
 
@@ -229,7 +228,7 @@ class Compared:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Logic:
     """``first and a and b``, or the same with ``or``: the value that decides."""
 
@@ -245,7 +244,7 @@ class Logic:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Choice:
     test: Expression
     yes: Expression

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
-from typing import Protocol
+from typing import Protocol, TypeVar, dataclass_transform
 
 MAX_STEPS = 1_000_000
 """Nodes evaluated, items gone through, and pieces of text looked at: about a second."""
@@ -38,6 +38,9 @@ Value = object
 """None, bool, int, float, str, list, tuple, dict, or a class of `values`."""
 
 
+ANode = TypeVar("ANode")
+
+
 class TemplateError(Exception):
     """What is wrong with a template or what it does, in words."""
 
@@ -60,6 +63,12 @@ class Scope:
 
     parent: Scope | None = None
     names: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass_transform(eq_default=False)
+def a_node(cls: type[ANode]) -> type[ANode]:
+    """Make a dataclass of a node, without what none needs: half of what an import takes."""
+    return dataclass(eq=False, repr=False, match_args=False, slots=True)(cls)
 
 
 class Expression(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edgewise_runtime.text.jinja.expressions import Given
 from edgewise_runtime.text.jinja.filters import filtered
 from edgewise_runtime.text.jinja.functions import check_settable
@@ -17,6 +15,7 @@ from edgewise_runtime.text.jinja.run import (
     Statement,
     TemplateError,
     Value,
+    a_node,
 )
 from edgewise_runtime.text.jinja.values import (
     Arguments,
@@ -32,7 +31,7 @@ from edgewise_runtime.text.jinja.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Text:
     text: str
 
@@ -41,7 +40,7 @@ class Text:
         return Flow.NEXT
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Written:
     """``{{ of }}``."""
 
@@ -52,7 +51,7 @@ class Written:
         return Flow.NEXT
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class If:
     branches: list[tuple[Expression, list[Statement]]]
     otherwise: list[Statement]
@@ -64,7 +63,7 @@ class If:
         return run.execute(self.otherwise, scope, out)
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Target:
     """What is set: one name, several that share the items of a value, or a namespace's."""
 
@@ -91,7 +90,7 @@ class Target:
             scope.names[self.names[0]] = value
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class For:
     target: Target
     items: Expression
@@ -122,7 +121,7 @@ class For:
         return truth(run.evaluate(condition, inner))
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Set:
     target: Target
     to: Expression
@@ -132,7 +131,7 @@ class Set:
         return Flow.NEXT
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Captured:
     """What a body writes, filtered: set as a value, or written where there is no target."""
 
@@ -153,7 +152,7 @@ class Captured:
         return Flow.NEXT
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Macro:
     """A function whose result is what its body writes.
 
@@ -192,7 +191,7 @@ class Macro:
 _UNSET = Undefined("an argument is missing")
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class CallBlock:
     """A call of a macro that is handed a body as `caller`; without a macro, the body alone."""
 
@@ -214,7 +213,7 @@ class CallBlock:
         return Flow.NEXT
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class With:
     """Names that are known in a body only."""
 
@@ -228,7 +227,7 @@ class With:
         return run.execute(self.body, inner, out)
 
 
-@dataclass(frozen=True, slots=True)
+@a_node
 class Leave:
     """``{% break %}`` and ``{% continue %}``."""
 

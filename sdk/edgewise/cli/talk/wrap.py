@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
+from edgewise_runtime.shown import PLAIN
+
 _FENCES = ("```", "~~~")
-# Whatever a model writes, the terminal must not take for orders. A carriage return is left out.
-_CONTROLS = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t\r"}
-_PLAIN = str.maketrans({**_CONTROLS, ord("\r"): None})
+_PLAIN = {**PLAIN, ord("\r"): None}  # a carriage return before a line's end is no loss
 
 
 class WordWrap:

@@ -20,8 +20,10 @@ from tests.compiler.kernels.attention_cases import (
     prefill,
     reference,
     same_bits,
+    spoils,
     story,
     whole,
+    with_nan,
     without_later_tokens,
 )
 from tests.compiler.kernels.conftest import RUNNABLE
@@ -142,6 +144,17 @@ def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
     (clean,) = prefill([part], isa)
     (poisoned,) = prefill([without_later_tokens(part, poison)], isa)
     same_bits(poisoned[0], clean[0])
+
+
+@pytest.mark.parametrize("kv_dtype", STATE_DTYPES)
+@pytest.mark.parametrize("what", ["keys", "values"])
+@pytest.mark.parametrize("token", [0, 70, 129])
+def test_what_is_not_finite_spoils_every_row_that_sees_it(
+    token: int, what: str, kv_dtype: str, isa: str
+) -> None:
+    sequence = with_nan(story(GROUPED, 130, kv_dtype), what, token)
+    for kernel, part in ((prefill, Part(sequence, 3, 127)), (decode, Part(sequence, 129, 1))):
+        spoils(part, what, kernel([part], isa)[0], token)
 
 
 def test_scores_beyond_the_range_of_exp_pick_the_largest(isa: str) -> None:

@@ -72,3 +72,14 @@ def test_instruction_sets_agree() -> None:
     first, *others = (run(isa, rows(2), N) for isa in RUNNABLE)
     for other in others:
         assert all(same_bits(left, right) for left, right in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 15, 16, 31])
+def test_a_group_with_a_number_that_is_not_finite_has_such_a_scale(
+    place: int, value: float, isa: str
+) -> None:
+    x = rows()
+    x[3, 64 + place] = value
+    _, scales, _ = run(isa, x, N)
+    assert np.argwhere(~np.isfinite(scales)).tolist() == [[3, 2]]

@@ -14,6 +14,7 @@ import pytest
 from edgewise_compiler.kernels.cpu.sampling.record import record
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.engine.step_buffers import step_array
+from edgewise_runtime.format.abi import NOT_FINITE
 from tests.compiler.kernels.conftest import RUNNABLE, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
 
@@ -136,6 +137,16 @@ def test_ignoring_the_end_does_not_ignore_the_limit() -> None:
     requests = (Request(ignore_eos=True),) * B
     state = State([9], live=1, kv_len=99, limit=100, eos=(9,), requests=requests).run()
     assert state.arrays["table"][0, 3] == 2
+
+
+def test_a_row_that_nothing_was_drawn_for_stops_and_others_go_on() -> None:
+    requests = (Request(presence=0.5, ignore_eos=True),) * B
+    state = State([7, NOT_FINITE, 9, 10], kv_len=99, eos=(7,), requests=requests).run()
+    assert state.arrays["table"][:, 3].tolist() == [2, 3, 2, 2]
+    assert state.arrays["ring"][1, 0] == NOT_FINITE
+    # The next step embeds it beside the others: it has a token there.
+    assert state.arrays["tokens"][:B].tolist() == [7, 0, 9, 10]
+    assert {place[0] for place, _ in state.changed("counts")} == {SLOTS[i] for i in (0, 2, 3)}
 
 
 def test_stopped_and_absent_sequences_stay_as_they_are() -> None:

@@ -215,6 +215,24 @@ def test_extreme_values_have_codes(
 
 
 @pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e9])
+@pytest.mark.parametrize("place", [0, 17, 31])
+def test_what_pages_cannot_hold_is_not_finite(
+    place: int, value: float, kv_dtype: str, isa: str
+) -> None:
+    heads = Heads(1, 1, 32)
+    qkv = random_rows(heads)
+    qkv[0, -heads.dim + place] = value
+    done = Appended([Rows(3, 1)], heads, kv_dtype, False, isa, qkv)
+    page = done.page_ids[0][0]
+    if kv_dtype == "float16":
+        found = done.kv[0][page, 1, 0].reshape(PAGE_TOKENS, heads.dim)[3]
+        assert np.flatnonzero(np.isnan(found)).tolist() == [place]
+    else:
+        assert not np.isfinite(done.kv[1][page, 0].view("float16")[3 * 2 + 1])
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "int8"])
 def test_a_row_alone_gives_the_bits_it_has_in_a_batch(kv_dtype: str, isa: str) -> None:
     heads = SHAPES[0]
     many = Appended(RAGGED, heads, kv_dtype, True, isa)

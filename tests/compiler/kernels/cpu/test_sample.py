@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.numbers import FLOAT_MAX
+from edgewise_runtime.format.abi import NOT_FINITE
 from tests.compiler.kernels.conftest import RUNNABLE
 from tests.compiler.kernels.sampling_batch import UNTOUCHED, Array, Row, draws, run
 from tests.compiler.kernels.sampling_reference import Request, distribution, kept, scores, weights
@@ -35,10 +37,9 @@ def peaked(V: int, seed: int) -> Array:
 
 
 def with_holes(V: int, seed: int) -> Array:
-    """With NaN, -inf and the most negative numbers among them."""
+    """With -inf and the most negative numbers among them."""
     values, rng = peaked(V, seed), rng_for(V, seed, 1)
     values[rng.choice(V, V // 3)] = -np.inf
-    values[rng.choice(V, V // 10)] = np.nan
     values[rng.choice(V, V // 10)] = -3.4e38
     return values
 
@@ -52,7 +53,7 @@ SHAPES = {
     "signed zeros": lambda V, seed: np.float32(rng_for(V, seed).choice([-1.0, -0.0, 0.0], V)),
     "tiny": lambda V, seed: np.float32(rng_for(V, seed).normal(0, 1e-40, V)),
     "holes": with_holes,
-    "infinite": lambda V, seed: np.where(np.arange(V) % 97 == 5, np.inf, peaked(V, seed)),
+    "enormous": lambda V, seed: np.where(np.arange(V) % 97 == 5, FLOAT_MAX, peaked(V, seed)),
 }
 FILTERS = {
     "plain": Request(temperature=1.0),
@@ -84,7 +85,7 @@ def test_greedy_takes_the_best_logit_and_the_lowest_id_of_equals(
     shape: str, V: int, isa: str
 ) -> None:
     rows = [Row(SHAPES[shape](V, seed)) for seed in range(B)]
-    expected = [int(np.nanargmax(row.logits)) for row in rows]
+    expected = [int(row.logits.argmax()) for row in rows]
     assert run(B, rows, isa) == expected
 
 
@@ -112,10 +113,43 @@ def test_the_token_is_the_reference_s(name: str, V: int, isa: str) -> None:
     assert tokens == expected
 
 
-def test_nothing_above_minus_infinity_gives_token_0() -> None:
-    empty = [np.full(SMALL, value, np.float32) for value in (np.nan, -np.inf)]
-    rows = [Row(logits, Request(temperature=t)) for logits in empty for t in (0.0, 1.0)]
-    assert run(B, rows, BEST) == [0, 0, 0, 0]
+def unsound_rows(V: int, value: float) -> list[Row]:
+    """One logit that is not finite, at the ends of blocks and vectors, whatever is asked for."""
+    rows = []
+    for place in (0, V // 2, V - 1):
+        logits = peaked(V, place)
+        logits[place] = value
+        requests = (
+            *(FILTERS[name] for name in ("plain", "top-k", "top-p", "all three")),
+            Request(),
+            Request(biases=((place, -np.inf),)),
+            Request(temperature=0.5, biases=((place, 1.0), (place, -1.0)), min_p=0.1),
+            Request(repetition=1.2, presence=0.5),
+        )
+        rows += [Row(logits, request, counts=np.full(V, 3)) for request in requests]
+    return rows
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("V", [SMALL, LARGE])
+def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float, isa: str) -> None:
+    rows = unsound_rows(V, value)
+    found = [run(B, [row, Row(peaked(V, 1))], isa) for row in rows]
+    assert found == [[NOT_FINITE, int(peaked(V, 1).argmax())]] * len(rows)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_with_nothing_above_minus_infinity_has_no_token(temperature: float) -> None:
+    rows = [Row(np.full(SMALL, -np.inf, np.float32), Request(temperature=temperature))]
+    assert run(B, rows, BEST) == [NOT_FINITE]
+
+
+def test_penalties_and_biases_do_not_make_large_logits_infinite(isa: str) -> None:
+    logits = peaked(SMALL, 5)
+    logits[9] = FLOAT_MAX
+    requests = [Request(repetition=0.5), Request(biases=((9, 1e38),)), Request(presence=-1e38)]
+    rows = [Row(logits, request, counts=np.full(SMALL, 3)) for request in requests]
+    assert run(B, rows, isa) == [9, 9, 9]
 
 
 @pytest.mark.parametrize("temperature", [np.nan, -1.0])
@@ -282,7 +316,7 @@ def test_biases_ban_force_and_shift() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_biases_that_are_not_numbers_ban(temperature: float) -> None:
-    logits = np.float32([0.0, np.inf, 1.0] + [-50.0] * (SMALL - 3))
+    logits = np.float32([0.0, 1e30, 1.0] + [-50.0] * (SMALL - 3))
     entries = [((1, -np.inf),), ((1, np.nan),), ((1, -np.inf), (1, np.inf))]
     rows = [Row(logits, Request(temperature, seed=4, biases=e)) for e in entries]
     expected = [reference(row.logits, np.zeros(SMALL), row.request, 0) for row in rows]

@@ -134,6 +134,12 @@ def test_fma_passes_infinities_and_nan_on(isa: str) -> None:
     assert np.isnan(got[3])
 
 
+def test_exp2_of_nan_is_nan(isa: str) -> None:
+    x = np.zeros(COUNT, "float32")
+    x[::3] = np.nan
+    np.testing.assert_array_equal(np.isnan(floats(isa, x, x, x)["exp2"]), np.isnan(x))
+
+
 def test_exp2_of_zero_is_one(isa: str) -> None:
     zeros = np.zeros(COUNT, "float32")
     assert (floats(isa, zeros, zeros, zeros)["exp2"] == 1).all()

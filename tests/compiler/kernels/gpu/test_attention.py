@@ -26,8 +26,10 @@ from tests.compiler.kernels.attention_cases import (
     Part,
     reference,
     same_bits,
+    spoils,
     story,
     whole,
+    with_nan,
     without_later_tokens,
 )
 from tests.compiler.kernels.cpu.test_attention import random_parts
@@ -282,6 +284,19 @@ def test_later_tokens_of_a_chunk_do_not_leak_into_earlier_rows(
     (clean,) = prefill([part])
     (poisoned,) = prefill([without_later_tokens(part, poison)])
     same_bits(poisoned[0], clean[0])
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "float16x2", "int8"])
+@pytest.mark.parametrize("what", ["keys", "values"])
+@pytest.mark.parametrize(("kernel", "tokens"), [(decode, 130), (near, 60), (prefill, 130)])
+def test_what_is_not_finite_spoils_every_row_that_sees_it(
+    kernel: Kernel, tokens: int, what: str, kv_dtype: str
+) -> None:
+    for token in (0, tokens - 60, tokens - 1):
+        sequence = with_nan(story(GROUPED, tokens, kv_dtype), what, token)
+        rows = tokens - 3 if kernel is prefill else 1
+        part = Part(sequence, tokens - rows, rows)
+        spoils(part, what, kernel([part])[0], token)
 
 
 @pytest.mark.parametrize("kernel", [decode, prefill])

@@ -13,8 +13,10 @@ from tests.compiler.kernels.attention_cases import (
     Part,
     reference,
     same_bits,
+    spoils,
     story,
     whole,
+    with_nan,
     without_later_tokens,
 )
 from tests.compiler.kernels.gpu.test_attention import (
@@ -75,6 +77,13 @@ def test_a_row_has_the_same_bits_in_a_chunk_alone_and_in_any_company(kv_dtype: s
         alone = Part(sequence, history, 1)
         same_bits(attend([other, alone], seed=history)[1][0], expected[history])
         same_bits(attend([without_later_tokens(alone, np.nan)])[0][0], expected[history])
+
+
+@pytest.mark.parametrize("kv_dtype", ["float32", "float16x2", "int8"])
+@pytest.mark.parametrize("what", ["keys", "values"])
+def test_what_is_not_finite_spoils_every_row_that_sees_it(what: str, kv_dtype: str) -> None:
+    part = Part(with_nan(story(GROUPED, 70, kv_dtype), what, 40), 30, 40)
+    spoils(part, what, attend([part])[0], 40)
 
 
 def test_stopped_sequences_are_left_alone() -> None:

@@ -112,7 +112,7 @@ def test_a_row_that_is_not_finite_stays_alone(half: bool, K: int, few: bool, val
     clean = inputs.run(few, 5)
     inputs.x[[2, 5]] = value  # a live row, and one that no longer counts
     found = inputs.run(few, 5)
-    assert not np.isclose(found[2], clean[2]).any()
+    assert not np.isfinite(found[2]).any()
     others = [0, 1, 3, 4]
     np.testing.assert_array_equal(found[others], clean[others])
 
@@ -135,7 +135,9 @@ def test_nothing_happens_without_rows() -> None:
     np.testing.assert_array_equal(inputs.run(False, 0), inputs.out)
 
 
-@pytest.mark.parametrize(("value", "counted"), [(3e5, 3e5), (-4e5, -4e5), (1e9, 65504 * 16.0)])
+@pytest.mark.parametrize(
+    ("value", "counted"), [(3e5, 3e5), (-4e5, -4e5), (1e9, np.inf), (-1e9, -np.inf)]
+)
 def test_inputs_beyond_float16_count_up_to_a_million(value: float, counted: float) -> None:
     inputs = Inputs(Case(32, 32, "q4", half=True), seed=3)
     inputs.x[0] = 0

@@ -69,6 +69,17 @@ def test_activations_are_rounded_as_on_the_cpu(K: int) -> None:
         np.testing.assert_array_equal(xq[live:], before[live:])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_group_with_a_number_that_is_not_finite_has_such_a_scale(value: float) -> None:
+    x = np.random.default_rng(1).standard_normal((N, 96), dtype=np.float32)
+    for place in (0, 31):
+        x[3, 32 + place] = value
+        xq, scales = np.zeros((N, 24), np.uint32), np.zeros((N, 3), np.float32)
+        _, _, scales, _ = run(quantize(N, 96), [x, xq, scales, step(N)], n=N)
+        assert np.argwhere(~np.isfinite(scales)).tolist() == [[3, 1]]
+        x[3, 32 + place] = 1
+
+
 class Inputs:
     """Random inputs of a case and what the kernel must make of them."""
 

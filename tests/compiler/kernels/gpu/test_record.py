@@ -9,6 +9,7 @@ from edgewise_compiler.kernels.gpu.sampling.layout import Layout
 from edgewise_compiler.kernels.gpu.sampling.record import record
 from edgewise_compiler.kernels.gpu.sampling.whole import whole
 from edgewise_compiler.kernels.sampling import SamplingSpec
+from edgewise_runtime.format.abi import NOT_FINITE
 from tests.compiler.kernels.cpu.test_record import PAGES, B, N, State, V
 from tests.compiler.kernels.sampling_batch import padded
 from tests.compiler.kernels.sampling_reference import Request
@@ -23,6 +24,7 @@ STATES = {
     "two live": {"live": 2},
     "penalties": {"requests": (Request(presence=0.5), Request(), Request(repetition=2.0)) * 2},
     "a full ring": {"count": 64},
+    "nothing drawn": {"sampled": [7, NOT_FINITE, 9, 10], "requests": (Request(presence=0.5),) * B},
 }
 
 
@@ -52,7 +54,7 @@ def test_everything_but_step_is_what_the_cpu_leaves(what: str, advance: bool) ->
     if "requests" in options:
         options["requests"] = options["requests"][:B]
     live = options.get("live", B)
-    state = State([7, 8, 9, 10][:live], **options).run(advance=advance)
+    state = State(options.pop("sampled", [7, 8, 9, 10])[:live], **options).run(advance=advance)
     found = on_gpu(state, advance=advance)
     for name, expected in state.arrays.items():
         if name != "step":

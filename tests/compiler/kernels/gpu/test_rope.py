@@ -143,16 +143,38 @@ def test_words_hold_the_nearest_float16_whatever_the_device_rounds_by() -> None:
     same_bits(words.kv[0], expected[0])
 
 
-def test_words_take_the_even_one_of_two_and_hold_what_is_too_large() -> None:
+def test_words_take_the_even_one_of_two() -> None:
     heads = Heads(1, 1, 16)
     ties = [1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 2049, 2051, -2049]
-    large = [65504, 65519, 65520, 1e6, -1e30, -65504]
-    numbers = np.array([*ties, *large, 1 / 3, -0.0, 2**-14, 0.1], "float32")
+    large = [65504, 65519, -65504]
+    numbers = np.array([*ties, *large, 1 / 3, -0.0, 2**-14, 0.1, 0, 0, 0], "float32")
     qkv = random_rows(heads)
     qkv[0, -heads.dim :] = numbers
     done = GpuAppended([Rows(0, 1)], heads, "float16x2", norm=False, qkv=qkv)
     _, values = read_tokens(done.kv, done.page_ids[0], 1, heads.dim)
-    same_bits(values[0, 0], np.clip(numbers, -65504, 65504).astype("float16"))
+    same_bits(values[0, 0], numbers.astype("float16"))
+
+
+@pytest.mark.parametrize("kv_dtype", ["float16", "float16x2"])
+def test_what_float16_cannot_hold_is_nan(kv_dtype: str) -> None:
+    heads = Heads(1, 1, 16)
+    qkv = random_rows(heads)
+    beyond = [65520, -65520, 1e6, -1e30, np.inf, -np.inf, np.nan]
+    qkv[0, -heads.dim :][: 2 * len(beyond) : 2] = beyond
+    done = GpuAppended([Rows(0, 1)], heads, kv_dtype, norm=False, qkv=qkv)
+    _, values = read_tokens(done.kv, done.page_ids[0], 1, heads.dim)
+    np.testing.assert_array_equal(np.isnan(values[0, 0])[:14], [True, False] * 7)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_scales_of_what_is_not_finite_are_not(value: float) -> None:
+    heads = Heads(1, 1, 32)
+    qkv = random_rows(heads)
+    qkv[0, -5] = value
+    done = GpuAppended([Rows(0, 1)], heads, "int8", norm=False, qkv=qkv)
+    key, value_ = done.kv[1][done.page_ids[0][0], 0].view("float16")[:2]
+    assert np.isfinite(key)
+    assert not np.isfinite(value_)
 
 
 def test_words_of_numbers_below_those_of_11_bits_are_near_them() -> None:

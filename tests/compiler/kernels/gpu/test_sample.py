@@ -15,11 +15,12 @@ from edgewise_compiler.kernels.gpu.sampling.sample import (
     sample_scratch,
     sampling,
 )
+from edgewise_compiler.kernels.numbers import FLOAT_MAX
 from edgewise_runtime.engine.step_buffers import step_array
-from edgewise_runtime.format.abi import MAX_BIASES
+from edgewise_runtime.format.abi import MAX_BIASES, NOT_FINITE
 from tests import gpu
 from tests import subgroups as emulated
-from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL
+from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL, unsound_rows
 from tests.compiler.kernels.sampling_batch import PAGES, UNTOUCHED, Array, Row, padded, spec
 from tests.compiler.kernels.sampling_reference import Request
 from tests.compiler.kernels.sampling_reference import sample as reference
@@ -118,7 +119,7 @@ def after_sampling(
 )
 def test_greedy_takes_the_best_logit_and_the_lowest_id_of_equals(V: int, subgroups: bool) -> None:
     rows = [Row(shape(V, seed)) for shape in SHAPES.values() for seed in range(2)]
-    expected = [int(np.nanargmax(row.logits)) for row in rows]
+    expected = [int(row.logits.argmax()) for row in rows]
     found = [t for i in range(0, len(rows), B) for t in run(rows[i : i + B], subgroups=subgroups)]
     assert found == expected
 
@@ -176,10 +177,27 @@ def test_a_banned_token_is_never_drawn_however_good() -> None:
     assert 7 not in run(rows)
 
 
-def test_nothing_above_minus_infinity_gives_token_0() -> None:
-    empty = [np.full(SMALL, value, np.float32) for value in (np.nan, -np.inf)]
-    rows = [Row(logits, Request(temperature=t)) for logits in empty for t in (0.0, 1.0)]
-    assert run(rows) == [0, 0, 0, 0]
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("V", [SMALL, LARGE])
+def test_a_row_with_a_logit_that_is_not_finite_has_no_token(V: int, value: float) -> None:
+    sound = Row(SHAPES["peaked"](V, 1))
+    rows = [row for one in unsound_rows(V, value) for row in (one, sound)]
+    found = [token for i in range(0, len(rows), B) for token in run(rows[i : i + B])]
+    assert found == [NOT_FINITE, int(sound.logits.argmax())] * (len(rows) // 2)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_with_nothing_above_minus_infinity_has_no_token(temperature: float) -> None:
+    logits = np.full(SMALL, -np.inf, np.float32)
+    assert run([Row(logits, Request(temperature=temperature))]) == [NOT_FINITE]
+
+
+def test_penalties_and_biases_do_not_make_large_logits_infinite() -> None:
+    logits = SHAPES["peaked"](SMALL, 5)
+    logits[9] = FLOAT_MAX
+    requests = [Request(repetition=0.5), Request(biases=((9, 1e38),)), Request(presence=-1e38)]
+    rows = [Row(logits, request, counts=np.full(SMALL, 3)) for request in requests]
+    assert run(rows) == [9, 9, 9]
 
 
 def test_stopped_rows_are_left_alone() -> None:

@@ -9,12 +9,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.vector import (
+    bits,
     cast,
     lane_max,
     lane_sum,
     let,
     load,
     rint_bits,
+    size_bits,
     splat,
     store,
 )
@@ -53,11 +55,11 @@ def store_group(
     scale = max|v| / 127; q = v * (127 / max|v|), product and rounding in one step, ties to even.
     The third is sum(q): a linear starts from it times its own weights' zero point. The quotient is
     capped at the largest float, so a group of zeros needs no case of its own; values below 4e-37
-    count as zero.
+    count as zero. One that is not finite makes such a scale.
     """
     xq, xs, xc = out
     low, high = values
-    largest = let(lane_max(T.max(T.abs(low), T.abs(high))))
+    largest = let(bits(lane_max(T.max(size_bits(low), size_bits(high))), "float32"))
     inverse = let(T.min(splat(127.0, 1) / largest, splat(_FLOAT_MAX, 1)))
     codes = [let(rint_bits(value, splat(inverse), isa)) for value in values]
     for half, code in enumerate(codes):

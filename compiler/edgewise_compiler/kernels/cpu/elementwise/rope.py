@@ -17,15 +17,18 @@ from edgewise_compiler.kernels.cpu.vector import (
     fma,
     lane_max,
     lane_sum,
+    lanes_of,
     let,
     load,
     narrow,
     rint_bits,
+    size_bits,
     splat,
     store,
     widen,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows, symbol
+from edgewise_compiler.kernels.numbers import BEYOND_HALF, NAN_BITS
 from edgewise_runtime.format.abi import PAGE_TOKENS, ROWS, STOP, TABLE_HEADER
 
 INT8_MAX = 127
@@ -64,7 +67,12 @@ def _codes(value: Expr, inverse: Expr, isa: str) -> Expr:
 
 
 def _stored(value: Expr, kv_dtype: str, isa: str) -> Expr:
-    return narrow(value, isa) if kv_dtype == "float16" else value
+    """Numbers as pages hold them; what float16 cannot hold is NaN, which no score hides."""
+    if kv_dtype != "float16":
+        return value
+    fits = size_bits(value) < splat(BEYOND_HALF, lanes_of(value), "int32")
+    nan = bits(splat(NAN_BITS, lanes_of(value), "int32"), "float32")
+    return narrow(T.Select(fits, value, nan), isa)
 
 
 def _rotate(x: Buffer, rope: Buffer, position: Expr, D: int, isa: str) -> None:
@@ -95,8 +103,9 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
     are computed with it; attention/pages.py says where both lie.
 
-    float16 is rounded to nearest, ties to even. N, B, MP, C are the most rows, sequences, pages of
-    a sequence and positions; HQ, HK, D query heads, KV heads and head dimension.
+    float16 is rounded to nearest, ties to even; what it cannot hold is NaN. N, B, MP, C are the
+    most rows, sequences, pages of a sequence and positions; HQ, HK, D query heads, KV heads and
+    head dimension.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
@@ -169,17 +178,18 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
                 T.buffer_store(kv, packed[d], [page, 0, h, d * PAGE_TOKENS + slot])
 
         def append_codes(x: Buffer, row: Expr, page: Expr, slot: Expr, h: Expr) -> None:
-            key = [T.sblock_alloc_buffer((LANES,), "float32") for _ in range(2)]
+            key = [T.sblock_alloc_buffer((LANES,), "int32") for _ in range(2)]
             packed = T.sblock_alloc_buffer((D,), "int8")
             first = (HQ + HK + h) * D
             for register in key:
-                store(register, splat(0.0), 0)
+                store(register, splat(0, LANES, "int32"), 0)
             with T.serial(0, D // LANES) as i:
                 values = load(x, i * LANES), load(qkv, row, first + i * LANES)
                 for register, value in zip(key, values, strict=True):
-                    store(register, T.max(load(register, 0), T.abs(value)), 0)
+                    store(register, T.max(load(register, 0), size_bits(value)), 0)
             (k_bits, k_inverse), (v_bits, v_inverse) = (
-                _scale_of(let(lane_max(load(register, 0))), isa) for register in key
+                _scale_of(let(bits(lane_max(load(register, 0)), "float32")), isa)
+                for register in key
             )
             T.buffer_store(
                 kv_scale[0], k_bits | (v_bits << splat(16, 1, "uint32")), [page, h, slot]

@@ -14,10 +14,14 @@ from edgewise_compiler.kernels.cpu.vector import let, store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
+    AT_END,
+    AT_FAULT,
+    AT_LIMIT,
     COUNT,
     IGNORE_EOS,
     KV_LEN,
     LIMIT,
+    NOT_FINITE,
     RING,
     SAMPLING_WIDTH,
     SEQUENCES,
@@ -34,9 +38,9 @@ def record(spec: SamplingSpec, *, advance: bool) -> PrimFunc:
 
     For each: with ``advance`` kv_len grows by 1 (the token this step put into the KV memory); the
     token goes to ``ring`` and count grows by 1; stop becomes 1 if the token is one of ``eos``
-    (unless ignore_eos is set), else 2 once kv_len reaches the limit; tokens and positions get the
-    token and kv_len, where the next step reads them; with a penalty on, counts grows by 2 (its last
-    bit says whether the token is in the prompt).
+    (unless ignore_eos is set), else 2 once kv_len reaches the limit, and 3 where it is NOT_FINITE;
+    tokens and positions get the token and kv_len, where the next step reads them; with a penalty
+    on, counts grows by 2 (its last bit says whether the token is in the prompt).
     A stopped sequence stays as it is.
 
     Arguments of the PrimFunc: sampled int32 [B]; table int32 [B, 8+MP], changed; tokens int32 [N]
@@ -77,16 +81,17 @@ def record(spec: SamplingSpec, *, advance: bool) -> PrimFunc:
             store(table, length, row, KV_LEN)
             store(ring, token, row, count & (RING - 1))
             store(table, count + 1, row, COUNT)
-            store(tokens, token, row)
+            # Rows that have stopped are still embedded, beside others: each needs a token.
+            store(tokens, T.max(token, 0), row)
             store(positions, length, row, 0)
-            with when(penalized(sampling_f, row)):
+            with when(tirx.all(token >= 0, penalized(sampling_f, row))):
                 slot = let(table[row, SLOT])
                 store(counts, counts[slot, token] + 2, slot, token)
-            at_limit = T.Select(length >= table[row, LIMIT], 2, 0)
-            store(table, at_limit, row, STOP)
+            at_limit = T.Select(length >= table[row, LIMIT], AT_LIMIT, 0)
+            store(table, T.Select(T.EQ(token, NOT_FINITE), AT_FAULT, at_limit), row, STOP)
             with when(T.EQ(sampling_i[row, IGNORE_EOS], 0)), T.serial(0, STOP_TOKENS) as i:
                 with when(T.EQ(eos[i], token)):
-                    store(table, tirx.const(1, "int32"), row, STOP)
+                    store(table, tirx.const(AT_END, "int32"), row, STOP)
 
         with block("record"), T.serial(0, step[SEQUENCES]) as row, when(T.EQ(table[row, STOP], 0)):
             note(row)

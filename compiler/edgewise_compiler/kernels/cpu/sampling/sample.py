@@ -42,7 +42,8 @@ def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
         reduced by presence + frequency*count (OpenAI).
       * Biases are added in the order listed; -inf bans a token. Entries outside the vocabulary do
         nothing, a token listed twice gets both.
-      * A logit that is NaN is -inf: never chosen. Without any other, the token is 0.
+      * A row with a logit that is NaN or +inf, or with nothing above -inf, has no token: what is
+        written for it is NOT_FINITE, whatever its biases ban.
       * Temperature 0 takes the best token, the lowest id of equals, and ignores what follows.
       * top_k keeps exactly k tokens; of equal scores the lowest ids.
       * top_p keeps the fewest best tokens with at least that share of what top-k left.

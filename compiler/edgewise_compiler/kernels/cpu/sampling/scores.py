@@ -17,6 +17,7 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     HI,
     HI_COUNT,
     HI_MASS,
+    INFINITY,
     KEPT,
     KIND,
     LO,
@@ -61,6 +62,7 @@ from edgewise_runtime.format.abi import (
     BIASES,
     FREQUENCY,
     MAX_BIASES,
+    NOT_FINITE,
     PRESENCE,
     REPETITION,
     SLOT,
@@ -90,8 +92,8 @@ def start(w: Work, row: Expr) -> None:
 def score_block(w: Work, row: Expr, block: Expr) -> None:
     """Writes the scores of a block and the best of them.
 
-    Scores are never NaN (that is -inf), +inf (the largest finite float) or -0 (+0), so that order,
-    ties and differences mean what they say.
+    Scores are never NaN or -0 (+0), so that order and ties mean what they say. +inf stands where
+    the logit was NaN or +inf, and nothing takes it away: it is then the best one of the row.
     """
     first = T.bind(block * BLOCK)
     count = T.bind(T.min(w.V - first, BLOCK))
@@ -116,11 +118,12 @@ def _write_scores(w: Work, row: Expr, first: Expr, count: Expr, *, penalties: bo
     slot = let(w.table[row, SLOT])
 
     def write(at: Expr, lanes: int) -> None:
-        score = let(load(w.logits, row, at, lanes=lanes))
+        logit = let(load(w.logits, row, at, lanes=lanes))
+        score = logit
         if penalties:
             seen = let(load(w.counts, slot, at, lanes=lanes))
-            score = let(_penalize(w, row, score, seen))
-        store(w.scores, clean(score), row, at)
+            score = T.min(_penalize(w, row, logit, seen), splat(FLOAT_MAX, lanes))
+        store(w.scores, _marked(logit, score), row, at)
 
     whole = T.bind(T.floordiv(count, LANES))
     with T.serial(0, whole) as i:
@@ -154,6 +157,14 @@ def _penalize(w: Work, row: Expr, score: Expr, seen: Expr) -> Expr:
     return T.Select(seen > zero, weaker, score)
 
 
+def _marked(logit: Expr, score: Expr) -> Expr:
+    """``score``, -0 as 0; +inf where its logit is NaN or +inf."""
+    lanes = lanes_of(logit)
+    zero = splat(0.0, lanes)
+    score = let(T.Select(logit <= splat(FLOAT_MAX, lanes), score, splat(INFINITY, lanes)))
+    return T.Select(T.EQ(score, zero), zero, score)
+
+
 def clean(score: Expr) -> Expr:
     """A score that orders as it should: NaN as -inf, +inf as the largest number, -0 as 0."""
     lanes = lanes_of(score)
@@ -168,15 +179,14 @@ def _add_biases(w: Work, row: Expr, first: Expr, count: Expr) -> None:
     with T.serial(0, biases) as i:
         token = let(w.bias_ids[row, i])
         with when(tirx.all(token >= first, token < first + count)):
-            score = let(w.scores[row, token] + w.bias_values[row, i])
-            store(w.scores, clean(score), row, token)
+            score = let(w.scores[row, token])
+            with when(score < float32(INFINITY)):
+                store(w.scores, clean(let(score + w.bias_values[row, i])), row, token)
 
 
 def conclude_scores(w: Work, row: Expr) -> None:
-    """Finds the best score of a row; a greedy row is done with that.
-
-    A row without any score above -inf gets token 0, the lowest of all equal ones, as if greedy.
-    """
+    """Finds the best score of a row; a greedy row is done with that, and so is one that nothing can
+    be drawn of: where a logit was NaN or +inf, or no score is above -inf."""
     best = T.sblock_alloc_buffer((1,), "float32")
     where = T.sblock_alloc_buffer((1,), "int32")
     store(best, float32(MINUS_INFINITY), 0)
@@ -186,9 +196,9 @@ def conclude_scores(w: Work, row: Expr) -> None:
         with when(score > best[0]):
             store(best, score, 0)
             store(where, block, 0)
-    with T.If(T.EQ(best[0], float32(MINUS_INFINITY))):
+    with T.If(T.EQ(T.abs(best[0]), float32(INFINITY))):
         with T.Then():
-            store(w.sampled, tirx.const(0, "int32"), row)
+            store(w.sampled, tirx.const(NOT_FINITE, "int32"), row)
             w.put(row, KIND, GREEDY)
         with T.Else(), T.If(w.has(row, KIND, GREEDY)):
             with T.Then():

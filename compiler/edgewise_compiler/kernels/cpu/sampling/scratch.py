@@ -24,7 +24,8 @@ from edgewise_compiler.kernels.sampling import LEVELS, SamplingSpec
 
 BLOCK = 4096  # tokens that one work item looks at; a power of two, a multiple of 32
 SHORTLIST = 2048  # so few tokens are cheaper to copy out than to search for again
-MINUS_INFINITY = float("-inf")
+INFINITY = float("inf")
+MINUS_INFINITY = -INFINITY
 
 # Fields of a `state` row. A threshold is searched for between LO and HI, keys of scores (`key`);
 # *_COUNT and *_MASS count and weigh the tokens whose score is at or above them. What is kept in the

@@ -37,13 +37,21 @@ from edgewise_compiler.kernels.gpu.operations import (
     vector_of,
 )
 from edgewise_compiler.kernels.gpu.thread import Thread, bind, keep, when
-from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
+from edgewise_compiler.kernels.numbers import (
+    BEYOND_HALF,
+    INFINITY_BITS,
+    NAN_BITS,
+    SEGMENT,
+    SEGMENT_PAGES,
+)
 from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 
 PAGES = 65536  # declared extent of a pool: more than any binding holds
 QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
 SEGMENT_QUADS = SEGMENT // 4
 _LARGEST_HALF = 65504.0  # of float16; what `pack_halves` makes of more is undefined
+_NAN_HALF = 0x7E00  # a float16
+_SIZE = 0x7FFFFFFF  # of a float32's bits those that are not its sign
 LOWEST = -3.0e38  # the score of a key that takes no part; not every language has infinity
 
 
@@ -148,7 +156,7 @@ def half_words(numbers: Expr) -> list[Expr]:
 
     What a device rounds by when it packs is its own matter, so numbers are rounded before, by their
     bits: what is packed has 11 of them and fits as it is. Below 2**-14, where float16 has fewer,
-    the device rounds after all, and may give zero.
+    the device rounds after all, and may give zero. What float16 cannot hold is NaN.
     """
     most = number(_LARGEST_HALF, "float32x4")
     held = bind(T.max(T.min(numbers, most), number(-_LARGEST_HALF, "float32x4")))
@@ -156,7 +164,34 @@ def half_words(numbers: Expr) -> list[Expr]:
     odd = bind((exact >> _all(13)) & _all(1))
     rounded = bind(bits(bind((exact + odd + _all(0xFFF)) & _all(0xFFFFE000)), "float32"))
     lanes = [lane(rounded, i) for i in range(4)]
-    return [bind(pack_halves(*lanes[i : i + 2])) for i in (0, 2)]
+    nans = [T.Select(beyond_half(lane(numbers, i)), u32(_NAN_HALF), u32(0)) for i in range(4)]
+    return [
+        bind(pack_halves(*lanes[i : i + 2]) | nans[i] | (nans[i + 1] << u32(16))) for i in (0, 2)
+    ]
+
+
+def beyond_half(number: Expr) -> Expr:
+    """Whether float16 cannot hold a float32: it is too large, infinite or NaN. By its bits, for a
+    compiler may assume that floats are finite."""
+    return (bits(number, "uint32") & u32(_SIZE)) >= u32(BEYOND_HALF)
+
+
+def half_or_nan(number: Expr) -> Expr:
+    """A float32 as float16, NaN where that cannot hold it."""
+    nan = T.Select(beyond_half(number), u32(NAN_BITS), u32(0))
+    return cast(bits(bits(number, "uint32") | nan, "float32"), "float16")
+
+
+def spoiled(total: Expr, scores: Expr) -> Expr:
+    """``total``, a positive float32, or NaN where one of four scores is not finite.
+
+    A maximum and a bounded power make something finite of such a score. What is divided by this
+    total does not stay finite.
+    """
+    sizes = bind(bits(scores, "uint32") & _all(_SIZE))
+    largest = T.max(T.max(lane(sizes, 0), lane(sizes, 1)), T.max(lane(sizes, 2), lane(sizes, 3)))
+    nan = T.Select(largest >= u32(INFINITY_BITS), u32(NAN_BITS), u32(0))
+    return bind(bits(bits(total, "uint32") | nan, "float32"))
 
 
 def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
@@ -165,8 +200,11 @@ def scales_for(largest: Sequence[Expr]) -> tuple[Expr, list[Expr]]:
     The inverses are of the scales as they are stored, zero where there is nothing but zeros.
     """
     most = number(_LARGEST_HALF)
-    of_key, of_value = (T.min(x * number(1.0 / 127), most) for x in largest)
-    word = bind(pack_halves(of_key, of_value))
+    of_key, of_value = (bind(x * number(1.0 / 127)) for x in largest)
+    word = bind(pack_halves(T.min(of_key, most), T.min(of_value, most)))
+    # Scales that float16 cannot hold are infinite or NaN: so are the numbers that they stand for.
+    for scale, nan in ((of_key, _NAN_HALF), (of_value, _NAN_HALF << 16)):
+        word = bind(word | T.Select(beyond_half(scale), u32(nan), u32(0)))
     pair = bind(unpack_halves(word))
     scales = [bind(lane(pair, i)) for i in range(2)]
     zero = number(0.0)

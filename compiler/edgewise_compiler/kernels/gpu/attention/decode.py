@@ -44,6 +44,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     page_of,
     pages_of,
     power_of_two_up_to,
+    spoiled,
 )
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -235,7 +236,8 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                     weight = bind(masked(p * low_and_high(scales[i])[1], first, keys, 0.0))
                 for j in range(4):
                     store(weights, lane(weight, j), item * 4 + j)
-                store(quad_sum, lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3), item)
+                total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
+                store(quad_sum, spoiled(total, scores[i]), item)
 
             deal(thread, heads * SEGMENT_QUADS, weigh)
             barrier()

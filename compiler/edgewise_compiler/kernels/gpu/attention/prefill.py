@@ -34,6 +34,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     page_of,
     pages_of,
     power_of_two_up_to,
+    spoiled,
 )
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -210,6 +211,7 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         place = staged + (block * _ROWS + r) * SEGMENT_QUADS + column
                         store(space, weight, place)
                         total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
+                        total = spoiled(total, scores[r])
                         old = lane(state[1], r)
                         new = fma(old, lane(scale, r), total)
                         sums.append(bind(T.Select(keys[r] > 0, new, old)))

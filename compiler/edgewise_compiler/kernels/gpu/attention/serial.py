@@ -26,6 +26,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     low_and_high,
     masked,
     pages_of,
+    spoiled,
 )
 from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
@@ -103,6 +104,7 @@ def attention_serial(spec: AttentionSpec) -> Launch:
                 for j in range(4):
                     store(weights, lane(weight, j), u * 4 + j)
                     store(total, total[0] + lane(p, j), 0)
+                store(total, spoiled(total[0], scores[u]), 0)
             for c in range(vectors):
                 store(outputs, outputs[c] * splat(rest), c)
             # Tokens after the row's own may hold anything: they are not read.

@@ -14,15 +14,15 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     PAGES,
     SEEN,
     code_word,
+    half_or_nan,
     half_words,
     scales_for,
 )
 from edgewise_compiler.kernels.gpu.operations import (
-    cast,
-    dtype_of,
     fma,
     inverse_sqrt,
     lane,
+    larger,
     magnitude,
     number,
     splat,
@@ -62,7 +62,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
             of D. The device decides how numbers are rounded to pages of float16, the kernel how to
-            those of float16x2: to the nearest, see `half_words`.
+            those of float16x2: to the nearest, see `half_words`. What float16 cannot hold is NaN.
         subgroups: for sums and maxima over a head; a kernel without any is the same for both.
 
     Raises:
@@ -135,7 +135,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             if seen.packed == 2:
                 return half_words(vector)
             values = [lane(vector, k) for k in range(4)]
-            return [v if kv_dtype == dtype_of(v) else cast(v, kv_dtype) for v in values]
+            return [half_or_nan(v) if kv_dtype == "float16" else v for v in values]
 
         def append(
             which: int, head: Expr, pair: list[Expr], position: Expr, stride: int, first: Expr
@@ -162,9 +162,9 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
                 for j in range(2):
                     x = bind(magnitude(pair[j]))
                     for k in range(4):
-                        most = T.max(most, lane(x, k))
+                        most = larger(most, lane(x, k))
                     most = bind(most)
-                largest.append(combined(most, lambda a, b: T.max(a, b)))
+                largest.append(combined(most, larger))
             word, inverses = scales_for(largest)
             with when(busy & (head >= HQ) & (table[row_seq[row], STOP] == 0)):
                 page, slot = page_of(position), bind(T.floormod(position, PAGE_TOKENS))

@@ -32,6 +32,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     fma,
     i32,
     lane,
+    larger,
     magnitude,
     nearest,
     u32,
@@ -61,7 +62,8 @@ def quantize(N: int, K: int) -> Launch:
     """Rounds activations to int8 in groups of 32, for the step[0] live rows.
 
     Arguments: x float32 [N, K], xq uint32 [N, K/4] (byte b of a word is column 4i+b), xs float32
-    [N, K/32], step. A group's scale is its largest magnitude over 127; a thread takes a group.
+    [N, K/32], step. A group's scale is its largest magnitude over 127, and not finite where one of
+    its numbers is not; a thread takes a group.
     """
     groups = K // GROUP
     arguments = (
@@ -79,7 +81,7 @@ def quantize(N: int, K: int) -> Launch:
             largest: TirExpr = f32(0.0)
             for vector in vectors:
                 for c in range(4):
-                    largest = T.max(largest, magnitude(lane(vector, c)))
+                    largest = larger(largest, magnitude(lane(vector, c)))
                 largest = bind(largest)
             inverse = bind(T.Select(largest > f32(0.0), f32(LARGEST) / largest, f32(0.0)))
             for i, vector in enumerate(vectors):

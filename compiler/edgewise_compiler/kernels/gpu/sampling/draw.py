@@ -14,6 +14,7 @@ from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.operations import f32, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.candidates import Candidates, draw_among
+from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, UNSOUND
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key, is_running
 from edgewise_compiler.kernels.gpu.sampling.sums import (
@@ -45,6 +46,7 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
+    NOT_FINITE,
     SAMPLING_WIDTH,
     TABLE_HEADER,
     TEMPERATURE,
@@ -58,7 +60,8 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
 
     Three ways, chosen by what the row asks for. Greedy: the first token with the largest key.
     Neither top-k nor top-p: by blocks' masses to a block, and to the token in it. With either:
-    among the best tokens (`candidates`); a row for which these are too few or too many is left.
+    among the best tokens (`candidates`); a row for which these are too few or too many is left. A
+    row whose largest key is UNSOUND or BANNED has no token: NOT_FINITE is written.
 
     Arguments: keys uint32 [B, `Layout.words`], masses uint32 `masses_shape`, table int32 [B, 8+MP],
     sampling_f float32 and sampling_i int32 [B, 8], sampled int32 [B], left int32 [B] (1: left, 0),
@@ -99,8 +102,10 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
                 store(token, found, 0)
                 store(rest, 1 - answered, 0)
             with when(w.leader()):
-                store(sampled, token[0], row)
-                store(left, rest[0], row)
+                # Not a branch around the search: not every thread may come to its barriers then.
+                sound = bind(T.And(peak > BANNED, peak < UNSOUND))
+                store(sampled, T.Select(sound, token[0], i32(NOT_FINITE)), row)
+                store(left, T.Select(sound, rest[0], i32(0)), row)
 
     name = f"draw_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
     return kernel(

@@ -13,12 +13,15 @@ from tvm.script.ir_builder import tirx as T
 
 from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32, nearest, u32
 from edgewise_compiler.kernels.gpu.thread import keep
-from edgewise_compiler.kernels.numbers import EXP2, LOG2E, WEIGHT_BITS
+from edgewise_compiler.kernels.numbers import EXP2, INFINITY_BITS, LOG2E, WEIGHT_BITS
 
 BANNED = int(np.array(0x807FFFFF, np.uint32).view(np.int32))
 """The key of -infinity: a token that is never drawn."""
 
-_INFINITY, _LARGEST, _MAGNITUDE = 0x7F800000, 0x7F7FFFFF, 0x7FFFFFFF
+UNSOUND = INFINITY_BITS
+"""The key of a logit that is NaN or +infinity, above all others: its row has no token."""
+
+_LARGEST, _MAGNITUDE = UNSOUND - 1, 0x7FFFFFFF
 _TEMPERATURES = (1e-6, 1e6)
 _FAR = -1e9  # differences of scores beyond it have long meant a probability of 0
 
@@ -28,9 +31,18 @@ def key_of(score: Expr) -> Expr:
     word = keep(bits(score, "uint32"))
     size = keep(word & u32(_MAGNITUDE))
     finite = T.Select(T.EQ(size, u32(0)), u32(0), word)
-    finite = keep(T.Select(T.EQ(word, u32(_INFINITY)), u32(_LARGEST), finite))
+    finite = keep(T.Select(T.EQ(word, u32(INFINITY_BITS)), u32(_LARGEST), finite))
     key = _turned(i32(finite))
-    return keep(T.Select(size > u32(_INFINITY), i32(BANNED), key))
+    return keep(T.Select(size > u32(INFINITY_BITS), i32(BANNED), key))
+
+
+def logit_key(logit: Expr) -> Expr:
+    """The key of a logit: UNSOUND for NaN and +infinity."""
+    word = keep(bits(logit, "uint32"))
+    size = keep(word & u32(_MAGNITUDE))
+    unsound = T.Or(T.EQ(word, u32(INFINITY_BITS)), size > u32(INFINITY_BITS))
+    key = _turned(i32(T.Select(T.EQ(size, u32(0)), u32(0), word)))
+    return keep(T.Select(unsound, i32(UNSOUND), key))
 
 
 def score_of(key: Expr) -> Expr:
@@ -41,7 +53,7 @@ def score_of(key: Expr) -> Expr:
 def is_banned(score: Expr) -> Expr:
     """Whether a float32 is -infinity or NaN, by its bits."""
     word = keep(bits(score, "uint32"))
-    return T.Or(T.EQ(word, u32(0xFF800000)), (word & u32(_MAGNITUDE)) > u32(_INFINITY))
+    return T.Or(T.EQ(word, u32(0xFF800000)), (word & u32(_MAGNITUDE)) > u32(INFINITY_BITS))
 
 
 def octaves(temperature: Expr) -> Expr:

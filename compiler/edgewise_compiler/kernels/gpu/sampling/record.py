@@ -11,10 +11,14 @@ from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
+    AT_END,
+    AT_FAULT,
+    AT_LIMIT,
     COUNT,
     IGNORE_EOS,
     KV_LEN,
     LIMIT,
+    NOT_FINITE,
     RING,
     SAMPLING_WIDTH,
     SEQUENCES,
@@ -29,7 +33,8 @@ def record(spec: SamplingSpec, *, advance: bool) -> Launch:
     """Notes the sampled token of every running sequence and whether it was the last one.
 
     As `record` does on the CPU, counts aside (`whole`): kv_len grows with ``advance``, the
-    token goes to ring, tokens and positions, stop is set by an end token or the limit. And with
+    token goes to ring, tokens and positions, stop is set by an end token, the limit or NOT_FINITE.
+    And with
     ``advance``, once every sequence has stopped, the rows, sequences and logit rows in step become
     0, so that the rest of a burst does nothing.
 
@@ -67,12 +72,14 @@ def record(spec: SamplingSpec, *, advance: bool) -> Launch:
             store(table, length, row, KV_LEN)
             store(ring, token, row, count & (RING - 1))
             store(table, count + 1, row, COUNT)
-            store(tokens, token, row)
+            store(tokens, T.max(token, 0), row)
             store(positions, length, row, 0)
-            store(stop, T.Select(length >= table[row, LIMIT], 2, 0), 0)
+            store(stop, T.Select(length >= table[row, LIMIT], AT_LIMIT, 0), 0)
             with when(T.EQ(sampling_i[row, IGNORE_EOS], 0)), T.serial(0, STOP_TOKENS) as i:
                 with when(T.EQ(eos[i], token)):
-                    store(stop, 1, 0)
+                    store(stop, AT_END, 0)
+            with when(T.EQ(token, NOT_FINITE)):
+                store(stop, AT_FAULT, 0)
             store(table, stop[0], row, STOP)
             with when(T.EQ(stop[0], 0)):
                 store(running, 1, 0)

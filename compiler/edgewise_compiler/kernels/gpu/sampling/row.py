@@ -13,6 +13,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.gpu.operations import f32, i32, lane, u32
 from edgewise_compiler.kernels.gpu.sampling.keys import (
     BANNED,
+    UNSOUND,
     key_of,
     octaves,
     score_of,
@@ -124,9 +125,9 @@ class Row:
         return _largest(maxima, i32(THREADS), THREADS // run)
 
     def heat(self, peak: Expr) -> Heat:
-        """What keys weigh, by the largest of them."""
+        """What keys weigh, by the largest of them; anything where that is unsound."""
         factor = octaves(self.sampling_f[self.row, TEMPERATURE])
-        top = score_of(peak)
+        top = score_of(T.min(peak, i32(UNSOUND - 1)))
         lowest = T.max(key_of(keep(top - f32(OCTAVES) / factor)), i32(_LOWEST_KEY))
         return Heat(top, factor, keep(T.min(lowest, peak)))
 

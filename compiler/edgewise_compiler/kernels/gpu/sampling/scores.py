@@ -10,7 +10,14 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg
 from edgewise_compiler.kernels.gpu.operations import f32, fma, i32, lane, splat, u32, vector_of
-from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, is_banned, key_of, score_of
+from edgewise_compiler.kernels.gpu.sampling.keys import (
+    BANNED,
+    UNSOUND,
+    is_banned,
+    key_of,
+    logit_key,
+    score_of,
+)
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import at_place
 from edgewise_compiler.kernels.gpu.thread import (
@@ -50,7 +57,8 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
 
     Repetition is that of transformers, presence and frequency those of OpenAI; counts is twice the
     times a token was sampled, plus 1 if the prompt has it. Biases are added in the order listed;
-    -infinity bans a token. Columns beyond the vocabulary are never drawn.
+    -infinity bans a token. Columns beyond the vocabulary are never drawn. A logit that is NaN or
+    +infinity is UNSOUND, whatever is added to it.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     layout = Layout(VP)
@@ -88,16 +96,16 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
                 with when(at < VP // LANES):
                     first = bind(at * LANES)
                     loaded = bind(logits[row, at])
-                    values, four = local((LANES,)), local((LANES,), "int32")
+                    four = local((LANES,), "int32")
                     for j in range(LANES):
-                        store(values, lane(loaded, j), j)
+                        store(four, logit_key(lane(loaded, j)), j)
                     with when(on):
                         for j in range(LANES):
                             seen = bind(counts[slot, T.min(first + j, V - 1)])
-                            store(values, _penalize(values[j], seen, sampling_f, row), j)
+                            key = key_of(_penalize(lane(loaded, j), seen, sampling_f, row))
+                            store(four, T.Select(T.EQ(four[j], UNSOUND), four[j], key), j)
                     for j in range(LANES):
-                        key = key_of(values[j])
-                        store(four, T.Select(first + j < V, key, i32(BANNED)), j)
+                        store(four, T.Select(first + j < V, four[j], i32(BANNED)), j)
                     with T.serial(0, biases) as i:
                         place = bind(bias_ids[row, i] - first)
                         with when(T.And(place >= 0, place < LANES)):
@@ -137,10 +145,11 @@ def _penalize(score: Expr, seen: Expr, sampling_f: Buffer, row: Expr) -> Expr:
 
 
 def _add_bias(keys: Buffer, place: Expr, bias: Expr) -> None:
-    """Adds a bias to one of four keys."""
+    """Adds a bias to one of four keys; none makes an unsound one sound."""
     key = bind(at_place([keys[j] for j in range(LANES)], place))
     banned = T.Or(is_banned(bias), T.EQ(key, i32(BANNED)))
-    added = bind(T.Select(banned, i32(BANNED), key_of(bind(score_of(key) + bias))))
+    sound = bind(T.Select(banned, i32(BANNED), key_of(bind(score_of(key) + bias))))
+    added = bind(T.Select(T.EQ(key, i32(UNSOUND)), key, sound))
     for j in range(LANES):
         store(keys, T.Select(T.EQ(place, j), added, keys[j]), j)
 

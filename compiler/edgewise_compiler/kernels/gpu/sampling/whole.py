@@ -87,7 +87,8 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
                 _draw(w, sampled, w.position())
             with when(T.And(w.leader(), penalized(sampling_f, row))):
                 slot, token = bind(table[row, SLOT]), bind(sampled[row])
-                store(counts, counts[slot, token] + 2, slot, token)
+                with when(token >= 0):
+                    store(counts, counts[slot, token] + 2, slot, token)
 
     name = f"whole_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
     return kernel(
