@@ -187,7 +187,6 @@ def test_token_ids_are_those_of_the_folder(
     [
         ("general.architecture", "mamba", "'mamba'"),
         ("llama.expert_count", 8, "num_experts is 8"),
-        ("llama.attention.sliding_window", 64, "64"),
         ("llama.rope.dimension_count", 8, "0.5"),
         ("llama.rope.scaling.type", "dynamic", "'dynamic'"),
         ("llama.rope.scaling.attn_factor", 2.0, "attn_factor is 2.0"),
