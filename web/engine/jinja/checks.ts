@@ -10,6 +10,7 @@ import {
   Float,
   isDict,
   isList,
+  Loop,
   Marked,
   REQUIRED,
   Stream,
@@ -63,7 +64,7 @@ function hasItems(value: Value): boolean {
 const ALONE: ReadonlyMap<string, (value: Value, run: Run) => boolean> = new Map(
   Object.entries<(value: Value, run: Run) => boolean>({
     boolean: (v) => typeof v === "boolean",
-    callable: (v) => v instanceof Callable,
+    callable: (v) => [Callable, Loop, Undefined].some((type) => v instanceof type),
     defined: (v) => !(v instanceof Undefined),
     escaped: (v) => v instanceof Marked,
     even: (v, run) => leftOver(run, v, 2) === 0,

@@ -12,6 +12,7 @@ from edgewise_runtime.text.jinja.values import (
     REQUIRED,
     Arguments,
     Function,
+    Loop,
     Marked,
     Stream,
     Undefined,
@@ -57,7 +58,7 @@ def _is_same(run: Run, value: Value, other: Value) -> bool:
 _ITEMS = (str, Marked, list, tuple, dict, Undefined)
 _ALONE: Mapping[str, Callable[[Run, Value], bool]] = {
     "boolean": lambda run, v: isinstance(v, bool),
-    "callable": lambda run, v: isinstance(v, Function),
+    "callable": lambda run, v: isinstance(v, Function | Loop | Undefined),
     "defined": lambda run, v: not isinstance(v, Undefined),
     "escaped": lambda run, v: isinstance(v, Marked),
     "even": lambda run, v: _left_over(run, v, 2) == 0,

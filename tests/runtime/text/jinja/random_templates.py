@@ -40,8 +40,8 @@ _METHODS = (
     ".upper() .lower() .title() .capitalize() .strip() .strip('a') .lstrip() .rstrip('b') .split() "
     ".split(',') .split('b',1) .rsplit('b',1) .splitlines() .startswith('A') .endswith(('b','c')) "
     ".replace('b','') .replace('','-') .replace('b','c',1) .find('c') .rfind('b') .count('b') "
-    ".join(words) .format(1,n) .partition(',') .removeprefix('A') .isdigit() .isupper() .items() "
-    ".keys() .values() .get('a') .get('zz',5) .index('b') .append(1) .name .key .nested.k .a .zz "
+    ".join(words) .format(1,n) .partition(',') .removeprefix('A') .isdigit() .isupper() "
+    ".get('a') .get('zz',5) .index('b') .append(1) .name .key .nested.k .a .zz "
     "[0] [-1] [9] [1:] [:-1] [::-1] [::2] [5:1:-2] ['a'] ['key'] [n] .0 .items .__class__ .first "
     ".index0 .last .length .previtem"
 ).split()

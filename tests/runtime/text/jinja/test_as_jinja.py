@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import datetime
@@ -61,7 +62,9 @@ ENVIRONMENT = _environment()
 def by_jinja(source: str) -> str | None:
     """The text that Jinja writes, or None where it refuses."""
     try:
-        template = ENVIRONMENT.from_string(source)
+        with warnings.catch_warnings():  # of Python's compiler, about what Jinja generates
+            warnings.simplefilter("ignore")
+            template = ENVIRONMENT.from_string(source)
         return template.render(**deepcopy(dict(CONTEXT)), messages=MESSAGES)
     except Exception:  # whatever a template raises
         return None
