@@ -76,7 +76,8 @@ export function registerTokens(
   };
   for (const item of Array.isArray(listed) ? listed : []) {
     if (!isObject(item)) throw new TypeError(`${JSON.stringify(item)} is not a token`);
-    keep(flagsOf(item, false), wholeOf(item.id));
+    wholeOf(item.id); // checked, but as in the tokenizers package order and vocabulary decide
+    add(flagsOf(item, false));
   }
   const { named, extra } = specialTokens(config);
   const names = new Set([...named.values()].map(contentOf));
@@ -89,6 +90,9 @@ export function registerTokens(
     const content = contentOf(value);
     if (added.has(content)) continue;
     add(flagsOf(value, typeof value === "string" || names.has(content)));
+  }
+  if (new Set([...added.values()].map(({ id }) => id)).size < added.size) {
+    throw new TypeError("two of its added tokens have one id");
   }
   return { added, named: new Map([...named].map(([name, value]) => [name, contentOf(value)])) };
 }

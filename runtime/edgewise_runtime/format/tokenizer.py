@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -87,10 +87,20 @@ def _opened(text: str, where: str) -> OpenedTokenizer:
             code="unsupported.tokenizer",
         )
     backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
+    check_ids(backend, {token["content"] for token in found.get("added_tokens") or ()})
     # A file may pad every text to a length of its choice.
     backend.no_truncation()
     backend.no_padding()
     return OpenedTokenizer(backend, rules, text)
+
+
+def check_ids(backend: Backend, contents: Collection[str]) -> None:
+    """Raise ValueError where two of the added tokens with these contents have one id.
+
+    The package would read the first one and write the other.
+    """
+    if len(backend.get_added_tokens_decoder()) < len({*contents} - {""}):
+        raise ValueError("two of its added tokens have one id")
 
 
 def _built(found: dict[str, Any]) -> Backend:

@@ -104,7 +104,7 @@ class Tokenizer:
         except (TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
-                f"that cannot be read: {error}.",
+                f"that cannot be read: {str(error)[:200]}.",
                 code="checkpoint.tokenizer",
             ) from error
         if _strips_around_tokens(opened.backend):
@@ -133,13 +133,7 @@ class Tokenizer:
         which writes its own. Raises InputError for text with lone surrogates or of more characters
         than can be held, CheckpointError where the tokenizer's own rules fail on a text.
         """
-        if isinstance(text, str) and len(text) > self._most:
-            raise InputError(
-                f"The text has {len(text):,} characters; this tokenizer is given {self._most:,} "
-                "at most.",
-                remedy="Pass it in parts.",
-                code="input.text",
-            )
+        self._check_length(text)
         try:
             if self._apart:
                 return self._apart.encode(text, Ids.ADDED if add_special_tokens else Ids.ITS_OWN)
@@ -158,7 +152,8 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
 
     def exceeds(self, text: str, tokens: int) -> bool:
@@ -182,7 +177,8 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {len(checked)} ids: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {len(checked)} ids: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
 
     def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
@@ -219,6 +215,7 @@ class Tokenizer:
 
         Raises CheckpointError where the tokenizer's own rules fail on a text.
         """
+        self._check_length(text)
         if self._apart:
             return self._apart.encode(text, Ids.PLAIN)
         try:
@@ -227,8 +224,18 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
+
+    def _check_length(self, text: str) -> None:
+        if isinstance(text, str) and len(text) > self._most:
+            raise InputError(
+                f"The text has {len(text):,} characters; this tokenizer is given {self._most:,} "
+                "at most.",
+                remedy="Pass it in parts.",
+                code="input.text",
+            )
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

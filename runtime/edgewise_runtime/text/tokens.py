@@ -15,6 +15,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import check_ids
 from edgewise_runtime.format.tokenizer_rules import FLAGS
 
 _NAMED = (
@@ -63,6 +64,7 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
         if content not in known:
             tokens.append(_added(value, special=isinstance(value, str) or content in names))
     backend.add_tokens(tokens)
+    check_ids(backend, known | {token.content for token in tokens})
     return {name: _content(value) for name, value in named.items()}
 
 
