@@ -100,7 +100,10 @@ def _models() -> Iterator[str]:
     )
     widths = ", ".join(f"{name} of {step}" for name, step in decoder.MULTIPLES.items())
     yield (
-        f"Widths are multiples: {widths}. At most: {decoder.MAX_HEAD_DIM} elements a head, "
+        f"Widths are multiples: {widths}. Heads are padded with zeros, in weights and in pages, to "
+        f"the next multiple of {decoder.HEAD_STEP} of which all query heads make one of "
+        f"{decoder.HEADS_STEP}: a head of 100 takes {decoder.padded_head_dim(32, 100)}. "
+        f"At most: {decoder.MAX_HEAD_DIM} elements a head, "
         f"{decoder.MAX_LAYERS:,} layers, {decoder.MAX_VOCAB:,} tokens in a vocabulary, "
         f"{decoder.MAX_EOS} of them that end a text, {MAX_CONTEXT:,} tokens of context "
         f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {MAX_BATCH} sequences "

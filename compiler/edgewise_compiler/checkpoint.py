@@ -27,6 +27,7 @@ from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
+from edgewise_compiler.weights.padded import PaddedReader, find_paddings
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError
@@ -126,12 +127,19 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         model = replace(model, eos=_all_eos(files, model))
         tokens = _count_tokens(files, model.vocab)
         template = _chat_template(files)
-        weights = tensors or stack.enter_context(SafetensorsReader(path))
+        weights: WeightReader = tensors or stack.enter_context(SafetensorsReader(path))
         model = replace(model, tied=model.tied and not _has_own_head(weights))
-        check_tensors(family, model, weights)
+        # Before anything is padded: errors say the shapes that the files have to have.
+        stored = replace(model, head_dim=model.stored_head_dim)
+        check_tensors(family, stored, weights)
+        paddings = find_paddings(family.params(stored), family.params(model))
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
     held = {} if tensors is None else tensors.held()
+    if paddings:
+        weights = PaddedReader(weights, paddings, model.stored_head_dim, model.head_dim)
+        # Codes of a file are for its own columns and rows.
+        held = {name: schemes for name, schemes in held.items() if name not in paddings}
     return Checkpoint(path, config, family, model, weights, carried, tokens, template, held)
 
 

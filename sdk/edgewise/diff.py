@@ -189,8 +189,12 @@ def _as_floats(outputs: Rows[npt.NDArray[Any]]) -> Floats | None:
     return next((o for o in outputs if o.dtype == np.float32 and o.ndim == 2), None)
 
 
-def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outputs:
+def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int, head_dim: int) -> Outputs:
     """The same outputs from transformers, in float32 on the CPU.
+
+    Args:
+        head_dim: elements of a head in the program it is compared with, which may have zeros after
+            each half of a narrower one.
 
     Raises:
         UnsupportedError: transformers or torch is not installed.
@@ -218,7 +222,18 @@ def run_transformers(checkpoint: Path, tokens: Rows[int], *, rows: int) -> Outpu
     outputs["logits"] = logits[-rows:].numpy()
     for label in [label for label in outputs if label.startswith("logits/")]:
         outputs[label] = outputs[label][-rows:]
+    config = model.config
+    stored = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    for label in [label for label in outputs if ".qkv." in label or label.endswith(".attention")]:
+        outputs[label] = _padded(outputs[label], stored, head_dim)
     return _join_qkv(outputs)
+
+
+def _padded(value: Floats, stored: int, width: int) -> Floats:
+    """Heads of ``stored`` columns as a program has them that are ``width`` wide."""
+    halves = value.reshape(len(value), -1, 2, stored // 2)
+    more = (width - stored) // 2
+    return np.pad(halves, ((0, 0), (0, 0), (0, 0), (0, more))).reshape(len(value), -1)
 
 
 Pick = Callable[[tuple[Any, ...], Any], Any]

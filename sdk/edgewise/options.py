@@ -166,7 +166,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "special_tokens": Option(
         "'text' or 'control'",
-        "of conversations: whether special tokens written out in messages and tools are the text "
+        "of conversations: whether special tokens in messages, tools and variables are the text "
         "they look like, or those tokens, with which whoever wrote them can end a turn and write "
         "another's",
         "'text'",

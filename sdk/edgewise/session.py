@@ -203,7 +203,8 @@ class Session:
     ) -> list[Choice]:
         as_text = asked.special_tokens != "control"
         if as_text:
-            messages, tools = self._controls.hide(messages), self._controls.hide_in(tools)
+            messages = self._controls.hide(messages)
+            tools, variables = self._controls.hide_in(tools), self._controls.hide_in(variables)
 
         def encode(kept: Sequence[Message]) -> list[int]:
             text = self.render(kept, tools=tools, variables=variables)
@@ -324,7 +325,10 @@ class Loaded:
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> str:
-        """Return the prompt text that `chat` makes of a conversation."""
+        """Return the prompt text that `chat` makes of a conversation.
+
+        It does not show which special tokens in it the template has written, and which a message.
+        """
         return self._session.render(messages, tools=tools, variables=variables)
 
     def __repr__(self) -> str:

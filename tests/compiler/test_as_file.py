@@ -262,3 +262,17 @@ def test_codes_that_a_file_brings_cannot_be_calibrated(written: Written, tmp_pat
     with pytest.raises(InputError, match=r"Q4_0\.gguf brings its codes") as caught:
         compile_model(written("Q4_0"), tmp_path / "bundle", calibrate=True)
     assert "--quant " in caught.value.remedy
+
+
+def test_matrices_with_padded_heads_are_rounded_again_in_eight_bits(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = write_gguf(
+        checkpoints("qwen3-d24-odd"),
+        tmp_path / "odd.gguf",
+        kind="Q4_0",
+        kinds={"attn_output": "F16"},
+    )
+    again = {"qkv": "q8", "o": "q8"}
+    kept = {"embed": "q4", "gate_up": "q4", "down": "q4", "lm_head": "q4"}
+    assert stored_schemes(path) == {**again, **kept}

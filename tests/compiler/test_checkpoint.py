@@ -68,6 +68,22 @@ def test_every_case_opens(tmp_path: Path, name: str) -> None:
         assert checkpoint.weights.read("model.norm.weight").shape == (config["hidden_size"],)
 
 
+def test_heads_are_as_wide_as_programs_have_them_and_errors_as_files_do(tmp_path: Path) -> None:
+    case = "qwen3-d24-odd"
+    folder = write_checkpoint(case, tmp_path)
+    attention = "model.layers.1.self_attn"
+    with open_checkpoint(folder) as checkpoint:
+        shapes = {
+            part: checkpoint.weights.shape(f"{attention}.{part}.weight")
+            for part in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
+        }
+    wide = {"q_proj": (96, 96), "k_proj": (32, 96), "v_proj": (32, 96), "o_proj": (96, 96)}
+    assert shapes == {**wide, "q_norm": (32,), "k_norm": (32,)}
+    rewrite_weights(folder, case, **{f"{attention}.v_proj.weight": np.zeros(wide["v_proj"], "f4")})
+    message = opening_fails(folder)
+    assert "v_proj.weight has shape [32, 96]; config.json asks for [24, 96]" in message
+
+
 def test_a_path_may_be_a_string_and_closing_closes(folder: Path) -> None:
     checkpoint = open_checkpoint(str(folder))
     checkpoint.close()

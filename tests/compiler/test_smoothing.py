@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +68,25 @@ def test_nothing_changes_where_one_side_would_lose(change: Change, tmp_path: Pat
     folder, _ = write_changed(CASE, tmp_path, change)
     with open_checkpoint(folder) as checkpoint:
         assert smoothed(checkpoint) is checkpoint
+
+
+def test_zeros_of_padded_heads_do_not_stand_out(checkpoints: Callable[[str], Path]) -> None:
+    with open_checkpoint(checkpoints("llama-d8-bias-llama3")) as checkpoint:
+        assert smoothed(checkpoint) is checkpoint
+
+
+def test_values_of_padded_heads_are_evened_out(tmp_path: Path) -> None:
+    case = "llama-d8-bias-llama3"
+    folder, _ = write_changed(case, tmp_path, partial(values, factor=100))
+    with open_checkpoint(folder) as checkpoint:
+        even = smoothed(checkpoint).weights
+        names = [f"model.layers.1.self_attn.{part}.weight" for part in ("v_proj", "o_proj")]
+        (v, o), (loud, quiet) = (
+            [reader.read(name) for name in names] for reader in (even, checkpoint.weights)
+        )
+    rows, columns = (v != loud).any(axis=1), (o != quiet).any(axis=0)
+    assert rows.sum() == 1, "channel 3 of 16"
+    assert columns.sum() == 4, "of every head that shares it"
 
 
 def test_channels_and_columns_get_powers_of_two_that_cancel(tmp_path: Path) -> None:

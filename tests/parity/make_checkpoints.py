@@ -193,8 +193,35 @@ CASES: dict[str, Case] = {
         ),
         dtype="F16",
     ),
+    "llama-d8-bias-llama3": _llama(
+        901,
+        Shapes(
+            64, 8, 2, 8, 176,
+            more={
+                "attention_bias": True,
+                "rope_theta": 10000.0,
+                "rope_scaling": {
+                    "rope_type": "llama3",
+                    "factor": 4.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                },
+            },
+        ),
+        dtype="BF16",
+    ),
+    "qwen3-d24-odd": _qwen3(
+        1001,
+        Shapes(
+            96, 3, 1, 24, 160,
+            more={"rms_norm_eps": 1e-2, "rope_theta": 10000.0, "rope_scaling": None},
+        ),
+        dtype="F16",
+    ),
 }  # fmt: skip
-"""Both families; 1, 2 and 4 query heads per KV head; every rope and its spellings; every dtype."""
+"""Both families; 1 to 4 query heads per KV head; every rope and its spellings; every dtype; heads
+that programs pad."""
 
 
 def write_checkpoint(name: str, folder: Path) -> Path:

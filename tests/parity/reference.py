@@ -6,10 +6,12 @@ contract). Weights go by their names in the checkpoint.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the bfloat16 that safe_open asks it for
 import numpy as np
@@ -41,13 +43,31 @@ largest number, which are ties when they are rounded to int8, and fall to either
 
 
 def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
-    """Every tensor of a checkpoint as float32, read with the `safetensors` package."""
+    """Every tensor of a checkpoint as float32, read with the `safetensors` package.
+
+    Where programs pad heads, the attention's output has the columns that it has there: groups of
+    32, which share a scale, begin at other ones.
+    """
     weights = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="np") as file:
             for name in file.keys():  # noqa: SIM118 - a safe_open is no mapping
                 weights[name] = file.get_tensor(name).astype(np.float32)
+    config = json.loads((folder / "config.json").read_text())
+    heads = config["num_attention_heads"]
+    for name in weights:
+        if name.endswith("o_proj.weight"):
+            columns = weights[name].reshape(len(weights[name]), heads, -1)
+            weights[name] = _spread(columns).reshape(len(columns), -1)
     return weights
+
+
+def _spread(x: NDArray[Any]) -> NDArray[Any]:
+    """Heads ``[rows, heads, dim]`` with zeros after each half, as wide as programs have them."""
+    rows, heads, dim = x.shape
+    wide = next(w for w in range(dim, 512) if w % 16 == 0 and heads * w % 32 == 0)
+    halves = x.reshape(rows, heads, 2, dim // 2)
+    return np.pad(halves, ((0, 0),) * 3 + ((0, (wide - dim) // 2),)).reshape(rows, heads, wide)
 
 
 def dequantized(weights: Weights, quant: str) -> dict[str, NDArray[np.float32]]:
@@ -160,7 +180,8 @@ def logits(
         return x / np.sqrt(mean + cfg.rms_eps) * w[f"{module}.weight"]
 
     n = len(token_ids)
-    cos, sin = rope_table(cfg.rope, cfg.head_dim, n).astype(np.float64).swapaxes(0, 1)[:, :, None]
+    table = rope_table(cfg.rope, cfg.stored_head_dim, n).astype(np.float64)
+    cos, sin = table.swapaxes(0, 1)[:, :, None]
 
     def rotate(x: Doubles) -> Doubles:
         a, b = np.split(x, 2, axis=-1)
@@ -172,7 +193,7 @@ def logits(
         layer = f"model.layers.{i}"
         h = norm(x, f"{layer}.input_layernorm")
         q, k, v = (
-            linear(h, f"{layer}.self_attn.{part}_proj").reshape(n, -1, cfg.head_dim)
+            linear(h, f"{layer}.self_attn.{part}_proj").reshape(n, -1, cfg.stored_head_dim)
             for part in "qkv"
         )
         if cfg.qk_norm:
@@ -183,7 +204,7 @@ def logits(
         scores = np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale + causal
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         scores /= scores.sum(axis=-1, keepdims=True)
-        attended = np.einsum("hqk,khd->qhd", scores, v).reshape(n, -1)
+        attended = _spread(np.einsum("hqk,khd->qhd", scores, v)).reshape(n, -1)
         x = x + linear(attended, f"{layer}.self_attn.o_proj")
         h = norm(x, f"{layer}.post_attention_layernorm")
         gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")

@@ -42,10 +42,15 @@ CODE_NOISE = 0.02
 1/254 of a head's largest number; the reference lies at 0.009 to 0.018 (float16: at 0.0003 to
 0.0007)."""
 
-CODED_CASES = ["llama-gqa2-tied-linear", "llama-d80-yarn", "qwen3-gqa2-tied"]
+CODED_CASES = [
+    "llama-gqa2-tied-linear",
+    "llama-d80-yarn",
+    "qwen3-gqa2-tied",
+    "llama-d8-bias-llama3",
+]
 
-# Between them: both families, every scheme, both kinds of pages.
-FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn"])
+# Between them: both families, every scheme, both kinds of pages, padded heads.
+FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn", "qwen3-d24-odd"])
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
 INTEGERS = sampled(
     product(CASES, reference.INTEGERS),
@@ -55,6 +60,7 @@ INTEGERS = sampled(
         ("qwen3-d48-yarn", "q4"),
         ("llama-gqa4-bias-llama3", "fives"),
         ("qwen3-gqa2-tied", "fours"),
+        ("llama-d8-bias-llama3", "q4"),
     ],
 )
 CODED = sampled(

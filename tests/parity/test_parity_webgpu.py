@@ -52,7 +52,11 @@ AGREEING = sampled(
     [("qwen3-gqa2-tied", "f16")],
 )
 QUANTIZED = sampled(
-    product(["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias"], reference.INTEGERS, NAMES),
+    product(
+        ["llama-gqa4-bias-llama3", "qwen3-gqa4-d96-bias", "qwen3-d24-odd"],
+        reference.INTEGERS,
+        NAMES,
+    ),
     [
         ("llama-gqa4-bias-llama3", "q4", "webgpu-f32"),
         ("llama-gqa4-bias-llama3", "q4", "webgpu-f16-subgroups"),

@@ -86,12 +86,14 @@ def test_q4_is_near_f32_but_not_equal(bundles: BundleFactory) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("case", ["qwen3-gqa2-tied", "llama-d8-bias-llama3"])
 def test_f32_departs_nowhere_from_transformers(
-    bundles: BundleFactory, checkpoints: Callable[[str], Path]
+    case: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
 ) -> None:
-    path = bundles("qwen3-gqa2-tied", "f32")
-    ours = run_program(Bundle.open(path), first_program(path), TOKENS, rows=8)
-    theirs = run_transformers(checkpoints("qwen3-gqa2-tied"), TOKENS, rows=8)
+    bundle = Bundle.open(bundles(case, "f32"))
+    ours = run_program(bundle, bundle.manifest.programs[0].id, TOKENS, rows=8)
+    width = bundle.model.head_dim
+    theirs = run_transformers(checkpoints(case), TOKENS, rows=8, head_dim=width)
     tolerance = default_tolerance({"f32", "transformers"})
     result = report(("ours", "transformers"), ours, theirs, len(TOKENS), tolerance)
     assert result.first is None

@@ -85,6 +85,11 @@ export class ControlTokens {
     });
   }
 
+  /** A value with the control tokens hidden in all text of it. */
+  hideIn<T>(value: T): T {
+    return this.without(value, new Set(), 0) as T;
+  }
+
   /** A text with what is hidden in it as it was. */
   shown(text: string): string {
     return text.replace(this.hidden, (_, index: string) => this.contentOf(Number(index)));

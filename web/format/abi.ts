@@ -37,6 +37,11 @@ export const LIMIT = 4;
 export const COUNT = 5;
 export const SLOT = 6;
 
+/** Why a sequence has stopped: at an end token, at its limit, where nothing could be drawn. */
+export const AT_END = 1;
+export const AT_LIMIT = 2;
+export const AT_FAULT = 3;
+
 /** Columns of `ring`: tokens that a burst can draw, at most. */
 export const RING = 64;
 

@@ -30,6 +30,10 @@ const HEAD = BEGINS.length + 64 + ENDS.length;
  *   another version that has none, `bundle.json` and `bundle.size`.
  */
 export async function unseal(data: Uint8Array): Promise<unknown> {
+  if (data.length > MAX_BYTES) {
+    const message = `${MANIFEST} has ${data.length} bytes; ${MAX_BYTES} are read at most.`;
+    throw new EdgewiseError("bundle.size", message);
+  }
   const rest = data.slice(HEAD);
   if (!begins(data, BEGINS + (await sha256Hex(rest)) + ENDS)) {
     if (!begins(data, BEGINS)) checkVersion(parse(data));

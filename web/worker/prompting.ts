@@ -15,7 +15,7 @@ export interface Texts {
   readonly name: string;
   readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
   readonly template: Pick<ChatTemplate, "render"> | null;
-  readonly controls: Pick<ControlTokens, "encode" | "hide" | "shown">;
+  readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn" | "shown">;
 }
 
 /**
@@ -44,14 +44,15 @@ export function promptOf(
         "prompt as text with generate().",
     );
   }
-  const { begun, contextPolicy, variables, specialTokens } = prompt;
+  const { begun, contextPolicy, specialTokens } = prompt;
   if (!Array.isArray(begun)) throw refused("begun", begun, "a list of token ids");
-  if (!isObject(variables)) throw refused("variables", variables, "an object");
+  if (!isObject(prompt.variables)) throw refused("variables", prompt.variables, "an object");
   if (!["text", "control"].includes(specialTokens)) {
     throw refused("specialTokens", specialTokens, "text or control");
   }
   const text = specialTokens === "text";
   const messages = text ? controls.hide(prompt.messages) : prompt.messages;
+  const variables = text ? controls.hideIn(prompt.variables) : prompt.variables;
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
     const written = template.render(kept, { addGenerationPrompt: true, variables });

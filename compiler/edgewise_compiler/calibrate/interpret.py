@@ -44,7 +44,7 @@ from edgewise_compiler.models.base import (
     RotationSpec,
     VectorSpec,
 )
-from edgewise_compiler.models.rotation import rope_table
+from edgewise_compiler.models.rotation import rotation_table
 from edgewise_compiler.quantize.codes import Floats, RowSource
 from edgewise_compiler.quantize.floats import F32
 from edgewise_compiler.weights.base import WeightReader
@@ -102,7 +102,7 @@ class Step:
         spec = self.params[name]
         if not isinstance(spec, RotationSpec):
             raise CompileError(f"The parameter {name!r} is no rotation.")
-        return rope_table(spec.rope, spec.width, self.tokens.shape[1])
+        return rotation_table(spec, self.tokens.shape[1])
 
     def heads(self, x: Floats, count: int) -> Floats:
         """``[rows, heads * width]`` as ``[texts, length, heads, width]``."""

@@ -14,7 +14,7 @@ from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import Schemes
 from edgewise_compiler.layouts.shards import Shards, make_shards
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, RotationSpec, VectorSpec
-from edgewise_compiler.models.rotation import rope_table
+from edgewise_compiler.models.rotation import rotation_table
 from edgewise_compiler.quantize.codes import (
     CodedRows,
     CodeSource,
@@ -152,7 +152,7 @@ def _write_rotation(spec: RotationSpec, files: Mapping[Layout, Shards]) -> None:
     for shards in files.values():
         with shards.mapped([spec.name]) as out:
             table = out[spec.name]
-            table[:] = rope_table(spec.rope, spec.width, len(table))
+            table[:] = rotation_table(spec, len(table))
 
 
 def _write_vector(spec: VectorSpec, reader: WeightReader, files: Mapping[Layout, Shards]) -> None:

@@ -22,7 +22,9 @@ class ModelConfig:
         family: name of the :class:`Family` that read it.
         hidden: width of the residual stream, a multiple of 32.
         heads: query heads; a multiple of ``kv_heads``.
-        head_dim: elements per head, a multiple of 16.
+        head_dim: elements per head in programs, a multiple of 16.
+        stored_head_dim: elements per head in the checkpoint; programs have zeros for the rest
+            (`weights.padded`).
         intermediate: width of the MLP.
         vocab: rows of the embedding table.
         context: most positions the model was configured for, tokens.
@@ -41,6 +43,7 @@ class ModelConfig:
     heads: int
     kv_heads: int
     head_dim: int
+    stored_head_dim: int
     intermediate: int
     vocab: int
     context: int
@@ -98,11 +101,14 @@ class RotationSpec:
 
     Attributes:
         width: elements of a head.
+        rotated: how many of them turn, in pairs; what a head was padded with stays as it is. None
+            for all.
     """
 
     name: str
     rope: RopeConfig
     width: int
+    rotated: int | None = None
 
 
 ParamSpec = LinearSpec | VectorSpec | RotationSpec

@@ -34,8 +34,10 @@ MAX_HEADS = 1 << 10
 MAX_HEAD_DIM = 256
 MAX_EOS = 16
 """A step's buffer of end tokens has this many entries."""
-MULTIPLES = {"hidden_size": 32, "head_dim": 16, "num_attention_heads × head_dim": 32}
-"""Widths that kernels need multiples of, in elements."""
+MULTIPLES = {"hidden_size": 32, "head_dim": 2}
+"""What widths have to be multiples of, in elements: kernels need it, and rotations turn pairs."""
+HEAD_STEP, HEADS_STEP = 16, 32
+"""What kernels need of a head, and of all heads together; narrower ones are padded with zeros."""
 ROTATION = "rope"
 """The one rotation of these models."""
 
@@ -90,14 +92,14 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     layer_count = fields.integer("num_hidden_layers", 1, MAX_LAYERS)
     heads = fields.integer("num_attention_heads", 1, MAX_HEADS)
     kv_heads = fields.integer("num_key_value_heads", 1, MAX_HEADS, heads)
-    head_dim = fields.integer("head_dim", 1, MAX_WIDTH, traits.head_dim or max(1, hidden // heads))
+    stored = fields.integer("head_dim", 1, MAX_WIDTH, traits.head_dim or max(1, hidden // heads))
     vocab = fields.integer("vocab_size", 1, MAX_VOCAB)
     context = fields.integer("max_position_embeddings", 1, MAX_CONTEXT)
     bos = fields.token_ids("bos_token_id", vocab, () if traits.bos is None else (traits.bos,))
     eos = fields.token_ids("eos_token_id", vocab, traits.eos)
     rope = read_rope(hf, context=context, theta=traits.rope_theta)
-    _check_shape(hidden, heads, kv_heads, head_dim)
-    _check_divisors(rope, head_dim)
+    _check_shape(hidden, heads, kv_heads, stored)
+    _check_divisors(rope, stored)
     refuse(SHAPE, fields)
     check_eos_count(eos)
     return ModelConfig(
@@ -106,7 +108,8 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         layers=layer_count,
         heads=heads,
         kv_heads=kv_heads,
-        head_dim=head_dim,
+        head_dim=padded_head_dim(heads, stored),
+        stored_head_dim=stored,
         intermediate=fields.integer("intermediate_size", 1, MAX_WIDTH * 8),
         vocab=vocab,
         context=context,
@@ -116,10 +119,16 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         qk_norm=traits.qk_norm,
         attention_bias=fields.flag("attention_bias", False),
         mlp_bias=traits.has_mlp_bias and fields.flag("mlp_bias", False),
-        sm_scale=head_dim**-0.5,
+        sm_scale=stored**-0.5,
         bos=bos[0] if bos else None,
         eos=eos,
     )
+
+
+def padded_head_dim(heads: int, stored: int) -> int:
+    """Elements of a head in programs, for heads of ``stored`` elements in the checkpoint."""
+    padded = -(-stored // HEAD_STEP) * HEAD_STEP
+    return padded if heads * padded % HEADS_STEP == 0 else -(-stored // HEADS_STEP) * HEADS_STEP
 
 
 def check_eos_count(eos: tuple[int, ...]) -> None:
@@ -139,13 +148,11 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
             remedy="Correct config.json.",
             code="checkpoint.config",
         )
-    for (name, step), value in zip(
-        MULTIPLES.items(), (hidden, head_dim, heads * head_dim), strict=True
-    ):
+    for (name, step), value in zip(MULTIPLES.items(), (hidden, head_dim), strict=True):
         if value % step:
             raise UnsupportedError(
-                f"{name} is {value}; kernels need a multiple of {step}.",
-                remedy="Use a model whose widths are multiples of 32.",
+                f"{name} is {value}; it has to be a multiple of {step}.",
+                remedy=f"Use a model whose {name} is one.",
                 code="unsupported.shape",
             )
     if head_dim > MAX_HEAD_DIM:
@@ -189,7 +196,7 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
-    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim)
+    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, cfg.stored_head_dim)
 
 
 def _linear(
@@ -209,10 +216,13 @@ def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
 def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
     """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``."""
     heads = Heads(cfg.heads, cfg.kv_heads, cfg.head_dim)
+    # The mean of squares is over the zeros of a padded head, too, which makes it smaller by this.
+    # So is eps; the root of it is in the norms' weights (`weights.padded`).
+    eps = cfg.rms_eps * (cfg.stored_head_dim / cfg.head_dim)
     for i in range(cfg.layers):
         p = f"layers.{i}"
         qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
-        norms = (f"{p}.q_norm", f"{p}.k_norm", cfg.rms_eps) if cfg.qk_norm else None
+        norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         attention = Attention(heads, cfg.sm_scale, layer=i)
         attended = g.attention(qkv, attention, rotation=ROTATION, qk_norm=norms)
         x = g.add(x, g.linear(attended, f"{p}.o"))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from edgewise_compiler.models.base import RotationSpec
 from edgewise_compiler.models.rope import RopeConfig
 
 Floats = NDArray[np.float32]
@@ -99,3 +100,15 @@ def rope_table(rope: RopeConfig, head_dim: int, context: int) -> Floats:
         # In float64, because float32 implementations differ in the last bit between libraries.
         np.multiply(function(angles, dtype=np.float64).astype(np.float32), scale, out=table[:, row])
     return table
+
+
+def rotation_table(spec: RotationSpec, context: int) -> Floats:
+    """The tensor of ``spec``, float32 ``[context, 2, width / 2]``; pairs that do not turn have an
+    angle of 0."""
+    table = rope_table(spec.rope, spec.rotated or spec.width, context)
+    more = spec.width // 2 - table.shape[2]
+    if not more:
+        return table
+    still = np.zeros((context, 2, more), np.float32)
+    still[:, 0] = 1
+    return np.concatenate([table, still], axis=2)

@@ -83,6 +83,12 @@ def count_values(data: bytes) -> int:
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
+def memory_of(data: bytes) -> int:
+    """Bytes of memory that parsing a JSON text takes at most, besides twice the text."""
+    counted = sum(data.count(sign) * size for sign, size in PARSED.items())
+    return counted + (0 if data.isascii() else WIDE * len(data))
+
+
 def parse_json(
     data: bytes,
     where: str,
@@ -104,9 +110,7 @@ def parse_json(
             values, which is known before any of it is parsed, naming `where`.
     """
     found = count_values(data)
-    memory = sum(data.count(sign) * size for sign, size in PARSED.items())
-    memory += 0 if data.isascii() else WIDE * len(data)
-    if memory > SPARE or (most is not None and found > most):
+    if memory_of(data) > SPARE or (most is not None and found > most):
         limit = "" if most is None else f"; {most:,} are read at most"
         parts = f"{len(data):,} bytes with {found:,} lists, objects and commas"
         message = f"{where} has {parts}, which is too many{limit}."

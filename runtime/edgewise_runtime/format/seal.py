@@ -48,6 +48,9 @@ def unseal(data: bytes) -> Any:
             of another version that has none, ``bundle.json`` and ``bundle.size`` for what is no
             JSON or has too many values.
     """
+    if len(data) > MAX_BYTES:
+        message = f"{MANIFEST} has {len(data):,} bytes; {MAX_BYTES:,} are read at most."
+        raise BundleError(message, code="bundle.size")
     rest = data[_HEAD:]
     digest = sha256_bytes(rest).encode()
     if data[:_HEAD] != _BEGINS + digest + _ENDS:

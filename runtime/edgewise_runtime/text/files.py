@@ -11,6 +11,7 @@ from typing import Any, Self
 from edgewise_runtime.errors import CheckpointError, StorageError
 from edgewise_runtime.files import read_bytes
 from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.reading import SPARE, memory_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class TextFiles:
         if text is None:
             return {}
         try:
+            if memory_of(text.encode()) > SPARE:
+                raise ValueError("it has too many lists, objects and commas")
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise CheckpointError(f"{self.folder / name} is not valid JSON: {error}.") from error

@@ -115,7 +115,8 @@ def run(args: argparse.Namespace) -> int:
     tokenizer = Tokenizer.from_bundle(opened[0])
     tokens = tokenizer.encode(args.text)[: min(b.model.prefill_chunk for b in opened)]
     rows = min(len(tokens), *(b.model.max_batch for b in opened))
-    outputs = [_outputs(side, tokens, rows, trust=args.trust) for side in sides]
+    head_dim = opened[0].model.head_dim
+    outputs = [_outputs(side, tokens, rows, head_dim, trust=args.trust) for side in sides]
     tolerance = args.tolerance
     if tolerance is None:
         stored = {side.quant for side in sides}
@@ -148,9 +149,11 @@ def _side(text: str) -> Side:
     return Side(f"{bundle.name}:{program.id}", path, program, bundle.model.stored)
 
 
-def _outputs(side: Side, tokens: Sequence[int], rows: int, *, trust: bool) -> Outputs:
+def _outputs(
+    side: Side, tokens: Sequence[int], rows: int, head_dim: int, *, trust: bool
+) -> Outputs:
     if side.program is None:
-        return run_transformers(side.path, tokens, rows=rows)
+        return run_transformers(side.path, tokens, rows=rows, head_dim=head_dim)
     return run_program(Bundle.open(side.path), side.program.id, tokens, rows=rows, trust=trust)
 
 

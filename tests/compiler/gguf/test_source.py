@@ -29,6 +29,8 @@ CASES = [
     "llama-d80-yarn",
     "qwen3-gqa2-tied",
     "qwen3-gqa4-d96-bias",
+    "llama-d8-bias-llama3",
+    "qwen3-d24-odd",
 ]
 Checkpoints = Callable[[str], Path]
 
@@ -78,8 +80,8 @@ def test_model_weights_and_files_are_those_of_the_folder(
         eps, rope = np.float32(folder.model.rms_eps), folder.model.rope
         assert np.float32(file.model.rms_eps) == eps
         np.testing.assert_allclose(
-            inverse_frequencies(file.model.rope, file.model.head_dim),
-            inverse_frequencies(rope, folder.model.head_dim),
+            inverse_frequencies(file.model.rope, file.model.stored_head_dim),
+            inverse_frequencies(rope, folder.model.stored_head_dim),
             rtol=1e-6,
         )
         assert file.model.rope.attention_factor == rope.attention_factor

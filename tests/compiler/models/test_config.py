@@ -68,6 +68,27 @@ def test_null_stands_for_an_option_that_is_not_set() -> None:
     assert (cfg.head_dim, cfg.rope.kind, cfg.bos) == (64, "default", None)
 
 
+@pytest.mark.parametrize(
+    ("heads", "stored", "padded"),
+    [
+        (18, 2, 16),
+        (18, 8, 16),
+        (18, 16, 16),
+        (9, 16, 32),
+        (9, 24, 32),
+        (18, 40, 48),
+        (9, 40, 64),
+        (9, 64, 64),
+        (32, 100, 112),
+        (18, 250, 256),
+    ],
+)
+def test_heads_are_padded_to_what_kernels_need(heads: int, stored: int, padded: int) -> None:
+    changes = {"num_attention_heads": heads, "num_key_value_heads": 1, "head_dim": stored}
+    cfg = LLAMA.read_config(llama(**changes))
+    assert (cfg.stored_head_dim, cfg.head_dim, cfg.sm_scale) == (stored, padded, stored**-0.5)
+
+
 def test_biases_are_asked_for_one_by_one() -> None:
     cfg = LLAMA.read_config(llama(attention_bias=True))
     assert (cfg.attention_bias, cfg.mlp_bias) == (True, False)
@@ -187,9 +208,9 @@ def test_senseless_values_are_refused_by_name(changes: dict[str, Any], words: st
     ("changes", "words"),
     [
         ({"hidden_size": 570}, "hidden_size is 570"),
-        ({"head_dim": 40}, "head_dim is 40"),
+        ({"head_dim": 41}, "head_dim is 41"),
+        ({"head_dim": 258}, "head_dim is 258"),
         ({"head_dim": 272}, "head_dim is 272"),
-        ({"num_attention_heads": 9, "head_dim": 16}, "head_dim is 144"),
         ({"hidden_act": "gelu"}, "'gelu'"),
         ({"quantization_config": {"quant_method": "gptq"}}, "'gptq'"),
         ({"num_local_experts": 8}, "num_local_experts is 8"),

@@ -21,6 +21,7 @@ CONFIG = ModelConfig(
     heads=4,
     kv_heads=2,
     head_dim=32,
+    stored_head_dim=32,
     intermediate=176,
     vocab=320,
     context=256,
@@ -106,6 +107,14 @@ def test_attention_knows_its_heads_its_scale_and_its_layer() -> None:
 def test_the_norms_of_heads_have_the_eps_of_the_model() -> None:
     nodes = forward(QWEN3, replace(CONFIGS["qwen3"], rms_eps=1e-3))
     assert {node.op.norm_eps for node in nodes if isinstance(node.op, RopeAppend)} == {1e-3}
+    assert {node.op.eps for node in nodes if isinstance(node.op, RmsNorm)} == {1e-3}
+
+
+def test_a_mean_over_padded_heads_has_a_smaller_eps() -> None:
+    cfg = replace(CONFIGS["qwen3"], rms_eps=1e-3, stored_head_dim=24)
+    nodes = forward(QWEN3, cfg)
+    found = [node.op.norm_eps for node in nodes if isinstance(node.op, RopeAppend)]
+    assert found == pytest.approx([0.75e-3, 0.75e-3])
     assert {node.op.eps for node in nodes if isinstance(node.op, RmsNorm)} == {1e-3}
 
 

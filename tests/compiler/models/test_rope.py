@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgewise_compiler.models.base import RotationSpec
 from edgewise_compiler.models.rope import RopeConfig, read_rope
-from edgewise_compiler.models.rotation import inverse_frequencies, rope_table
+from edgewise_compiler.models.rotation import inverse_frequencies, rope_table, rotation_table
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -29,6 +30,17 @@ def test_the_table_holds_cosines_and_sines_of_position_times_frequency() -> None
             angle = position * 500.0 ** (-2 * i / 16)
             assert table[position, 0, i] == pytest.approx(math.cos(angle), abs=2e-5)
             assert table[position, 1, i] == pytest.approx(math.sin(angle), abs=2e-5)
+
+
+def test_what_a_head_was_padded_with_does_not_turn() -> None:
+    rope = RopeConfig("linear", theta=500.0, factor=2.0, attention_factor=1.5)
+    table = rotation_table(RotationSpec("rope", rope, 32, 10), 40)
+    assert (table.shape, table.dtype) == ((40, 2, 16), np.float32)
+    np.testing.assert_array_equal(table[..., :5], rope_table(rope, 10, 40))
+    assert (table[:, 0, 5:] == 1).all()
+    assert (table[:, 1, 5:] == 0).all()
+    whole = RotationSpec("rope", rope, 32)
+    np.testing.assert_array_equal(rotation_table(whole, 40), rope_table(rope, 32, 40))
 
 
 def test_linear_scaling_divides_positions() -> None:

@@ -9,7 +9,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from edgewise_compiler.checkpoint import open_checkpoint
-from edgewise_compiler.models.rotation import rope_table
+from edgewise_compiler.models.base import RotationSpec
+from edgewise_compiler.models.rotation import rotation_table
 from edgewise_compiler.weights.safetensors import INDEX as INDEX_FILE
 from edgewise_compiler.weights.safetensors import SINGLE
 from tests.fuzz.case import Files, Format, WrongAnswerError, read_files
@@ -60,8 +61,9 @@ def use(folder: Path, files: Files) -> None:
     """What compiling looks at before anything is computed, and some of every tensor."""
     with open_checkpoint(folder) as checkpoint:
         model, weights = checkpoint.model, checkpoint.weights
-        rope_table(model.rope, model.head_dim, min(ROTATED, model.context))
-        checkpoint.family.params(model)
+        for spec in checkpoint.family.params(model):
+            if isinstance(spec, RotationSpec):
+                rotation_table(spec, min(ROTATED, model.context))
         for name in weights.names():
             shape = weights.shape(name)
             rows = weights.read(name, 0, min(ROWS, shape[0] if shape else 0))

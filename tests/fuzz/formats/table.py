@@ -16,6 +16,7 @@ FORMATS = {
     "safetensors": "checkpoints:SAFETENSORS",
     "index": "checkpoints:INDEX",
     "gguf": "gguf:GGUF",
+    "template": "templates:TEMPLATE",
     "generation_config": "texts:GENERATION_CONFIG",
     "recipe": "texts:RECIPE",
     "conversation": "texts:CONVERSATION",

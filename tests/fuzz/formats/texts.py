@@ -9,12 +9,14 @@ from random import Random
 from typing import Any
 
 from edgewise.cli.talk import saved
-from edgewise.request import defaults_from, read_options
+from edgewise.model_defaults import defaults_from, not_obeyed
+from edgewise.request import read_options
 from edgewise_compiler.quantize.recipe_file import read_recipe
-from edgewise_runtime.text.files import read_object
+from edgewise_runtime.text.files import TextFiles
 from tests.fuzz.case import Files, Format
 from tests.fuzz.mutate import texts, values
 
+VOCAB = 300
 _GENERATION: tuple[Any, ...] = (
     {"temperature": 0.7, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "do_sample": True},
     {
@@ -25,6 +27,7 @@ _GENERATION: tuple[Any, ...] = (
         "eos_token_id": [1, 3],
         "bos_token_id": 0,
         "suppress_tokens": [5],
+        "top_k": -1,
         "stop_strings": ["\n\n"],
         "bad_words_ids": [[1], [2, 3]],
         "no_repeat_ngram_size": 3,
@@ -51,7 +54,9 @@ def _json(name: str) -> Callable[[Random, Files], Files]:
 
 
 def _use_generation(folder: Path, files: Files) -> None:
-    read_options({}, defaults_from(read_object(folder / "generation_config.json")))
+    config = TextFiles.of_folder(folder).object("generation_config.json")
+    not_obeyed(config, vocab=VOCAB, eos=(1,))
+    read_options({}, defaults_from(config, vocab=VOCAB, eos=(1,)))
 
 
 def _use_conversation(folder: Path, files: Files) -> None:

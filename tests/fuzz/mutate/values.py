@@ -21,7 +21,7 @@ OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [{}], {"": None})
 
 DESCEND = 0.8
 """How likely a walk goes on into what it stands at."""
-MANY = (2, 3, 65, 257, 1000)
+MANY = (2, 3, 65, 257, 1000, 5000)
 
 
 def changed(rng: Random, value: Any, strings: Sequence[str] = ()) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,3 +74,19 @@ def test_a_bundle_without_a_tokenizer_is_refused(bundle: Bundle) -> None:
     bare = Bundle(bundle.path, replace(bundle.manifest, files=listed))
     with pytest.raises(CheckpointError, match=r"no tokenizer\.json"):
         Tokenizer.from_bundle(bare)
+
+
+@pytest.mark.parametrize(("unit", "times"), [("[],", 1 << 20), ('{"a":0},', 1 << 19)])
+def test_lists_without_end_are_refused_before_they_are_read(
+    tmp_path: Path, unit: str, times: int
+) -> None:
+    text = f'{{"a":[{unit * times}0]}}'
+    (tmp_path / "tokenizer_config.json").write_text(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match="too many lists"):
+            TextFiles.of_folder(tmp_path).object("tokenizer_config.json")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(text)

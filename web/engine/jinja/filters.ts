@@ -2,6 +2,7 @@
 
 import { escaped, joined, percent, within } from "./arithmetic.ts";
 import { counted } from "./compare.ts";
+import { jsonText } from "./json.ts";
 import { isSpace, SPACE } from "./python-text.ts";
 import { type Run, TemplateError } from "./run.ts";
 import { type Filter, lookedUp, SEQUENCE_FILTERS } from "./sequences.ts";
@@ -12,7 +13,6 @@ import {
   finite,
   isList,
   itemsOf,
-  jsonText,
   kind,
   Marked,
   plainText,

@@ -44,6 +44,16 @@ function stripEnd(text: string, characters: string | undefined): string {
 const LINE_ENDS = "\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029";
 const LINE_END = new RegExp(`\\r\\n|[${LINE_ENDS}]`);
 
+const ANY_LINE_END = new RegExp(`[${LINE_ENDS}]`, "g");
+
+/** How many characters of a text end lines. */
+export function lineEnds(text: string): number {
+  let count = 0;
+  ANY_LINE_END.lastIndex = 0;
+  while (ANY_LINE_END.test(text)) count += 1;
+  return count;
+}
+
 export function lines(text: string): string[] {
   const found = text.split(LINE_END);
   return found.at(-1) === "" ? found.slice(0, -1) : found;

@@ -4,6 +4,7 @@ import { braced, joined } from "./arithmetic.ts";
 import {
   capitalized,
   isSpace,
+  lineEnds,
   lines,
   STRIPS,
   type Strip,
@@ -55,10 +56,10 @@ export function replaced(run: Run, text: string, old: string, new_: string, most
 }
 
 export function splitLines(run: Run, text: string): readonly string[] {
+  run.look(text.length);
   run.make(text.length);
-  const found = lines(text);
-  run.items(3 * found.length);
-  return found;
+  run.items(3 * (1 + lineEnds(text)));
+  return lines(text);
 }
 
 function stripping(name: string, call: Strip): TextMethod {

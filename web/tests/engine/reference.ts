@@ -11,6 +11,9 @@ import type { Elements, LoadedProgram } from "../../device/base.ts";
 import { isPenalized } from "../../engine/sampling.ts";
 import { EdgewiseError } from "../../errors.ts";
 import {
+  AT_END,
+  AT_FAULT,
+  AT_LIMIT,
   COUNT,
   IGNORE_EOS,
   LIMIT,
@@ -318,8 +321,8 @@ export class ReferenceProgram implements LoadedProgram {
       const ends =
         this.at("sampling_i", row * SAMPLING_WIDTH + IGNORE_EOS) === 0 &&
         this.ints("eos").includes(token);
-      table[base + STOP] = ends ? 1 : length >= this.table(row, LIMIT) ? 2 : 0;
-      if (token === NOT_FINITE) table[base + STOP] = 3;
+      table[base + STOP] = ends ? AT_END : length >= this.table(row, LIMIT) ? AT_LIMIT : 0;
+      if (token === NOT_FINITE) table[base + STOP] = AT_FAULT;
       if (table[base + STOP] === 0) running = true;
     }
     if (advance === 1 && !running) this.ints("step").fill(0, 0, 3);

@@ -78,6 +78,7 @@ describe("a prompt", () => {
     };
     const untold = {
       hide: (all: readonly Message[]) => all,
+      hideIn: <T>(value: T) => value,
       shown: (told: string) => told,
       encode,
     };
@@ -100,7 +101,12 @@ describe("a prompt", () => {
   });
 
   it("counts the characters of what is hidden, not of what stands for it", () => {
-    const hidden = { hide: (all: readonly Message[]) => all, shown: () => "ab", encode: () => [7] };
+    const hidden = {
+      hide: (all: readonly Message[]) => all,
+      hideIn: <T>(value: T) => value,
+      shown: () => "ab",
+      encode: () => [7],
+    };
     const messages: readonly Message[] = [{ role: "user", content: "0".repeat(1001) }];
     const read = promptOf(chat({ messages }), { ...TEXTS, controls: hidden }, 100, 10);
     expect(read.prompt).toEqual([7]);
@@ -133,7 +139,7 @@ describe("a prompt", () => {
     const hide = () => {
       throw new Error("nothing is to be hidden");
     };
-    const texts = { ...TEXTS, controls: { hide, shown: hide, encode: hide } };
+    const texts = { ...TEXTS, controls: { hide, hideIn: hide, shown: hide, encode: hide } };
     const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
     expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
   });

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 
 from edgewise_runtime.text.jinja.arithmetic import escaped, joined, number, percent, within
+from edgewise_runtime.text.jinja.json import Json
 from edgewise_runtime.text.jinja.run import Run, TemplateError, Value
 from edgewise_runtime.text.jinja.sequences import SEQUENCE_FILTERS, Filter, looked_up
 from edgewise_runtime.text.jinja.texts import TEXT_METHODS, replaced, split_lines
 from edgewise_runtime.text.jinja.values import (
     REQUIRED,
     Arguments,
-    Json,
     Marked,
     Stream,
     Undefined,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from edgewise_runtime.text.jinja.expressions import (
     Attribute,
@@ -24,22 +24,10 @@ from edgewise_runtime.text.jinja.expressions import (
     Slice,
     Test,
 )
-from edgewise_runtime.text.jinja.lexer import TemplateSyntaxError, Token
+from edgewise_runtime.text.jinja.reader import CONSTANTS, RESERVED, TokenReader
 from edgewise_runtime.text.jinja.run import Expression
 
-MAX_NESTING = 60
-"""Expressions and blocks within one another: at most six Python frames each."""
-
 _Ranked = Callable[[Expression, list[tuple[str, Expression]]], Expression]
-_CONSTANTS = {
-    "true": True,
-    "True": True,
-    "false": False,
-    "False": False,
-    "none": None,
-    "None": None,
-}
-_RESERVED = frozenset(("not", "and", "or", "in", "is", "if", "else"))
 _NEGATION, _COMPARISON = 3, 4
 _RANKS: dict[str, int] = {
     "or": 1,
@@ -62,80 +50,8 @@ _NODES: dict[int, _Ranked] = {
 _NO_ARGUMENTS = Given([], [])
 
 
-class ExpressionParser:
-    """Reads expressions, and what else statements are made of."""
-
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self._nesting = 0
-
-    @property
-    def token(self) -> Token:
-        return self._tokens[self._at]
-
-    def advance(self) -> Token:
-        token = self._tokens[self._at]
-        self._at += 1
-        return token
-
-    def error(self, said: str) -> TemplateSyntaxError:
-        return TemplateSyntaxError(said, self.token.line)
-
-    def enter(self) -> None:
-        self._nesting += 1
-        if self._nesting > MAX_NESTING:
-            raise self.error(f"it nests more than {MAX_NESTING} deep")
-
-    def leave(self) -> None:
-        self._nesting -= 1
-
-    def is_sign(self, sign: str) -> bool:
-        return self.token.kind == "sign" and self.token.value == sign
-
-    def skip(self, sign: str) -> bool:
-        found = self.is_sign(sign)
-        self._at += found
-        return found
-
-    def sign(self, sign: str) -> None:
-        if not self.skip(sign):
-            raise self.error(f"{sign!r} is missing before {self._next()}")
-
-    def skip_word(self, word: str) -> bool:
-        found = self.token.kind == "name" and self.token.value == word
-        self._at += found
-        return found
-
-    def word(self, word: str) -> None:
-        if not self.skip_word(word):
-            raise self.error(f"{word!r} is missing before {self._next()}")
-
-    def name(self, what: str) -> str:
-        if self.token.kind != "name":
-            raise self.error(f"{what} is missing before {self._next()}")
-        return str(self.advance().value)
-
-    def settable(self) -> str:
-        name = self.name("a name")
-        if name in _CONSTANTS or name in _RESERVED:
-            raise self.error(f"{name} cannot be set")
-        return name
-
-    def dotted(self, what: str) -> str:
-        name = self.name(what)
-        while self.skip("."):
-            name += "." + self.name(what)
-        return name
-
-    def close(self) -> None:
-        if self.token.kind != "close":
-            raise self.error(f"{self._next()} is unexpected")
-        self.advance()
-
-    def _next(self) -> str:
-        value = self.token.value
-        return "the end of the tag" if self.token.kind == "close" else repr(value)[:40]
+class ExpressionParser(TokenReader):
+    """Reads expressions."""
 
     def tuple_(self, *, conditional: bool = True, parenthesized: bool = False) -> Expression:
         """One expression, or several with commas between them, which are a tuple."""
@@ -149,7 +65,7 @@ class ExpressionParser:
         if len(items) == 1 and not several:
             return items[0]
         if not items and not parenthesized:
-            raise self.error(f"an expression is missing before {self._next()}")
+            raise self.error(f"an expression is missing before {self.next()}")
         return Items(items, is_tuple=True)
 
     def _ends_tuple(self) -> bool:
@@ -168,7 +84,7 @@ class ExpressionParser:
         """The operator that comes next, or nothing."""
         kind, value, _ = self.token
         if kind == "name" and value == "not":
-            after = self._tokens[self._at + 1]
+            after = self.peek(1)
             return "not in" if after.kind == "name" and after.value == "in" else ""
         known = kind in ("sign", "name") and isinstance(value, str) and value in _RANKS
         return str(value) if known else ""
@@ -178,7 +94,7 @@ class ExpressionParser:
         while (rank := _RANKS.get(self._operator(), 0)) >= lowest:
             rest: list[tuple[str, Expression]] = []
             while _RANKS.get(operator := self._operator()) == rank:
-                self._at += 2 if operator == "not in" else 1
+                self.at += 2 if operator == "not in" else 1
                 rest.append((operator, self._binary(rank + 1)))
             node = _NODES[rank](node, rest)
         return node
@@ -210,9 +126,9 @@ class ExpressionParser:
         token = self.advance()
         match token.kind, token.value:
             case "name", str(name):
-                if name in _RESERVED or name in ("varargs", "kwargs"):
+                if name in RESERVED or name in ("varargs", "kwargs"):
                     raise self.error(f"{name} is unexpected, or not supported")
-                return Constant(_CONSTANTS[name]) if name in _CONSTANTS else Name(name)
+                return Constant(CONSTANTS[name]) if name in CONSTANTS else Name(name)
             case "number", value:
                 return Constant(value)
             case "text", str(text):
@@ -233,8 +149,8 @@ class ExpressionParser:
                 return Items(items, is_tuple=False)
             case "sign", "{":
                 return self._dict()
-        self._at -= 1
-        raise self.error(f"{self._next()} is unexpected")
+        self.at -= 1
+        raise self.error(f"{self.next()} is unexpected")
 
     def _dict(self) -> Expression:
         pairs = []
@@ -315,7 +231,7 @@ class ExpressionParser:
                 self.sign(",")
                 if self.skip(")"):
                     break
-            after = self._tokens[self._at + 1]
+            after = self.peek(1)
             if self.token.kind == "name" and after.kind == "sign" and after.value == "=":
                 name = self.name("a name")
                 self.sign("=")

@@ -14,6 +14,8 @@ from edgewise_runtime.text.jinja.values import (
     whole,
 )
 
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
 
 def replaced(run: Run, text: str, old: str, new: str, most: int) -> str:
     """Return `text` with `old` replaced by `new`, at most so many times (-1: all)."""
@@ -25,10 +27,10 @@ def replaced(run: Run, text: str, old: str, new: str, most: int) -> str:
 
 
 def split_lines(run: Run, text: str) -> list[str]:
+    run.look(len(text))
     run.make(len(text))
-    lines = text.splitlines()
-    run.items(3 * len(lines))
-    return lines
+    run.items(3 * (1 + sum(map(text.count, _LINE_ENDS))))
+    return text.splitlines()
 
 
 def _strip(name: str, call: Callable[[str, str | None], str]) -> _Method:

@@ -36,6 +36,9 @@ HOSTILE: Mapping[str, str] = {
     "indent": _grown("(ns.s ~ '\\n' ~ ns.s) | indent(99999)"),
     "wide indent": "{{ 'a\\nb' | indent(999999999) }}",
     "json indent": "{{ [[[[1]]]] | tojson(indent=999999999) }}",
+    "lines": "{{ ('\\n' * 9999999).splitlines() | length }}",
+    "lines to indent": "{{ ('\\n' * 9999999) | indent(0) | length }}",
+    "json indent of deep lists": "{{ " + "[" * 20 + "1" + "]" * 20 + " | tojson(indent=9999999) }}",
     "json of nested lists": _grown("[ns.s, ns.s]", "[1]").replace("length", "tojson"),
     "text of nested lists": _grown("[ns.s, ns.s]", "[1]").replace("| length", ""),
     "equal nested lists": _grown("[ns.s, ns.s]", "[1]").replace("| length", "== ns.s"),
@@ -89,5 +92,7 @@ UNREADABLE: Mapping[str, str] = {
 }
 """Those that are refused before they are rendered."""
 
-SLOW = frozenset(("text of nested lists", "unique", "turns", "doubled macros"))
-"""Those that take a second or two until they are stopped."""
+SLOW = frozenset(
+    ("doubled macros", "equal nested lists", "text of nested lists", "turns", "unique")
+)
+"""Those that take up to a second until they are stopped."""
