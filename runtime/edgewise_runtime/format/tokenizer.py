@@ -43,11 +43,14 @@ class OpenedTokenizer:
         backend: what the file says. Where its rules are not linear it has the vocabulary and the
             decoder alone: it must not be given texts.
         text: the file, for a process that may be given texts.
+        special: tokens that it lists as special: the package leaves them out of texts for good,
+            whatever they are declared as afterwards.
     """
 
     backend: Backend
     rules: Rules
     text: str
+    special: frozenset[str]
 
 
 def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
@@ -87,11 +90,13 @@ def _opened(text: str, where: str) -> OpenedTokenizer:
             code="unsupported.tokenizer",
         )
     backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
-    check_ids(backend, {token["content"] for token in found.get("added_tokens") or ()})
+    tokens = found.get("added_tokens") or ()
+    check_ids(backend, {token["content"] for token in tokens})
     # A file may pad every text to a length of its choice.
     backend.no_truncation()
     backend.no_padding()
-    return OpenedTokenizer(backend, rules, text)
+    special = frozenset(token["content"] for token in tokens if token["special"])
+    return OpenedTokenizer(backend, rules, text, special)
 
 
 def check_ids(backend: Backend, contents: Collection[str]) -> None:

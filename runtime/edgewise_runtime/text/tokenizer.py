@@ -50,19 +50,21 @@ class Tokenizer:
         *,
         rules: Rules = _UNREAD,
         apart: Apart | None = None,
+        special: frozenset[str] = frozenset(),
     ) -> None:
         """Use a tokenizer of the package.
 
         Args:
             rules: what is known of its rules.
             apart: tokenizes in its place, which then only decodes.
+            special: what has been a special token once, and is left out of texts as those are.
         """
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
         self._apart = apart
         added = list(backend.get_added_tokens_decoder().values())
-        self._special = frozenset(token.content for token in added if token.special)
+        self._special = special | {token.content for token in added if token.special}
         self._most = MAX_TEXT // rules.growth
         self._reach = rules.reach and max([rules.reach, *(len(token.content) for token in added)])
         self._drops_spaces = rules.drops_spaces or any(t.lstrip or t.rstrip for t in added)
@@ -100,7 +102,7 @@ class Tokenizer:
         if "added_tokens_decoder" not in config:
             config = merged(config, files.object("special_tokens_map.json"))
         try:
-            special = register(opened.backend, config)
+            named = register(opened.backend, config)
         except (TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
@@ -115,7 +117,9 @@ class Tokenizer:
                 code="unsupported.tokenizer",
             )
         apart = None if opened.rules.linear else Apart(opened.text, config)
-        tokenizer = cls(opened.backend, special, rules=opened.rules, apart=apart)
+        tokenizer = cls(
+            opened.backend, named, rules=opened.rules, apart=apart, special=opened.special
+        )
         if not apart:
             tokenizer.encode("a")  # some contradictions only show when it is used
         return tokenizer

@@ -80,7 +80,14 @@ def _declared(config: Mapping[str, Any]) -> list[Any]:
     declared = config.get(_DECLARED) or {}
     if not isinstance(declared, Mapping):
         raise TypeError(f"{_DECLARED} is {shorten(declared)}")
-    return [token for _, token in sorted((int(i), token) for i, token in declared.items())]
+    wrong = [token for token in declared.values() if not isinstance(token, Mapping)]
+    if wrong:
+        raise TypeError(f"{shorten(wrong[0])} does not declare a token")
+    return [token for _, token in sorted(((int(i), t) for i, t in declared.items()), key=_first)]
+
+
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]
 
 
 def _specials(config: Mapping[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
