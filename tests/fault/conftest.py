@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from edgewise_compiler.targets.cpu.linker import find_linker
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory, made_once
 from tests.fault.doings import CONTEXTS
@@ -61,7 +62,7 @@ def shim(shared: Path) -> Path:
     def build(path: Path) -> None:
         source = Path(__file__).with_name("shim.c")
         flags = ("-O2", "-Wall", "-Werror", "-fPIC", "-shared")
-        subprocess.run(["gcc", *flags, "-o", path, source], check=True)
+        subprocess.run([*find_linker(), *flags, "-o", path, source, "-ldl"], check=True)
 
     return made_once(shared / "libfault.so", build)
 
