@@ -40,13 +40,13 @@ export class Tokenizer {
   private constructor(json: JsonObject, config: JsonObject) {
     const vocabulary = vocabularyOf(json.model);
     const rules = checkRules(json, vocabulary);
-    const { added, named } = registerTokens(vocabulary, json.added_tokens, config);
+    const { added, special, named } = registerTokens(vocabulary, json.added_tokens, config);
     // Normalizing and cleaning up are what tokenizer.json says they are: it alone is handed on.
     this.addedTokens = [...added.values()];
     const complete = { ...ABSENT, ...json, added_tokens: this.addedTokens };
     this.backend = new Backend(complete, { clean_up_tokenization_spaces: false });
     correctClasses(this.backend.pre_tokenizer);
-    this.special = new Set([...added.values()].filter((t) => t.special).map((t) => t.content));
+    this.special = special;
     const word = this.addedTokens.find((token) => token.single_word);
     if (word) {
       throw new EdgewiseError(

@@ -33,6 +33,8 @@ const NAMED = [
 ];
 
 export interface Registered {
+  /** What is left out of texts: tokens that are special, or were before they were declared anew. */
+  readonly special: ReadonlySet<string>;
   /** Every added token, by its content. */
   readonly added: ReadonlyMap<string, AddedToken>;
   /** The names templates know special tokens by, such as `bos_token`. */
@@ -64,9 +66,11 @@ export function registerTokens(
   config: JsonObject,
 ): Registered {
   const added = new Map<string, AddedToken>();
+  const special = new Set<string>();
   let highest = -1;
   const keep = (flags: Flags, id: number) => {
     highest = Math.max(highest, id);
+    if (flags.special) special.add(flags.content);
     added.set(flags.content, { ...flags, id });
   };
   const add = (flags: Flags) => {
@@ -76,12 +80,16 @@ export function registerTokens(
   };
   for (const item of Array.isArray(listed) ? listed : []) {
     if (!isObject(item)) throw new TypeError(`${JSON.stringify(item)} is not a token`);
-    keep(flagsOf(item, false), wholeOf(item.id));
+    wholeOf(item.id); // checked, but as in the tokenizers package order and vocabulary decide
+    add(flagsOf(item, false));
   }
   const { named, extra } = specialTokens(config);
   const names = new Set([...named.values()].map(contentOf));
   const declared = declaredTokens(config.added_tokens_decoder);
-  for (const token of declared) add(flagsOf(token, names.has(contentOf(token))));
+  for (const token of declared) {
+    if (!isObject(token)) throw new TypeError(`${JSON.stringify(token)} does not declare a token`);
+    add(flagsOf(token, names.has(contentOf(token))));
+  }
   if (!("added_tokens_decoder" in config)) {
     for (const token of added.values()) if (names.has(token.content)) add(asSpecial(token));
   }
@@ -90,7 +98,14 @@ export function registerTokens(
     if (added.has(content)) continue;
     add(flagsOf(value, typeof value === "string" || names.has(content)));
   }
-  return { added, named: new Map([...named].map(([name, value]) => [name, contentOf(value)])) };
+  if (new Set([...added.values()].map(({ id }) => id)).size < added.size) {
+    throw new TypeError("two of its added tokens have one id");
+  }
+  return {
+    added,
+    special,
+    named: new Map([...named].map(([name, value]) => [name, contentOf(value)])),
+  };
 }
 
 const asSpecial = (token: AddedToken): Flags => ({ ...token, special: true });

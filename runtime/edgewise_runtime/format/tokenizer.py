@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -43,11 +43,14 @@ class OpenedTokenizer:
         backend: what the file says. Where its rules are not linear it has the vocabulary and the
             decoder alone: it must not be given texts.
         text: the file, for a process that may be given texts.
+        special: tokens that it lists as special: the package leaves them out of texts for good,
+            whatever they are declared as afterwards.
     """
 
     backend: Backend
     rules: Rules
     text: str
+    special: frozenset[str]
 
 
 def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
@@ -87,10 +90,22 @@ def _opened(text: str, where: str) -> OpenedTokenizer:
             code="unsupported.tokenizer",
         )
     backend = _built(found if rules.linear else {**found, **dict.fromkeys(_WITHOUT)})
+    tokens = found.get("added_tokens") or ()
+    check_ids(backend, {token["content"] for token in tokens})
     # A file may pad every text to a length of its choice.
     backend.no_truncation()
     backend.no_padding()
-    return OpenedTokenizer(backend, rules, text)
+    special = frozenset(token["content"] for token in tokens if token["special"])
+    return OpenedTokenizer(backend, rules, text, special)
+
+
+def check_ids(backend: Backend, contents: Collection[str]) -> None:
+    """Raise ValueError where two of the added tokens with these contents have one id.
+
+    The package would read the first one and write the other.
+    """
+    if len(backend.get_added_tokens_decoder()) < len({*contents} - {""}):
+        raise ValueError("two of its added tokens have one id")
 
 
 def _built(found: dict[str, Any]) -> Backend:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.format.reading import shorten
 
 _Rewrite = Callable[[str], str]
 
@@ -241,7 +242,7 @@ def _flat(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _unsupported(spec: dict[str, Any]) -> UnsupportedError:
     return UnsupportedError(
-        f"The tokenizer's decoder step {spec!r} cannot be streamed.",
+        f"The tokenizer's decoder step {shorten(spec)} cannot be streamed.",
         remedy="Byte-level and SentencePiece-style decoders can (Llama, Qwen, Mistral, Gemma).",
         code="unsupported.decoder",
     )

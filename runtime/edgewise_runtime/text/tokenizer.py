@@ -50,19 +50,21 @@ class Tokenizer:
         *,
         rules: Rules = _UNREAD,
         apart: Apart | None = None,
+        special: frozenset[str] = frozenset(),
     ) -> None:
         """Use a tokenizer of the package.
 
         Args:
             rules: what is known of its rules.
             apart: tokenizes in its place, which then only decodes.
+            special: what has been a special token once, and is left out of texts as those are.
         """
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
         self._apart = apart
         added = list(backend.get_added_tokens_decoder().values())
-        self._special = frozenset(token.content for token in added if token.special)
+        self._special = special | {token.content for token in added if token.special}
         self._most = MAX_TEXT // rules.growth
         self._reach = rules.reach and max([rules.reach, *(len(token.content) for token in added)])
         self._drops_spaces = rules.drops_spaces or any(t.lstrip or t.rstrip for t in added)
@@ -100,11 +102,11 @@ class Tokenizer:
         if "added_tokens_decoder" not in config:
             config = merged(config, files.object("special_tokens_map.json"))
         try:
-            special = register(opened.backend, config)
+            named = register(opened.backend, config)
         except (TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{files.folder / 'tokenizer_config.json'} describes its special tokens in a way "
-                f"that cannot be read: {error}.",
+                f"that cannot be read: {str(error)[:200]}.",
                 code="checkpoint.tokenizer",
             ) from error
         if _strips_around_tokens(opened.backend):
@@ -115,7 +117,9 @@ class Tokenizer:
                 code="unsupported.tokenizer",
             )
         apart = None if opened.rules.linear else Apart(opened.text, config)
-        tokenizer = cls(opened.backend, special, rules=opened.rules, apart=apart)
+        tokenizer = cls(
+            opened.backend, named, rules=opened.rules, apart=apart, special=opened.special
+        )
         if not apart:
             tokenizer.encode("a")  # some contradictions only show when it is used
         return tokenizer
@@ -133,13 +137,7 @@ class Tokenizer:
         which writes its own. Raises InputError for text with lone surrogates or of more characters
         than can be held, CheckpointError where the tokenizer's own rules fail on a text.
         """
-        if isinstance(text, str) and len(text) > self._most:
-            raise InputError(
-                f"The text has {len(text):,} characters; this tokenizer is given {self._most:,} "
-                "at most.",
-                remedy="Pass it in parts.",
-                code="input.text",
-            )
+        self._check_length(text)
         try:
             if self._apart:
                 return self._apart.encode(text, Ids.ADDED if add_special_tokens else Ids.ITS_OWN)
@@ -158,7 +156,8 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
 
     def exceeds(self, text: str, tokens: int) -> bool:
@@ -182,7 +181,8 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {len(checked)} ids: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {len(checked)} ids: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
 
     def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
@@ -219,6 +219,7 @@ class Tokenizer:
 
         Raises CheckpointError where the tokenizer's own rules fail on a text.
         """
+        self._check_length(text)
         if self._apart:
             return self._apart.encode(text, Ids.PLAIN)
         try:
@@ -227,8 +228,18 @@ class Tokenizer:
             if not raised_by_rust(error):
                 raise
             raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {error}.", code="checkpoint.tokenizer"
+                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
+                code="checkpoint.tokenizer",
             ) from error
+
+    def _check_length(self, text: str) -> None:
+        if isinstance(text, str) and len(text) > self._most:
+            raise InputError(
+                f"The text has {len(text):,} characters; this tokenizer is given {self._most:,} "
+                "at most.",
+                remedy="Pass it in parts.",
+                code="input.text",
+            )
 
     def id_of(self, token: str) -> int | None:
         """Return the id of one exact token, or None."""

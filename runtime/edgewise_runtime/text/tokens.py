@@ -15,6 +15,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.format.tokenizer import check_ids
 from edgewise_runtime.format.tokenizer_rules import FLAGS
 
 _NAMED = (
@@ -63,6 +64,7 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
         if content not in known:
             tokens.append(_added(value, special=isinstance(value, str) or content in names))
     backend.add_tokens(tokens)
+    check_ids(backend, known | {token.content for token in tokens})
     return {name: _content(value) for name, value in named.items()}
 
 
@@ -78,7 +80,14 @@ def _declared(config: Mapping[str, Any]) -> list[Any]:
     declared = config.get(_DECLARED) or {}
     if not isinstance(declared, Mapping):
         raise TypeError(f"{_DECLARED} is {shorten(declared)}")
-    return [token for _, token in sorted((int(i), token) for i, token in declared.items())]
+    wrong = [token for token in declared.values() if not isinstance(token, Mapping)]
+    if wrong:
+        raise TypeError(f"{shorten(wrong[0])} does not declare a token")
+    return [token for _, token in sorted(((int(i), t) for i, t in declared.items()), key=_first)]
+
+
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]
 
 
 def _specials(config: Mapping[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:

@@ -48,12 +48,27 @@ def test_the_same_tokens_are_special(case: dict[str, Any], tmp_path: Path) -> No
         assert tokenizer.decode([end or 0], skip_special_tokens=True) == "<|im_end|>"
 
 
+def test_what_has_been_special_once_is_left_out_of_texts_in_pieces_as_at_once(
+    tmp_path: Path,
+) -> None:
+    config = {"added_tokens_decoder": {"522": {"content": "<|im_end|>"}}}
+    tokenizer = Tokenizer.from_folder(
+        folder_of({"flags": {}, "config": config, "older": {}}, tmp_path)
+    )
+    end = tokenizer.id_of("<|im_end|>")
+    assert end is not None
+    stream = tokenizer.stream()
+    assert stream.push([end]) + stream.finish() == ""
+    assert tokenizer.decode([end], skip_special_tokens=True) == ""
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {"bos_token": {"x": 1}},
         {"added_tokens_decoder": {"1": {}}},
         {"added_tokens_decoder": {"1" * 5000: "x"}},
+        {"added_tokens_decoder": {"1": "<s>"}},
         {"extra_special_tokens": 3},
         {"extra_special_tokens": "abc"},
         {"extra_special_tokens": [None]},

@@ -65,8 +65,15 @@ test("tokens that are words of their own are refused: the library takes them any
   }
 });
 
+test("what has been special once is left out of texts, as in Python", () => {
+  const config = { added_tokens_decoder: { 522: { content: "<|im_end|>" } } };
+  const tokenizer = tokenizerOf({ flags: {}, config, older: {} });
+  expect(tokenizer.decode([tokenizer.idOf("<|im_end|>") ?? 0], true)).toBe("");
+});
+
 test.each([
   { bos_token: { x: 1 } },
+  { added_tokens_decoder: { 1: "<s>" } },
   { added_tokens_decoder: { 1: {} } },
   { extra_special_tokens: 3 },
   { extra_special_tokens: "abc" },
