@@ -16,6 +16,7 @@ FORMATS = {
     "safetensors": "checkpoints:SAFETENSORS",
     "index": "checkpoints:INDEX",
     "gguf": "gguf:GGUF",
+    "tokenizer": "tokenizers:TOKENIZER",
     "template": "templates:TEMPLATE",
     "generation_config": "texts:GENERATION_CONFIG",
     "recipe": "texts:RECIPE",

@@ -6,6 +6,7 @@ import { defaultsFrom } from "../../engine/model-defaults.ts";
 import { samplingParams } from "../../engine/sampling.ts";
 import { ChatTemplate } from "../../engine/template.ts";
 import { thinkingOf } from "../../engine/thinking.ts";
+import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
 import { parsePlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
@@ -27,7 +28,10 @@ export interface Format {
 
 /** The repository's root; a child runs there. */
 const GOLDENS = "tests/format/goldens";
+const TOKENIZERS = "tests/runtime/text/goldens";
 const PLANS = `${GOLDENS}/programs/webgpu-f32/plans`;
+const KINDS = ["byte_fallback", "one_digit", "prefix_space", "three_digits"];
+const TEXT = "Hello wörld, it's 12345 <s> 日本🙂<|im_end|>  \n\t don't";
 
 const fileOf = (path: string): Bytes => Uint8Array.from(readFileSync(path));
 const jsonOf = (data: Bytes): unknown => JSON.parse(new TextDecoder().decode(data));
@@ -113,6 +117,16 @@ function useTemplate(data: Bytes): void {
   for (const messages of MESSAGES) template.render(messages);
 }
 
+function useTokenizer(data: Bytes): void {
+  const tokenizer = Tokenizer.fromFiles(data, null);
+  const ids = tokenizer.encode(TEXT);
+  tokenizer.encode(TEXT, false);
+  const text = tokenizer.decode(ids, true);
+  const stream = tokenizer.stream();
+  const streamed = ids.map((id) => stream.push([id])).join("") + stream.finish();
+  if (streamed !== text) throw new RangeError(`${streamed} id by id, and ${text} at once`);
+}
+
 const templates = (): Bytes[] => {
   const cases = jsonOf(fileOf("tests/text/templates.json"));
   const named = typeof cases === "object" && cases && "templates" in cases && cases.templates;
@@ -156,6 +170,11 @@ export const FORMATS: Readonly<Record<string, () => Format>> = {
     seeds: [encode(JSON.stringify(generation))],
     mutate: asJson(),
     use: (data) => void samplingParams(defaultsFrom(data, { vocab: 300, eos: [1] }).defaults),
+  }),
+  tokenizer: () => ({
+    seeds: KINDS.map((kind) => fileOf(`${TOKENIZERS}/${kind}/tokenizer.json`)),
+    mutate: asJson("ByteLevel", "Sequence", "Replace", "Regex", "String", "(a*)*b", "▁"),
+    use: useTokenizer,
   }),
   template: () => ({
     seeds: templates(),
