@@ -27,7 +27,7 @@ from edgewise_compiler.smoothing import smoothed
 from edgewise_compiler.state import state_group
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime import trust
-from edgewise_runtime.errors import InputError, StorageError
+from edgewise_runtime.errors import InputError, StorageError, memory_errors
 from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.folders import alone_at, new_folder
 from edgewise_runtime.format.bundle import (
@@ -43,6 +43,7 @@ from edgewise_runtime.format.proof import PROOF
 from edgewise_runtime.installed import VERSION
 
 
+@memory_errors("compiling")
 def compile_model(
     path: str | Path,
     out: str | Path,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import TypeVar
 
@@ -104,6 +106,23 @@ def raised_by_rust(error: BaseException) -> bool:
     Those raise bare Exceptions, and a panic arrives as something that is not even one.
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def memory_errors(doing: str) -> Iterator[None]:
+    """Say of a block that the system refused memory for, in the words of ours, what it was doing.
+
+    Raises:
+        EdgewiseError: ``memory``.
+    """
+    try:
+        yield
+    except MemoryError as cause:
+        raise EdgewiseError(
+            f"Memory ran out while {doing}.",
+            remedy="Free some, or raise the limit that this process has (`ulimit -v`).",
+            code="memory",
+        ) from cause
 
 
 AnError = TypeVar("AnError", bound=EdgewiseError)

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise_runtime.errors import StorageError
+from edgewise_runtime.locks import lock_path
 
 CHUNK = 1 << 20
 """Bytes hashed at a time."""
@@ -68,8 +70,49 @@ def storage_errors(action: str, path: Path) -> Iterator[None]:
         raise storage_error(cause, action, path) from cause
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
+
+
+@contextmanager
+def temporary_file(path: Path, mode: int) -> Iterator[tuple[Path, int]]:
+    """A new file beside `path`, and its handle to be closed; it goes with the block.
+
+    As long as the block lasts it is locked: one that nobody has locked is what a killed process
+    left, see `remove_left`.
+    """
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            claim = lock_path(temporary)
+            break
+        except (BlockingIOError, FileNotFoundError):  # taken for one that was left
+            os.close(handle)
+    try:
+        yield temporary, handle
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+        if claim is not None:
+            os.close(claim)
+
+
+def remove_left(path: Path) -> None:
+    """Remove what killed processes left of writing `path`; what cannot be removed stays."""
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            found = _TEMPORARY.fullmatch(entry.name)
+            if found is not None and found[1] == path.name:
+                unlink_unclaimed(Path(entry.path))
+
+
+def unlink_unclaimed(temporary: Path) -> None:
+    """Remove a `temporary_file` whose process has ended, as far as locks tell."""
+    with suppress(OSError):  # BlockingIOError: it is being written
+        claim = lock_path(temporary)
+        if claim is not None:
+            temporary.unlink()
+            os.close(claim)
 
 
 def sync_folder(folder: Path) -> None:
@@ -89,19 +132,15 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     Raises:
         StorageError: see `storage_errors`; whatever stood at `path` still stands.
     """
-    temporary = _temporary(path)
     with storage_errors("write", path):
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        remove_left(path)
+        with temporary_file(path, mode) as (temporary, handle):
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-            sync_folder(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any, *, indent: int | None = None, mode: int = 0o666) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.exchange import exchange
 from edgewise_runtime.files import storage_errors, sync_folder
-from edgewise_runtime.locks import lock_path, turn
+from edgewise_runtime.locks import lock_path, wait_for
 
 UNFINISHED, MOVED_AWAY = "tmp", "old"
 """What a hidden folder is: one that is being built, or one that made room for it."""
@@ -67,14 +67,46 @@ def alone_at(path: Path, waiting: Callable[[int, int], None]) -> Iterator[None]:
 
     For what is made out of what stands there already, which must not be replaced meanwhile.
 
+    The lock lies beside `path` in a hidden file, which goes with whoever has it. Where there are no
+    locks, nobody waits.
+
     Args:
-        waiting: as for `locks.turn`.
+        waiting: told how much of the waiting is done, ``(0, 1)`` and ``(1, 1)``, if there is any.
 
     Raises:
         StorageError: nothing can be made there.
     """
-    with _folders_above(path), turn(path, waiting):
-        yield
+    beside = path.with_name(f".{path.name}.edgewise.lock")
+    with _folders_above(path):
+        with storage_errors("create", path):
+            handle = wait_for(beside, waiting)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                with suppress(OSError):
+                    beside.unlink()
+                os.close(handle)
+
+
+@contextmanager
+def passing_folder(parent: Path) -> Iterator[Path]:
+    """A folder in `parent` that only this user may enter, for as long as a block lasts.
+
+    What killed processes left of theirs goes.
+
+    Raises:
+        StorageError: it cannot be made, or an OSError of the block.
+    """
+    try:
+        with (
+            _claimed(parent / "edgewise", mode=0o700) as folder,
+            storage_errors("write to", parent),
+        ):
+            yield folder
+    except StorageError as error:
+        error.remedy = "Free some space there, or name another folder in TMPDIR."
+        raise
 
 
 def remove_unfinished(path: Path) -> None:
@@ -129,11 +161,11 @@ def _folders_above(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _claimed(path: Path) -> Iterator[Path]:
+def _claimed(path: Path, mode: int = 0o777) -> Iterator[Path]:
     """A new folder beside `path`, under this process's lock; what has its name in the end goes."""
     with storage_errors("create", path):
         remove_unfinished(path)
-        built, lock = _make_claimed(path)
+        built, lock = _make_claimed(path, mode)
     try:
         yield built
     except BaseException as cause:
@@ -146,10 +178,10 @@ def _claimed(path: Path) -> Iterator[Path]:
         _discard(built)
 
 
-def _make_claimed(path: Path) -> tuple[Path, int | None]:
+def _make_claimed(path: Path, mode: int) -> tuple[Path, int | None]:
     while True:
         built = _hidden(path, UNFINISHED)
-        built.mkdir()
+        built.mkdir(mode)
         # Whoever cleans up may take the folder for one that was left, until it is locked.
         with suppress(BlockingIOError, FileNotFoundError):
             lock = lock_path(built)

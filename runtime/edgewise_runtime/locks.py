@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-
-from edgewise_runtime.files import storage_errors
 
 if sys.platform != "win32":
     import fcntl
@@ -63,41 +61,26 @@ def lock_path(path: Path, *, shared: bool = False) -> int | None:
     return None
 
 
-@contextmanager
-def turn(path: Path, waiting: Callable[[int, int], None]) -> Iterator[None]:
-    """Be the only one in a block of this path, among processes and threads that ask for that.
+def wait_for(file: Path, waiting: Callable[[int, int], None]) -> int | None:
+    """Make a file, if there is none, and lock it once nobody else has it.
 
-    Whoever comes second waits for the first. The lock lies beside `path` in a hidden file, which
-    goes with whoever has it. Where there are no locks, nobody waits.
+    Returns:
+        The handle to close; until then the file may be removed. None on a system without locks.
 
     Args:
-        waiting: told how much of the waiting is done, ``(0, 1)`` and ``(1, 1)``, if there is any.
+        waiting: told ``(0, 1)`` and ``(1, 1)`` before and after it is waited for, if it is.
 
     Raises:
-        StorageError: the file cannot be made.
+        OSError: it cannot be made.
     """
     if sys.platform == "win32":
-        yield
-        return
-    beside = path.with_name(f".{path.name}.edgewise.lock")
-    handle = _taken(beside, waiting)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            beside.unlink()
-        os.close(handle)
-
-
-def _taken(beside: Path, waiting: Callable[[int, int], None]) -> int:
+        return None
     waited = False
     while True:
-        with storage_errors("create", beside):
-            handle = os.open(beside, os.O_RDONLY | os.O_CREAT | _NO_LINK, 0o666)
+        handle = os.open(file, os.O_RDONLY | os.O_CREAT | _NO_LINK, 0o666)
         try:
             try:
-                if not lock(handle):
-                    return handle
+                lock(handle)
             except BlockingIOError:
                 if not waited:
                     waiting(0, 1)
@@ -105,7 +88,7 @@ def _taken(beside: Path, waiting: Callable[[int, int], None]) -> int:
                 fcntl.flock(handle, fcntl.LOCK_EX)
             # Who had it before has removed it, and somebody may have made another.
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), beside.lstat()):
+                if os.path.samestat(os.fstat(handle), file.lstat()):
                     if waited:
                         waiting(1, 1)
                     return handle

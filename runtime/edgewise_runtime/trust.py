@@ -19,11 +19,18 @@ import json
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from edgewise_runtime.errors import TrustError
-from edgewise_runtime.files import data_folder, read_bytes, storage_errors
+from edgewise_runtime.files import (
+    data_folder,
+    read_bytes,
+    remove_left,
+    storage_errors,
+    temporary_file,
+)
 from edgewise_runtime.format.manifest import BundleManifest, Program
 from edgewise_runtime.format.reading import HEX_SHA256, shorten
 from edgewise_runtime.format.targets import is_native
@@ -149,21 +156,17 @@ def _sign(key: bytes, sha256: str) -> str:
 
 def _create_key(path: Path) -> None:
     """Create the key whole and once: of several processes at it, the first one's key stays."""
-    temporary = path.with_name(f".key.{secrets.token_hex(6)}.tmp")
     with storage_errors("create the signing key", path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        remove_left(path)
+        with temporary_file(path, 0o600) as (temporary, handle):
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
             # A link, unlike a rename, refuses to replace a key that appeared meanwhile.
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(FileExistsError):
+                os.link(temporary, path)
 
 
 def _read_key(path: Path) -> bytes | None:

@@ -25,7 +25,7 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.kv.spill import PageStore
@@ -43,6 +43,7 @@ class Session:
         defaults: sampling options that the model's generation_config.json sets.
     """
 
+    @memory_errors("loading the model")
     def __init__(
         self,
         bundle: str | Path,

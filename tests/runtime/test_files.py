@@ -6,6 +6,8 @@ import errno
 import hashlib
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from edgewise_runtime import files
 from edgewise_runtime.errors import StorageError
 from tests.disks import file_sizes_limited
+from tests.sdk.cli.commands import environment
 
 
 def entries(folder: Path) -> list[str]:
@@ -66,6 +69,32 @@ def test_what_stood_there_stays_when_writing_fails(
     assert error.value.code == "storage.full"
     assert path.read_bytes() == b"before"
     assert entries(tmp_path) == ["a"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from edgewise_runtime import files
+os.fsync = lambda handle: os.kill(os.getpid(), 9)
+files.write_bytes(Path(sys.argv[1]), b"half")
+"""
+
+
+def test_what_a_killed_process_left_goes_when_the_same_file_is_written_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    done = subprocess.run([sys.executable, "-c", KILLED, path], env=environment(), check=False)
+    assert done.returncode == -9
+    assert len(entries(tmp_path)) == 2
+    files.write_bytes(tmp_path / "b", b"")
+    assert len(entries(tmp_path)) == 3, "what was left of another file stays"
+    with files.temporary_file(path, 0o666) as (being_written, handle):
+        files.write_bytes(path, b"after")
+        assert entries(tmp_path) == sorted([being_written.name, "a", "b"])
+        os.close(handle)
+    assert entries(tmp_path) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -344,3 +344,30 @@ def test_where_locks_are_not_known_nothing_is_removed(
     with folders.new_folder(tmp_path / "bundle"):
         pass
     assert entries(tmp_path) == [left.name, "bundle"]
+
+
+def test_a_passing_folder_is_the_users_own_and_takes_those_of_the_dead_with_it(
+    tmp_path: Path,
+) -> None:
+    killed = """
+import os, sys
+from pathlib import Path
+from edgewise_runtime.folders import passing_folder
+with passing_folder(Path(sys.argv[1])) as folder:
+    (folder / "key.pem").touch()
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", killed, tmp_path], env=environment(), check=False)
+    assert len(entries(tmp_path)) == 1
+    with folders.passing_folder(tmp_path) as folder:
+        assert entries(tmp_path) == [folder.name]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert entries(tmp_path) == []
+
+
+def test_a_full_folder_for_temporary_files_is_named_with_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=f"{tmp_path}: No space") as error:  # noqa: SIM117
+        with folders.passing_folder(tmp_path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert error.value.code == "storage.full"
+    assert "TMPDIR" in error.value.remedy

@@ -11,6 +11,7 @@ scheme = "q8"
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -25,6 +26,17 @@ MAX_BYTES = 1 << 20
 MAX_RULES = 256
 MAX_GLOBS = 4096
 """Of a rule."""
+MAX_GLOB = 256
+"""Characters: what a glob means is worked out in time that grows faster than its length."""
+
+MAX_PARTS = 32
+"""Of a key, with dots between them."""
+_MANY_KEYS = re.compile(
+    r"""(?<![\w-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+    rf"{{{MAX_PARTS}}}"
+)
+"""Reading a key takes time and memory that grow with more than the square of its parts' number. No
+recipe has one of so many, and no text in one is such a name."""
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -50,7 +62,11 @@ def read_recipe(path: Path) -> Recipe:
 
 def _table(path: Path) -> object:
     try:
-        return tomllib.loads(read_bytes(path, MAX_BYTES).decode())
+        text = read_bytes(path, MAX_BYTES).decode()
+        if many := _MANY_KEYS.search(text):
+            line = text.count("\n", 0, many.start()) + 1
+            raise ValueError(f"a key in line {line} has more than {MAX_PARTS} parts")
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not valid TOML: {shorten(str(error))}.",
@@ -65,8 +81,9 @@ def _rule(path: Path, number: int, value: object) -> Rule:
         globs = [fields.text("tensors")]
     else:
         globs = fields.items("tensors", most=MAX_GLOBS)
-    if not globs or not all(isinstance(glob, str) and glob for glob in globs):
-        raise fields.fail("type", "'tensors' must be a glob over names, or a list of them")
+    if not globs or not all(isinstance(g, str) and 0 < len(g) <= MAX_GLOB for g in globs):
+        wanted = f"a glob of at most {MAX_GLOB} characters over names, or a list of them"
+        raise fields.fail("type", f"'tensors' must be {wanted}")
     rule = Rule(tuple(globs), _scheme(fields, "scheme"))
     fields.done()
     return rule

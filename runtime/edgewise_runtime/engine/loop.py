@@ -50,7 +50,12 @@ class EngineLoop:
         self._failure: EdgewiseError | None = None
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name=f"{OURS}engine", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._closing = True  # interrupted while it began: nobody will know this loop
+            self._jobs.put(None)
+            raise
 
     @property
     def closed(self) -> bool:

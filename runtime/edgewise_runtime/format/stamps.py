@@ -37,7 +37,7 @@ class Stamps:
     """The stamps of a folder's files by name."""
 
     def __init__(self, folder: Path) -> None:
-        self._name = f"{sha256_bytes(str(folder).encode())[:32]}.json"
+        self._name = f"{sha256_bytes(os.fsencode(folder))[:32]}.json"
         self._table: dict[str, Stamp] = {}
         self._changed = False
         try:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import struct
-from contextlib import suppress
 from pathlib import Path
 
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.files import temporary_file
 from edgewise_runtime.kv.page_files import PageFiles, make_private
 
 MAGIC = b"EWKV"
@@ -171,17 +170,11 @@ class DiskStore:
         try:
             # Whoever emptied the cache may have removed the folders too.
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
-            try:
-                with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            with temporary_file(path, 0o600) as (temporary, handle):
+                with os.fdopen(handle, "wb") as file:
                     for part in parts:
                         file.write(part)
                 os.replace(temporary, path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
         except OSError:
             return False
         return True

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise_runtime.errors import StorageError
-from edgewise_runtime.files import storage_errors
+from edgewise_runtime.files import storage_errors, unlink_unclaimed
 
 MAX_ENTRIES = 1 << 18
 """Entries of folders looked at when the files are counted, whatever they are, and"""
@@ -26,7 +26,7 @@ MAX_FILES = 1 << 16
 """files kept."""
 
 STALE_S = 3600
-"""Seconds after which a temporary file's writer must be gone."""
+"""Seconds after which a temporary file's writer must be gone, also where locks do not tell."""
 
 RESCAN = 8
 """The files are counted again once another 1/8 of the limit was written: others write too."""
@@ -83,6 +83,8 @@ class PageFiles:
                     found.append((status.st_mtime_ns, name, status.st_size))
                 elif status.st_mtime < time.time() - STALE_S:
                     Path(entry.path).unlink()
+                else:
+                    unlink_unclaimed(Path(entry.path))
         found.sort()
         self._known = OrderedDict((name, _Known(size, used)) for used, name, size in found)
         self.bytes = sum(size for _, _, size in found)

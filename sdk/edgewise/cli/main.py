@@ -22,7 +22,7 @@ from edgewise.cli import compile as compile_command
 from edgewise.cli import eval as eval_command
 from edgewise.cli.ending import ended_by_signals
 from edgewise.console import stderr_console
-from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.errors import EdgewiseError, memory_errors
 from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # of a terminal that lacks some characters
     args = parse(sys.argv[1:] if argv is None else argv)
     try:
-        with ended_by_signals():
+        with ended_by_signals(), memory_errors("running the command"):
             status: int = args.run(args)
         if sys.stdout is not None:
             sys.stdout.flush()

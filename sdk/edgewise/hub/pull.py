@@ -19,7 +19,13 @@ from edgewise.hub.failures import NOT_ASKED, hub_answers, hub_errors
 from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
 from edgewise.hub.names import DOWNLOADING, HubModel
 from edgewise.hub.stored import home, lock, missing, whole
-from edgewise_runtime.errors import CheckpointError, EdgewiseError, HubError, StorageError
+from edgewise_runtime.errors import (
+    CheckpointError,
+    EdgewiseError,
+    HubError,
+    StorageError,
+    memory_errors,
+)
 from edgewise_runtime.installed import VERSION
 
 Progress = Callable[[str, int, int], None]
@@ -93,7 +99,7 @@ def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
             before the weights are fetched.
         StorageError: ``storage.full`` where it has no room, before any is fetched.
     """
-    with hub_errors(model):
+    with memory_errors("fetching the model"), hub_errors(model):
         listing = list_files(model)
         fetch = _Fetch(model, listing, progress)
         choice = choose(model, listing.files)

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from edgewise.server.guard import MAX_HEADERS, in_header
+from edgewise.server.patience import PatientProtocol
 from edgewise.server.tls import Certificate
 from edgewise_runtime.errors import InputError
 
@@ -93,7 +94,7 @@ def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
             app,
             access_log=False,
             h11_max_incomplete_event_size=MAX_HEADERS,
-            http="h11",
+            http=PatientProtocol,
             lifespan="off",
             limit_concurrency=MAX_CONNECTIONS,
             log_config=None,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -15,7 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edgewise.server.tls import Certificate, load
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.files import storage_errors, temporary_folder
+from edgewise_runtime.files import temporary_folder
+from edgewise_runtime.folders import passing_folder
 
 NAME = "edgewise serve"
 VALID = timedelta(days=365)  # iOS accepts no more than 825
@@ -36,12 +35,8 @@ def self_signed(names: Iterable[str]) -> Certificate:
     )
     public = _signed(key, names).public_bytes(serialization.Encoding.PEM)
     # OpenSSL takes both from files only; the folder is this user's own, and gone at once.
-    parent = temporary_folder()
-    with (
-        storage_errors("write to", parent),
-        tempfile.TemporaryDirectory(prefix="edgewise-", dir=parent) as folder,
-    ):
-        cert_file, key_file = Path(folder, "cert.pem"), Path(folder, "key.pem")
+    with passing_folder(temporary_folder()) as folder:
+        cert_file, key_file = folder / "cert.pem", folder / "key.pem"
         cert_file.write_bytes(public)
         key_file.write_bytes(private)
         return load(cert_file, key_file, made_here=True)

@@ -11,6 +11,7 @@ FORMATS = {
     "plan": "bundles:PLAN",
     "params": "bundles:PARAMS",
     "proof": "bundles:PROOF_FILE",
+    "shader": "shaders:SHADER",
     "config": "checkpoints:CONFIG",
     "safetensors": "checkpoints:SAFETENSORS",
     "index": "checkpoints:INDEX",

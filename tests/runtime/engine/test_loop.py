@@ -73,6 +73,24 @@ def test_what_is_submitted_ends(looped: Looped) -> None:
     assert (sequence.finish_reason, len(sequence.tokens)) == ("length", 5)
 
 
+def test_a_loop_that_is_interrupted_while_it_begins_leaves_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[Thread] = []
+    start = Thread.start
+
+    def interrupted(thread: Thread) -> None:
+        start(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Looped()
+    begun[0].join(60)
+    assert not begun[0].is_alive()
+
+
 def test_a_call_returns_or_raises_what_its_function_does(looped: Looped) -> None:
     def fail() -> None:
         raise InputError("No.", code="input.no")

@@ -416,13 +416,21 @@ def test_of_many_files_of_parameters_few_are_open_at_a_time(folder: Path) -> Non
         shutil.copyfile(folder / PARAMS, folder / name)
         tensors[f"w{number}"] = tensors["w"] | {"file": name}
     sample.write_manifest(folder, manifest | {"files": sample.list_files(folder)})
-    handles = Path("/proc/self/fd")
+    bundle, handles = Bundle.open(folder), Path("/proc/self/fd")
     before, seen = len(list(handles.iterdir())), list[str]()
-    for files in Bundle.open(folder).open_params("cpu"):
+    for files in bundle.open_params("cpu"):
         seen += files
-        assert len(list(handles.iterdir())) <= before + MOST_OPEN + 1
+        assert len(list(handles.iterdir())) == before + len(files) <= before + MOST_OPEN
     assert seen == sorted({tensor["file"] for tensor in tensors.values()})
-    assert len(list(handles.iterdir())) <= before + 1
+    assert len(list(handles.iterdir())) == before
+
+
+def test_a_folder_whose_name_is_no_utf_8_has_stamps_as_well(folder: Path, tmp_path: Path) -> None:
+    odd = folder.rename(tmp_path / os.fsdecode(b"tin\xff"))
+    Bundle.open(odd).verify_params("cpu")
+    heard: list[str] = []
+    Bundle.open(odd).verify_params("cpu", lambda name, *_: heard.append(name))
+    assert heard == []
 
 
 @pytest.mark.parametrize("contents", ["", "[]", '{"version": 1}', "{"])

@@ -14,6 +14,7 @@ from edgewise_runtime.errors import StorageError
 from edgewise_runtime.kv import page_files
 from edgewise_runtime.kv.page_disk import HEADER, DiskStore
 from edgewise_runtime.kv.page_files import RESCAN, make_private
+from edgewise_runtime.locks import lock_path
 
 PAGE = 96
 FILE = HEADER.size + PAGE
@@ -134,11 +135,11 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
     assert len(files) * FILE <= limit + 3 * (limit / RESCAN + FILE)
 
 
-def test_other_files_are_left_alone_and_old_temporary_ones_removed(tmp_path: Path) -> None:
+def test_other_files_are_left_alone_and_temporary_ones_of_the_dead_removed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.put(key(1), page(1))
     home = next(path for path in tmp_path.iterdir() if path.is_dir())
-    old, new = (home / f".{key(n).hex()}.kv.{'ab' * 6}.tmp" for n in (1, 2))
+    old, new, dead = (home / f".{key(n).hex()}.kv.{'ab' * 6}.tmp" for n in (1, 2, 3))
     others = [
         tmp_path / "notes",
         home / "notes.kv",
@@ -147,16 +148,21 @@ def test_other_files_are_left_alone_and_old_temporary_ones_removed(tmp_path: Pat
         tmp_path / f"{key(9).hex()}.kv",
         new,
     ]
-    for path in (old, *others):
+    for path in (old, dead, *others):
         path.write_bytes(b"x" * 1000)
     hours_ago = time.time() - 3 * 3600
     os.utime(old, (hours_ago, hours_ago))
     os.utime(others[1], (hours_ago, hours_ago))
+    writing = lock_path(new)
+    assert writing is not None
     store = open_store(tmp_path, 1)
     assert store.bytes_used == FILE
     store.put(key(2), page(2))
     assert kept(store, range(3)) == [2]
-    assert [path.exists() for path in (old, *others)] == [False] + [True] * len(others)
+    os.close(writing)
+    assert not old.exists()
+    assert not dead.exists()
+    assert all(path.exists() for path in others)
 
 
 def test_links_to_elsewhere_are_not_followed_when_files_are_counted(tmp_path: Path) -> None:

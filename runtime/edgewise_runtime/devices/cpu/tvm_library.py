@@ -10,15 +10,14 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgewise_runtime.errors import DeviceError, StorageError
 from edgewise_runtime.files import cache_folder, storage_errors, temporary_folder
+from edgewise_runtime.folders import passing_folder
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.installed import FFI, TVM
 
@@ -143,14 +142,21 @@ def load_library(data: bytes, name: str) -> Any:
     for place in (temporary_folder, cache_folder):
         try:
             return _load_copy(data, PurePosixPath(name).name, place())
-        except (StorageError, OSError, RuntimeError) as cause:
+        except (StorageError, OSError, RuntimeError, UnicodeError) as cause:
             refused.append(cause)
     if all(isinstance(cause, StorageError) for cause in refused):
         raise refused[0]
     reasons = [shorten(str(cause).strip().splitlines()[-1:]) for cause in refused]
+    if any(isinstance(cause, StorageError) for cause in refused):
+        raise DeviceError(
+            f"{name} could not be loaded from a copy: {'; '.join(reasons)}.",
+            remedy="Name a folder in TMPDIR that has some space, and that code may be run from.",
+            code="device.library",
+        )
     raise DeviceError(
         f"{name} could not be loaded: {'; '.join(reasons)}.",
-        remedy="Compile the model again on this machine.",
+        remedy="Compile the model again on this machine. If this is where it was compiled, name a "
+        "folder in TMPDIR that code may be run from.",
         code="device.library",
     )
 
@@ -158,12 +164,8 @@ def load_library(data: bytes, name: str) -> Any:
 def _load_copy(data: bytes, name: str, parent: Path) -> Any:
     with storage_errors("copy a library to", parent):
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="edgewise-", dir=parent))
-    try:
+    with passing_folder(parent) as folder:
         copy = folder / name
-        with storage_errors("copy a library to", parent):
-            copy.write_bytes(data)
-        return ffi().load_module(str(copy), keep_module_alive=False)
-    finally:
+        copy.write_bytes(data)
         # Windows keeps a loaded library's file until the process ends.
-        shutil.rmtree(folder, ignore_errors=True)
+        return ffi().load_module(str(copy), keep_module_alive=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -33,3 +34,17 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"a/kernels\.so could not be loaded") as error:
         load_library(b"no library", "a/kernels.so")
     assert error.value.code == "device.library"
+
+
+@pytest.mark.parametrize("name", [b"full", b"no utf-8 \xff"])
+def test_a_folder_that_is_no_place_for_a_copy_is_named_with_the_variable(
+    name: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    limit = 4 if name == b"full" else 1 << 20
+    with file_sizes_limited(limit), pytest.raises((StorageError, DeviceError)) as error:
+        load_library(b"library", "a/kernels.so")
+    assert "TMPDIR" in error.value.remedy
+    assert list(folder.iterdir()) == []
