@@ -18,6 +18,8 @@ from edgewise_runtime.installed import VERSION
 LIBRARY = "edgewise"
 """Who asks, as requests say it."""
 MAX_FILES = 100_000
+MAX_NAME = 400
+"""Characters of a file's path: others are not seen, and errors quote some."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _FOLDERS_ABOVE = {"", ".", ".."}
@@ -86,6 +88,7 @@ def _checked(repo: Any, commit: Any, siblings: Any) -> Listing:
         if type(size) is not int or size < 0 or not DIGEST.fullmatch(digest):
             raise ValueError(f"no size or hash of {shorten(name)}")
         # What is named in another way than a file in a folder is nothing that a compile reads.
-        if "\\" not in name and not _FOLDERS_ABOVE & set(name.split("/")):
+        plain = "\\" not in name and not _FOLDERS_ABOVE & set(name.split("/"))
+        if plain and len(name) <= MAX_NAME:
             files[name] = HubFile(name, size, digest)
     return Listing(repo, commit, files)

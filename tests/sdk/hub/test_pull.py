@@ -376,6 +376,13 @@ def test_files_that_lead_out_of_their_folder_are_not_seen(hub: SmallHub) -> None
     assert failure().code == "hub.format"
 
 
+def test_files_of_endless_names_are_not_seen(hub: SmallHub) -> None:
+    hub.add(NAME, {"a" * 5000 + ".bin": b"", "b.txt": b""})
+    error = failure()
+    assert error.code == "hub.format"
+    assert len(str(error)) < 500
+
+
 def test_a_disk_without_room_is_told_before_anything_comes(hub: SmallHub) -> None:
     lfs = {"size": 1 << 60, "sha256": "0" * 64, "pointerSize": 134}
     sibling = {"rfilename": "m.gguf", "size": 134, "blobId": "0" * 40, "lfs": lfs}
