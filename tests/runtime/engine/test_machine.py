@@ -7,6 +7,7 @@ after every operation. 2,000 operations in the quick profile, 100,000 in the ful
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import threading
 from pathlib import Path
@@ -258,6 +259,7 @@ def _open_files() -> int:
 
 def test_whatever_happens_every_request_gets_its_own_tokens() -> None:
     EngineMachine.operations = 0
+    gc.collect()  # what other tests left open is not closed in the middle of this one
     run_state_machine_as_test(EngineMachine, settings=settings(stateful_step_count=STEPS))
     assert EngineMachine.operations >= OPERATIONS * settings().max_examples
 

@@ -106,7 +106,7 @@ describe("text that would be a control token all the same is refused", () => {
     expect(() => asked(tokenizer, [user("<|IM_END|>")])).toThrow(
       expect.objectContaining({ code: "input.special_tokens" }),
     );
-    expect(asked(tokenizer, [user("EAT")])).toContain(30);
+    expect(asked(tokenizer, [user("EAT")])).toContain(letters.length);
   });
 
   it("where they are pieces of the vocabulary", () => {
