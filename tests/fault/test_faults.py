@@ -58,6 +58,9 @@ def test_who_is_killed_leaves_what_was_or_what_is_to_come_and_the_next_one_clean
     for nth in range(1, undisturbed(place)[kind] + 1):
         for when in (KILL_BEFORE, KILL_AFTER):
             fault = Fault(kind, nth, when)
-            assert place.trial.run(fault).signal == SIGKILL, fault
+            outcome = place.trial.run(fault)
+            # Threads of the hub's library share some calls, so that there may be fewer this time.
+            reached = outcome.calls is None or outcome.calls[kind] >= nth
+            assert (outcome.signal == SIGKILL) is reached, fault
             place.check(place.folder)
     undisturbed(place)
