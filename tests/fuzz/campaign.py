@@ -77,14 +77,29 @@ class Report:
         self.slowest_ms = max(self.slowest_ms, progress.slowest // 1_000_000)
         self.most_kib = max(self.most_kib, progress.most // 1024)
 
+    def include(self, other: Report) -> None:
+        self.findings += other.findings
+        self.done += other.done
+        self.refused += other.refused
+        self.slowest_ms = max(self.slowest_ms, other.slowest_ms)
+        self.most_kib = max(self.most_kib, other.most_kib)
+
 
 def run(
-    name: str, *, seed: int, count: int, first: int | None = None, limits: Limits | None = None
+    name: str,
+    *,
+    seed: int,
+    count: int,
+    first: int | None = None,
+    limits: Limits | None = None,
+    again: bool = True,
 ) -> Report:
     """Try `count` mutations of a format.
 
     Args:
         first: the number of the first one; None for 0, and the corpus before.
+        again: a case that hangs is tried once more, alone: a machine that stood still for seconds
+            looks the same.
 
     Raises:
         RuntimeError: a child that died before any case, or too many that died.
@@ -108,7 +123,13 @@ def run(
             hung = stuck or process.returncode == -signal.SIGXCPU
             detail = f"ended with {process.returncode}\n{detail}"
             kind = "hang" if hung else "crash"
-            report.findings.append(Finding(name, seed, progress.number, kind, detail))
+            if hung and again:
+                case = progress.number
+                report.include(
+                    run(name, seed=seed, count=1, first=case, limits=limits, again=False)
+                )
+            else:
+                report.findings.append(Finding(name, seed, progress.number, kind, detail))
             number = progress.number + 1
         else:
             raise RuntimeError(f"{MAX_DEATHS} children of {name} died: {report.counted()}")
