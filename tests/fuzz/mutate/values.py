@@ -94,6 +94,10 @@ def _changed_at(rng: Random, value: Any, other: Callable[[], Any]) -> Any:
     return _rearranged(rng, value, other)
 
 
+_MAX_TEXT = 1 << 26
+"""Characters of a text that was repeated, at most: more is of no use, and no child has room."""
+
+
 def _near(rng: Random, value: Any, other: Callable[[], Any]) -> Any:
     """Another value in the place of one, often nearly the same."""
     if rng.random() < 0.4:
@@ -106,8 +110,9 @@ def _near(rng: Random, value: Any, other: Callable[[], Any]) -> Any:
                 (-value, value / 2, value * 1e30, int(value) if abs(value) < 1e9 else 0)
             )
         if isinstance(value, str):
+            long = value * min(3000, max(1, _MAX_TEXT // max(1, len(value))))
             return rng.choice(
-                (value + "x", value[:-1], value.upper(), value * 2, value * 3000, " " + value)
+                (value + "x", value[:-1], value.upper(), value * 2, long, " " + value)
             )
     return other()
 
