@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -138,27 +139,21 @@ class Tokenizer:
         than can be held, CheckpointError where the tokenizer's own rules fail on a text.
         """
         self._check_length(text)
-        try:
-            if self._apart:
-                return self._apart.encode(text, Ids.ADDED if add_special_tokens else Ids.ITS_OWN)
-            # Of one text: unlike `encode` this lets other threads go on, and finds no offsets.
-            batch = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
-            return batch[0].ids
-        except (AttributeError, TypeError, UnicodeError) as error:
-            raise InputError(
-                f"Cannot tokenize {shorten(text)}: it is not text that UTF-8 can hold.",
-                remedy="Pass a str without lone surrogates.",
-                code="input.text",
-            ) from error
-        except EdgewiseError:
-            raise
-        except BaseException as error:
-            if not raised_by_rust(error):
-                raise
-            raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
-                code="checkpoint.tokenizer",
-            ) from error
+        with _explained(text):
+            try:
+                if self._apart:
+                    ids = Ids.ADDED if add_special_tokens else Ids.ITS_OWN
+                    return self._apart.encode(text, ids)
+                # Of one text: unlike `encode` this lets other threads go on, and finds no offsets.
+                return self._backend.encode_batch_fast(
+                    [text], add_special_tokens=add_special_tokens
+                )[0].ids
+            except (AttributeError, TypeError, UnicodeError) as error:
+                raise InputError(
+                    f"Cannot tokenize {shorten(text)}: it is not text that UTF-8 can hold.",
+                    remedy="Pass a str without lone surrogates.",
+                    code="input.text",
+                ) from error
 
     def exceeds(self, text: str, tokens: int) -> bool:
         """Whether `text` surely has more than so many tokens, told without tokenizing it.
@@ -175,15 +170,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of `ids`; ids outside the vocabulary have none."""
         checked = [_checked(i) for i in ids]
-        try:
+        with _explained(checked):
             return str(self._backend.decode(checked, skip_special_tokens=skip_special_tokens))
-        except BaseException as error:
-            if not raised_by_rust(error):
-                raise
-            raise CheckpointError(
-                f"The tokenizer fails on {len(checked)} ids: {str(error)[:200]}.",
-                code="checkpoint.tokenizer",
-            ) from error
 
     def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
         """Return a detokenizer that yields the same text as `decode`, id by id."""
@@ -222,15 +210,8 @@ class Tokenizer:
         self._check_length(text)
         if self._apart:
             return self._apart.encode(text, Ids.PLAIN)
-        try:
+        with _explained(text):
             return plain_ids(self._backend, text)
-        except BaseException as error:
-            if not raised_by_rust(error):
-                raise
-            raise CheckpointError(
-                f"The tokenizer fails on {shorten(text)}: {str(error)[:200]}.",
-                code="checkpoint.tokenizer",
-            ) from error
 
     def _check_length(self, text: str) -> None:
         if isinstance(text, str) and len(text) > self._most:
@@ -267,3 +248,19 @@ def _checked(token_id: int) -> int:
             f"{token_id!r} is not a token id: ids are whole numbers from 0.", code="input.token"
         )
     return int(token_id)
+
+
+@contextmanager
+def _explained(given: str | list[int]) -> Iterator[None]:
+    """Turn what the tokenizers package raises over a text, or over ids, into a CheckpointError."""
+    try:
+        yield
+    except EdgewiseError:
+        raise
+    except BaseException as error:
+        if not raised_by_rust(error):
+            raise
+        what = f"{len(given)} ids" if isinstance(given, list) else shorten(given)
+        raise CheckpointError(
+            f"The tokenizer fails on {what}: {str(error)[:200]}.", code="checkpoint.tokenizer"
+        ) from error
