@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
+from tvm import tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
@@ -34,12 +35,25 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
     widen_kv,
 )
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    kernel,
+    live_rows,
+    symbol,
+    table_arg,
+)
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
 
 # Partial results of fewer segments than this are merged before other threads would have woken up.
 _PARALLEL_MERGE = 128
+
+
+def decode_part(spec: AttentionSpec) -> tuple[int, ...]:
+    """The shape of the partial results: o, m, l and padding for every segment of a query head."""
+    return spec.batch, spec.heads, -(-spec.pages // SEGMENT_PAGES), spec.head_dim + LANES
 
 
 @functools.cache
@@ -48,9 +62,8 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
-    [B, 8+MP]; part float32
-    [B * HQ * ceil(MP/4) * (D+16)], scratch; out float32 [N, HQ*D], written; step int32 [8], whose
-    field 1 is the number of sequences. Rows of a stopped sequence are left alone.
+    [B, 8+MP]; part float32 [B, HQ, ceil(MP/4), D+16], scratch; out float32 [N, HQ*D], written; step
+    int32 [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the
@@ -67,14 +80,12 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     tile, scale = tile_for(isa), log2_scale(spec.scale)
-    segments_bound = -(-MP // SEGMENT_PAGES)
-    width = D + LANES  # o, then m and l
     line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        Arg("part", "float32", (B * HQ * segments_bound * width,)),
+        table_arg(spec),
+        Arg("part", "float32", decode_part(spec)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
@@ -84,9 +95,6 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
         def segments(s: Expr) -> Expr:
             return T.Select(table[s, STOP] == 0, segments_of(table[s, KV_LEN] + 1), 0)
-
-        def partial(s: Expr, head: Expr, segment: Expr) -> Expr:
-            return ((s * HQ + head) * segments_bound + segment) * width
 
         def page_of(s: Expr, segment: Expr, i: Expr | int) -> Expr:
             return let(T.Cast("int64", table[s, TABLE_HEADER + segment * SEGMENT_PAGES + i]))
@@ -98,7 +106,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             acc = registers(tile)
             T.buffer_store(cursor, 0, [0])
             T.buffer_store(cursor, item, [1])
-            with T.While(cursor[1] >= segments(cursor[0]) * HK):
+            with T.While(tirx.all(cursor[0] < B - 1, cursor[1] >= segments(cursor[0]) * HK)):
                 T.buffer_store(cursor, cursor[1] - segments(cursor[0]) * HK, [1])
                 T.buffer_store(cursor, cursor[0] + 1, [0])
             s = let(cursor[0])
@@ -148,16 +156,17 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                             isa,
                         )
                 for r in range(rows):
-                    at = let(partial(s, h * GQ + first + r, segment) + column * LANES)
+                    head = let(h * GQ + first + r)
                     for c in range(columns):
-                        store(part, load(acc[r * columns + c], 0), at + c * LANES)
+                        value = load(acc[r * columns + c], 0)
+                        store(part, value, s, head, segment, (column + c) * LANES)
 
             for_blocks(GQ, tile.rows, dot)
             with T.serial(0, GQ) as g:
                 m, l = softmax(scores, g, keys, scale, isa, scales)
-                at = let(partial(s, h * GQ + g, segment) + D)
-                store(part, m, at)
-                store(part, l, at + 1)
+                head = let(h * GQ + g)
+                store(part, m, s, head, segment, D)
+                store(part, l, s, head, segment, D + 1)
             for_blocks(
                 GQ,
                 tile.rows,
@@ -178,13 +187,14 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             with T.serial(0, D // LANES) as i:
                 store(O, splat(0.0), i * LANES)
             with T.serial(0, segments(s)) as segment:
-                at = let(partial(s, head, segment))
-                M, L, a, c = merge_weights(state[0], state[1], part[at + D], part[at + D + 1], isa)
+                m, l = (part[s, head, segment, D + i] for i in range(2))
+                M, L, a, c = merge_weights(state[0], state[1], m, l, isa)
                 store(state, M, 0)
                 store(state, L, 1)
                 with T.serial(0, D // LANES) as i:
                     d = i * LANES
-                    store(O, merged(load(O, d), a, load(part, at + d), c, isa), d)
+                    o = load(part, s, head, segment, d)
+                    store(O, merged(load(O, d), a, o, c, isa), d)
             with T.If(table[s, STOP] == 0), T.Then():
                 with T.serial(0, D // LANES) as i:
                     d = i * LANES
