@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from itertools import accumulate, count
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Thread
 from time import perf_counter, sleep
@@ -29,7 +30,6 @@ from streams import (
     Stream,
     behind_long,
     kv_use,
-    longest_gap,
     mixed,
     together,
     under_prefill,
@@ -38,7 +38,8 @@ from streams import (
 
 GLANCE = 0.01  # seconds between looks at how far streams are
 ALONE = 5  # short prompts that come one after another
-FILLER = 1024  # tokens at most of each prompt that fills the KV memory
+FILLER = 512  # tokens at most of each prompt that fills the KV memory
+PAIRS = 5  # short and long answers that are compared in turn
 
 
 class Client(Thread):
@@ -123,29 +124,30 @@ class Edgewise:
         return {**answer, "alone_ttft_s": alone_s, "ttft_under_prefill": share}
 
     def evict(self, streams: int, prompt: int, tokens: int, long: int) -> Answer:
-        """The longest that streams wait while a prompt of ``long`` tokens comes in: where nothing
-        is kept of earlier ones, and where the KV memory is full of them."""
-        self._engine.forget()
-        room = self._joined(streams, prompt, tokens, long)
+        """A prompt of ``long`` tokens that comes in while others stream, where the KV memory is
+        full of earlier ones, and the longest that a stream waits for a token then."""
         self._fill()
-        full = self._joined(streams, prompt, tokens, long)
-        answer: Answer = {"seconds": full[1].ttft}
-        for name, (read, come) in {"room": room, "evict": full}.items():
-            answer[f"{name}_stall_ms"] = longest_gap(read, come.asked, come.first) * 1e3
-            answer[f"{name}_ttft_s"] = come.ttft
-        return answer
+        read, come = self._joined(streams, prompt, tokens, long)
+        answer = under_prefill(read, max(stream.reached(tokens) for stream in read), come)
+        return {**answer, "evict_stall_ms": 1e3 * answer["busy_longest_s"]}
 
     def host(self, clients: int, prompt: int, few: int, many: int) -> Answer:
         """Processor time beside kernels for each token of an answer after the first ``few``.
 
         It is what answers of ``many`` tokens take more than those of ``few``, so that neither
-        prompts nor the short bursts that an answer begins with are in it.
+        prompts nor the short bursts that an answer begins with are in it: of the engine's thread,
+        and of all threads of the engine. Medians of some pairs, in a KV memory that is full.
         """
-        before, after = (self._host_s([Ask(prompt, tokens)] * clients) for tokens in (few, many))
+        self._fill()
+        pairs = [
+            [self._host_s([Ask(prompt, tokens)] * clients) for tokens in (few, many)]
+            for _ in range(PAIRS)
+        ]
         us = 1e6 / (clients * (many - few))
         return {
-            "host_us_per_token": (after["engine"] - before["engine"]) * us,
-            "threads_us_per_token": (after["threads"] - before["threads"]) * us,
+            f"{name}_us_per_token": us
+            * median(after[name] - before[name] for before, after in pairs)
+            for name in ("host", "threads")
         }
 
     def mixed(self, requests: int, seed: int) -> Answer:
@@ -173,11 +175,11 @@ class Edgewise:
         return [client.read() for client in running], come
 
     def _fill(self) -> None:
-        """Prompts that have as many tokens together as the KV memory has room for."""
-        slots = self._counted("kv_pages") * self._page_tokens
-        tokens = min(FILLER, self._engine.context // 2)
-        prompts = [self._prompt(tokens) for _ in range(0, slots, tokens)]
-        self._engine.generate(prompts, max_tokens=1, temperature=0.0)
+        """Prompts until there have been as many tokens as the KV memory has room for."""
+        prompt = min(FILLER, self._engine.context // 2)
+        self._one(prompt)  # pages are counted from the first step on
+        while self._counted("prompt_tokens_total") < self._counted("kv_pages") * self._page_tokens:
+            self._one(prompt)
 
     def _host_s(self, asks: Sequence[Ask]) -> dict[str, float]:
         """Seconds beside kernels of the engine's thread and of all of its threads."""
@@ -185,7 +187,7 @@ class Edgewise:
         self._all(asks)
         sleep(GLANCE)  # the last step has answered, but may not be over
         after = self._host.seconds(ENGINE), self._host.seconds()
-        return {"engine": after[0] - before[0], "threads": after[1] - before[1]}
+        return {"host": after[0] - before[0], "threads": after[1] - before[1]}
 
     def _counted(self, name: str) -> int:
         """A counter or gauge of the engine."""
