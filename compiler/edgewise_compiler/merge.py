@@ -39,8 +39,8 @@ def kept_programs(
             return None
         raise BundleError(
             cause.message,
-            remedy=f"Remove the bundle first: {_removal(destination)}, or compile into another "
-            "folder with -o.",
+            remedy="Compile into another folder with -o, or delete this one first if all of it can "
+            f"go: rm -r {quote(str(destination))}",
             code=cause.code,
         ) from cause
     bundle = Bundle(destination.resolve(), manifest)
@@ -63,14 +63,10 @@ def kept_programs(
         raise BundleError(
             cause.message,
             remedy=f"Compile all of it again, with --target {others}, or remove it first: "
-            f"{_removal(destination)}",
+            f"edgewise rm {quote(str(destination))}",
             code=cause.code,
         ) from cause
     return bundle, staying
-
-
-def _removal(folder: Path) -> str:
-    return f"edgewise rm {quote(str(folder))}"
 
 
 def _verify(bundle: Bundle, programs: Sequence[Program]) -> None:

@@ -188,7 +188,7 @@ def test_a_bundle_that_does_not_say_whose_programs_it_has_is_not_replaced(
     with pytest.raises(BundleError) as caught:
         compile_model(checkpoints(CASE), other_target, **BOUNDS)
     assert caught.value.code == code
-    assert f"edgewise rm {other_target}" in caught.value.remedy
+    assert f"rm -r {other_target}" in caught.value.remedy
     assert manifest.read_bytes() == before
 
 
