@@ -30,6 +30,7 @@ from streams import (
     Stream,
     behind_long,
     kv_use,
+    longest_gap,
     mixed,
     together,
     under_prefill,
@@ -128,8 +129,8 @@ class Edgewise:
         full of earlier ones, and the longest that a stream waits for a token then."""
         self._fill()
         read, come = self._joined(streams, prompt, tokens, long)
-        answer = under_prefill(read, max(stream.reached(tokens) for stream in read), come)
-        return {**answer, "evict_stall_ms": 1e3 * answer["busy_longest_s"]}
+        stall_s = longest_gap(read, come.asked, come.first)
+        return {"seconds": come.ttft, "ttft_s": come.ttft, "evict_stall_ms": 1e3 * stall_s}
 
     def host(self, clients: int, prompt: int, few: int, many: int) -> Answer:
         """Processor time beside kernels for each token of an answer after the first ``few``.

@@ -78,27 +78,26 @@ def test_a_prompt_comes_in_beside_streams_once_the_memory_is_full(
     slots = engine.metrics()["kv_pages"] * PAGE_TOKENS
     filled = engine.metrics()["prompt_tokens_total"] - (2 * 16 + 30)
     assert slots <= filled < slots + engine.context
-    assert answer["evict_stall_ms"] == 1e3 * answer["busy_longest_s"] > 0
-    assert answer["itl_under_prefill"] > 0
+    assert 0 < answer["evict_stall_ms"] <= 1e3 * answer["ttft_s"]
 
 
 def test_a_memory_that_is_full_stays_so(engine: Engine, asked: Edgewise) -> None:
     asked.evict(1, 16, 4, 30)
-    before = answered(engine)
+    before = engine.metrics()["prompt_tokens_total"]
     asked.evict(1, 16, 4, 30)
-    # What is asked to see how much room there is, and what comes in; the stream is cancelled.
-    assert answered(engine) == before + 2
+    # The stream, what comes in, and what is asked to see how much room there is.
+    asked_for = 16 + 30 + engine.context // 2
+    assert engine.metrics()["prompt_tokens_total"] - before == asked_for
 
 
 def test_answers_are_compared_in_pairs_for_the_time_beside_kernels(
     engine: Engine, asked: Edgewise, host: HostTime
 ) -> None:
+    asked.host(2, 16, 4, 24)
+    before = answered(engine)
     answer = asked.host(2, 16, 4, 24)
-    ended = answered(engine)
-    again = asked.host(2, 16, 4, 24)
-    # Besides the answers that are compared, what is asked to see that the memory is full still.
-    assert answered(engine) - ended == PAIRS * 2 * 2 + 1
-    assert answer.keys() == again.keys()
+    # The memory is full: one is asked to see that, beside the answers that are compared.
+    assert answered(engine) - before == PAIRS * 2 * 2 + 1
     assert set(answer) == {"host_us_per_token", "threads_us_per_token"}
     assert sum(host.kernels_ns.values()) > 0
 
