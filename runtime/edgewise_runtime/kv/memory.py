@@ -255,9 +255,9 @@ class PageMemory:
             self._store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program."""
+        """Store all full pages, so that they may outlive the program; waits for the store."""
         for node in list(self._index):
-            self._spill(node)
+            self._spill(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
@@ -350,7 +350,7 @@ class PageMemory:
     def _sound(self, node: Node) -> bool:
         return self._inexact or node.exact == self.page_tokens
 
-    def _spill(self, node: Node) -> None:
+    def _spill(self, node: Node, *, wait: bool = False) -> None:
         """Store a page, if it is full, may be shared, and is not there already."""
         full = len(node.tokens) == self.page_tokens
         if self._store is None or not full or not self._sound(node):
@@ -360,7 +360,7 @@ class PageMemory:
         state = self._mover.read_page(node.page)
         if not self._finite(state):
             return
-        self._store.put(node.key, pack(node.tokens, node.exact, state))
+        self._store.put(node.key, pack(node.tokens, node.exact, state), wait=wait)
         self._moved(1, 0)
 
     def _restore(self, key: bytes, parent: bytes, content: tuple[int, ...]) -> Node | None:
