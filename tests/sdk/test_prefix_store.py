@@ -99,7 +99,7 @@ def test_the_engines_thread_changes_nothing_on_the_disk(
     # Who opens a store makes its folders.
     by_name = {name: {thread for each, thread in changed if each == name} for name, _ in changed}
     assert by_name.pop("mkdir") == {"MainThread", NAME}
-    assert by_name == dict.fromkeys(("open", "replace", "unlink", "utime"), {NAME})
+    assert by_name == {name: {NAME} for name in ("open", "replace", "unlink", "utime")}
 
 
 def test_another_end_shares_the_beginning(answers: Answers, engine: Engine) -> None:

@@ -15,6 +15,7 @@ from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.stops import StopStrings
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
+from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.text import Tokenizer
 
 ContextPolicy = Literal["stop", "error", "drop"]
@@ -80,6 +81,7 @@ class Sequence:
         exact: how many of those, from the first, prefill has written.
         slot: row of per-sequence state on the device while running.
         counted: the device knows which tokens it has had, where penalties need that.
+        chain: the keys of the pages that its tokens fill; the scheduler gives it the root.
         holding: KV pages held while running.
         finish_reason: None while unfinished.
         failure: the error that ended it.
@@ -116,6 +118,7 @@ class Sequence:
         self.exact = 0
         self.slot = -1
         self.counted = False
+        self.chain = KeyChain(b"")
         self.holding: Holding | None = None
         self.tokens: list[int] = []
         self.logprobs: list[TokenLogprob] = []
@@ -307,6 +310,7 @@ class Sequence:
             return False
         prompt, dropped = shorter
         self.known = [*prompt, *answer]
+        self.chain = KeyChain(self.chain.root)
         self.prompt_len = len(prompt)
         self.limit = min(self.context, len(self.known) + self.params.max_tokens - len(self.tokens))
         self.dropped_turns = dropped
