@@ -14,7 +14,7 @@ terms of an index, and narrow no integer which they cannot prove to fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -59,6 +59,9 @@ DATA = "data"
 """What ranges depend on that are those of a type, since memory or a call may give anything."""
 
 _BOOL = Range(0, 1)
+
+_ALMOST_ANYTHING = Range(-(1 << 28), 1 << 28)
+"""So far from the ends of int32 that sums with it are none."""
 
 _MOST = 300
 """Registers that are looked at for one index. After them a register may be anything: sampling has
@@ -131,6 +134,10 @@ def refusal(kernel: str, where: str, found: BeyondError) -> UnsupportedError:
     )
 
 
+class _NothingYetError(Exception):
+    """What is asked for follows from a register in which nothing has been stored yet."""
+
+
 class _Proof:
     """The ranges of one kernel's integers. What is asked for is computed once."""
 
@@ -148,8 +155,9 @@ class _Proof:
             hash(argument): ranges for argument, ranges in zip(function.params, held, strict=True)
         }
         self._variables: dict[Id, Range] = {}
-        self._registers: dict[Element, Range] = {}
+        self._registers: dict[Element, Range | None] = {}
         self._left = _MOST
+        self._asked: set[Element] = set()
         self._strides: dict[Id, tuple[list[int], bool]] = {}
 
     def length(self, said: Said) -> None:
@@ -288,74 +296,94 @@ class _Proof:
         return found
 
     def _register(self, buffer: Expr, element: Element) -> Range:
-        found = self._registers.get(element)
-        if found is not None:
+        if element in self._registers:
+            self._asked.add(element)
+            found = self._registers[element]
+            if found is None:
+                raise _NothingYetError
             return found
         whole = _anything(str(DataType(str(buffer.dtype)).with_lanes(1)))
-        firsts: list[Store] = []
-        grown: list[Store] = []
-        for store in self.places.stores.get(element[0], ()):
-            if one_of(element, [(element[0], store.field)]):
-                reads = map(element_of, loads_of(store.value))
-                (grown if one_of(element, reads) else firsts).append(store)
-        if not firsts or not self._left:
+        stores = [
+            store
+            for store in self.places.stores.get(element[0], ())
+            if one_of(element, [(element[0], store.field)])
+        ]
+        if not stores or not self._left:
             return whole
         self._left -= 1
         try:
-            # What comes round to this register again may be anything.
-            with self._assuming(element, whole):
-                found = self._of_stores(firsts)
-            if grown:
-                found = self._settled(element, found, grown) or self._counted(
-                    element, found, firsts, grown, whole
-                )
+            found = self._settled(element, stores) or self._counted(element, stores, whole)
         except BeyondError as error:
             if DATA not in error.found.of:
+                raise
+            found = whole
+        except _NothingYetError:
+            if None in self._registers.values():  # another register's turn comes first
                 raise
             found = whole
         self._registers[element] = found
         return found
 
-    @contextmanager
-    def _assuming(self, element: Element, found: Range) -> Iterator[None]:
-        """Ranges as they are if an element has this one; they are forgotten afterwards."""
-        known = self._variables, self._registers
-        self._variables, self._registers = self._variables.copy(), self._registers.copy()
-        self._registers[element] = found
-        try:
-            yield
-        finally:
-            self._variables, self._registers = known
-
-    def _settled(self, element: Element, first: Range, grown: Sequence[Store]) -> Range | None:
-        """A range that a register which follows from itself never leaves, if one is found soon."""
-        found = first
+    def _settled(self, element: Element, stores: Sequence[Store]) -> Range | None:
+        """The range of a register; of one that follows from itself a range that it never leaves, if
+        one is found soon."""
+        found: Range | None = None
         for _ in range(_TRIES):
-            try:
-                with self._assuming(element, found):
-                    more = joined(found, self._of_stores(grown))
-            except BeyondError:
-                return None
-            if more.within(found):
-                return found
-            found = more
+            more, own = self._after(element, found, stores)
+            if not own or (found is not None and more.within(found)):
+                return more
+            found = more if found is None else joined(found, more)
+        # What guards and bounds let it come to from almost anything.
+        try:
+            bound, _ = self._after(element, _ALMOST_ANYTHING, stores)
+            for low in (found.low, bound.low):
+                candidate = Range(low, max(found.high, bound.high), found.of | bound.of)
+                if self._after(element, candidate, stores)[0].within(candidate):
+                    return candidate
+        except BeyondError:
+            pass
         return None
 
+    def _after(
+        self, element: Element, found: Range | None, stores: Sequence[Store]
+    ) -> tuple[Range, bool]:
+        """What is stored in a register that has a range, None for nothing yet; and whether that
+        follows from the register."""
+        known = self._variables, self._registers, self._asked
+        self._variables, self._registers = self._variables.copy(), self._registers.copy()
+        self._registers[element] = found
+        self._asked = set()
+        try:
+            more = self._of_stores(stores)
+            own = element in self._asked
+            if not own:
+                del self._registers[element]
+                known = self._variables, self._registers, known[2]
+            return more, own
+        finally:
+            self._asked |= known[2]
+            self._variables, self._registers, _ = known
+
     def _of_stores(self, stores: Sequence[Store]) -> Range:
-        found = self.range(stores[0].value, stores[0].place)
-        for store in stores[1:]:
-            found = joined(found, self.range(store.value, store.place))
+        found: Range | None = None
+        for store in stores:
+            with suppress(_NothingYetError):
+                one = self.range(store.value, store.place)
+                found = one if found is None else joined(found, one)
+        if found is None:
+            raise _NothingYetError
         return found
 
-    def _counted(
-        self,
-        element: Element,
-        first: Range,
-        firsts: Sequence[Store],
-        grown: Sequence[Store],
-        whole: Range,
-    ) -> Range:
+    def _counted(self, element: Element, stores: Sequence[Store], whole: Range) -> Range:
         """The range of a register that sums are added to, or taken from, in loops."""
+        firsts: list[Store] = []
+        grown: list[Store] = []
+        for store in stores:
+            reads = map(element_of, loads_of(store.value))
+            (grown if one_of(element, reads) else firsts).append(store)
+        first, of_itself = self._after(element, None, firsts)
+        if of_itself:
+            return whole
         low, high, of = first.low, first.high, first.of
         ends = []
         for store in grown:

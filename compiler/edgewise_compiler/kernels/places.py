@@ -28,8 +28,8 @@ from edgewise_runtime.errors import CompileError
 Id: TypeAlias = int
 """A variable or a buffer: an object of TVM's is another one in Python each time it is asked for."""
 
-Field: TypeAlias = "tuple[int, ...] | None"
-"""The constant indices of an element; None for any of them."""
+Field: TypeAlias = "tuple[int | None, ...]"
+"""The constant indices of an element; None stands for any index."""
 
 Element: TypeAlias = tuple[Id, Field]
 """An element of a buffer."""
@@ -172,7 +172,7 @@ class Places:
 
     def _use(self, buffer: Expr, indices: Sequence[Expr], place: Place) -> Element:
         field = field_of(indices)
-        if field is None and not all(map(_constant, indices)):
+        if not all(map(_constant, indices)):
             self.uses.append(Use(buffer, indices, place))
         return hash(buffer), field
 
@@ -281,13 +281,8 @@ def loads_of(value: Expr) -> list[TensorLoad]:
 
 
 def field_of(indices: Sequence[Expr]) -> Field:
-    """Which element constant indices name."""
-    found = []
-    for index in indices:
-        if type(index) is not e.IntImm:
-            return None
-        found.append(index.value)
-    return tuple(found)
+    """Which elements indices name."""
+    return tuple(index.value if type(index) is e.IntImm else None for index in indices)
 
 
 def _constant(index: Expr) -> bool:
@@ -304,7 +299,10 @@ def element_of(load: TensorLoad) -> Element:
 def one_of(element: Element, elements: Iterable[Element]) -> bool:
     """Whether an element may be among others."""
     buffer, field = element
-    return any(buffer == b and (field is None or f in (None, field)) for b, f in elements)
+    return any(
+        buffer == b and all(i is None or j is None or i == j for i, j in zip(field, f, strict=True))
+        for b, f in elements
+    )
 
 
 def facts_of(

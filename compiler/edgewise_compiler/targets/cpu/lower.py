@@ -19,7 +19,7 @@ from edgewise_compiler.graph.operations import (
     RopeAppend,
     Swiglu,
 )
-from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, decode_part
+from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.cpu.elementwise.embed import embed
 from edgewise_compiler.kernels.cpu.elementwise.norm import rms_norm
@@ -227,7 +227,7 @@ def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
 
 def _attention_decode(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]:
     spec = low.attention_spec(node.op)
-    part = Tensor(f"{node.output.id}.part", "scratch", "float32", decode_part(spec))
+    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (part_elements(spec),))
     yield _attention(low, node, attention_decode(spec, low.isa), part, decode=True)
 
 
