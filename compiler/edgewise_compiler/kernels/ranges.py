@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
+from tvm import DataType
 from tvm.ir.prim import expr as e
 
 BITS = 64
@@ -36,6 +39,27 @@ class Range:
         return self if self.low >= low else replace(self, low=low, high=max(self.high, low))
 
 
+DATA = "data"
+"""What ranges depend on that are those of a type, since memory or a call may give anything."""
+
+
+class BeyondError(Exception):
+    """An integer of a kernel may be one that its type does not hold.
+
+    Attributes:
+        found: what it may be.
+        dtype: its type.
+        elements: whether it is the number of an element of a buffer, counted from the first, and no
+            integer that the kernel itself computes.
+    """
+
+    def __init__(self, found: Range, dtype: str, *, elements: bool = False) -> None:
+        super().__init__(f"{found.low:,} to {found.high:,} is more than {dtype} holds")
+        self.found = found
+        self.dtype = dtype
+        self.elements = elements
+
+
 def joined(a: Range, b: Range) -> Range:
     """The smallest range that holds both."""
     return Range(min(a.low, b.low), max(a.high, b.high), a.of | b.of)
@@ -44,6 +68,25 @@ def joined(a: Range, b: Range) -> Range:
 def type_range(bits: int, *, signed: bool) -> Range:
     """All integers of a type."""
     return Range(-(1 << bits - 1), (1 << bits - 1) - 1) if signed else Range(0, (1 << bits) - 1)
+
+
+@cache
+def anything(dtype: str) -> Range:
+    """What is known of a number by its type alone."""
+    return replace(of_type(dtype), of=frozenset((DATA,)))
+
+
+@cache
+def of_type(dtype: str) -> Range:
+    """All that a type, or a lane of it, can hold."""
+    kind = DataType(dtype)
+    element = str(kind.with_lanes(1))
+    return type_range(1 if element == "bool" else kind.bits, signed=element.startswith("int"))
+
+
+def dtype_of(value: Any) -> str:
+    """The type of an expression, lanes included."""
+    return str(value.ty)
 
 
 Operation = Callable[[Range, Range], "tuple[int, int] | None"]

@@ -151,7 +151,7 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
 
             def one_segment(segment: Expr) -> None:
                 base = bind(segment * SEGMENT)
-                pages = pages_of(T.min(first_position + live - base, SEGMENT))
+                pages = bind(T.max(1, pages_of(T.min(first_position + live - base, SEGMENT))))
                 # Keys of the segment each row sees: none, some or, from 64 on, all.
                 keys = [bind(first_position + i + 1 - base) for i in nth]
 

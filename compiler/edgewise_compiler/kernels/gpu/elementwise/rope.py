@@ -140,7 +140,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             if not coded:
                 return bind(named["positions"][row, 0])
             sequence = bind(row_seq[row])
-            return bind(table[sequence, KV_LEN] + row - table[sequence, Q_START])
+            return bind(T.max(0, table[sequence, KV_LEN] + row - table[sequence, Q_START]))
 
         def page_of(position: Expr) -> Expr:
             return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])
