@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
+from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
-from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.conftest import aligned, build
 from tests.compiler.kernels.paged import (
@@ -92,28 +91,33 @@ def reference(part: Part) -> Array:
 
 
 @functools.cache
-def _compiled(
-    kernel: Callable[..., object], heads: Heads, kv_dtype: str, isa: str
-) -> Callable[..., None]:
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages * PAGE_TOKENS)
+def _compiled(kernel: Callable[..., object], spec: AttentionSpec, isa: str) -> Callable[..., None]:
+    return next(iter(build([kernel(spec, isa)], isa).values()))
+
+
+def _spec(heads: Heads, kv_dtype: str, bounds: Bounds) -> AttentionSpec:
+    sizes = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    function = kernel(AttentionSpec(*bounds, *shape, kv_dtype, float(heads.dim**-0.5)), isa)
-    return next(iter(build([function], isa).values()))
+    return AttentionSpec(*sizes, *shape, kv_dtype, float(heads.dim**-0.5))
 
 
-def prefill(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
+def prefill(
+    parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
+) -> list[Array]:
     """Rows of every part out of one call of attention_prefill: [rows, query heads, dim] each.
 
     Pages come in an order that depends on ``seed``, from a pool with ``spare`` more than needed.
     All memory that is not a token of a part's history or rows is NaN; what the kernel does not
     write comes back as NaN.
     """
-    return _step(attention_prefill, parts, isa, seed, spare, scratch=False)
+    return _step(attention_prefill, parts, isa, seed, spare, bounds, scratch=False)
 
 
-def decode(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
+def decode(
+    parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
+) -> list[Array]:
     """As :func:`prefill`, out of attention_decode: every part must have one row."""
-    return _step(attention_decode, parts, isa, seed, spare, scratch=True)
+    return _step(attention_decode, parts, isa, seed, spare, bounds, scratch=True)
 
 
 def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
@@ -129,15 +133,17 @@ def _step(
     isa: str,
     seed: int,
     spare: int,
+    bounds: Bounds,
     *,
     scratch: bool,
 ) -> list[Array]:
     heads, kv_dtype = parts[0].story.heads, parts[0].story.kv_dtype
+    spec = _spec(heads, kv_dtype, bounds)
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed), spare=spare)
-    batch = batch_of(rows, BOUNDS, page_ids)
+    batch = batch_of(rows, bounds, page_ids)
     kv = poisoned_pool(pool, heads, kv_dtype)
-    q = aligned((BOUNDS.rows, heads.query * heads.dim), "float32")
+    q = aligned((bounds.rows, heads.query * heads.dim), "float32")
     q[...] = np.nan
     first = 0
     for part, ids in zip(parts, page_ids, strict=True):
@@ -148,11 +154,9 @@ def _step(
         first += part.rows
     out = aligned(q.shape, "float32")
     out[...] = np.nan
-    segments = -(-BOUNDS.pages // SEGMENT_PAGES)
-    partials = BOUNDS.batch * heads.query * segments * (heads.dim + 16)
-    part_buffer = aligned((partials,), "float32")
+    part_buffer = aligned((part_elements(spec),), "float32")
     part_buffer[...] = np.nan
-    _compiled(kernel, heads, kv_dtype, isa)(
+    _compiled(kernel, spec, isa)(
         q, *kv, batch.table, *([part_buffer] if scratch else []), out, batch.step
     )
     assert np.isnan(out[first:]).all(), "rows beyond the step were written"
