@@ -25,9 +25,14 @@ MAX_CACHE_BYTES = 1 << 50
 _WHOLE = {
     "step_tokens": (1, 1 << 31),
     "max_waiting": (1, 1 << 20),
+    "prefix_device": (0, MAX_CACHE_BYTES),
     "prefix_memory": (0, MAX_CACHE_BYTES),
     "prefix_disk": (0, MAX_CACHE_BYTES),
 }
+_OPTIONAL = ("step_tokens", "prefix_device")
+
+KEPT_BYTES = 2 << 30
+"""What pages of prefixes may take of this machine's memory where nobody says."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,9 @@ class Settings:
             can prefill at once.
         max_waiting: requests that may wait until they can run, every choice counted; more are
             refused with EngineError ``engine.busy``. Default: 1024.
+        prefix_device: bytes of KV pages on the device for prefixes that no request needs at the
+            moment; what is pinned does not count. Default: 2 GiB on the CPU, whose pages take
+            memory as they are written; elsewhere all of them, which take it from the beginning.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
             among those of the device. On the CPU, whose pages lie there already, it is of no use.
             Default: 512 MiB.
@@ -55,6 +63,7 @@ class Settings:
 
     step_tokens: int | None = None
     max_waiting: int = 1024
+    prefix_device: int | None = None
     prefix_memory: int = 512 << 20
     prefix_disk: int = 0
     prefix_folder: str | Path | None = None
@@ -65,7 +74,7 @@ class Settings:
         """Raise InputError ``input.option`` for a value out of range."""
         for name, (low, high) in _WHOLE.items():
             value = getattr(self, name)
-            if value is None and name == "step_tokens":
+            if value is None and name in _OPTIONAL:
                 continue
             if type(value) is not int or not low <= value <= high:
                 raise _refused(name, value, f"a whole number from {low:,} to {high:,}")
@@ -132,6 +141,13 @@ def open_drafter(
     except BaseException:
         program.close()
         raise
+
+
+def kept_bytes(settings: Settings, device: Device) -> int | None:
+    """Bytes of a device's KV pages that may be kept for later requests; None for all of them."""
+    if settings.prefix_device is None and device.host_memory:
+        return KEPT_BYTES
+    return settings.prefix_device
 
 
 def open_store(

@@ -28,6 +28,12 @@ from edgewise_runtime.kv.keys import KeyChain, root_key, salted
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
+GONE = ("device.lost", "device.closed")
+"""Codes of errors after which nothing goes on."""
+
+TIDIED = 4
+"""Pages that are stored in one go because more are kept than may be."""
+
 
 class GenerationEngine:
     """Runs requests on one loaded program, as many together as the program's batch allows.
@@ -73,7 +79,10 @@ class GenerationEngine:
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
             ),
+            keep=None if options.kept_bytes is None else options.kept_bytes // program.page_bytes,
         )
+        memory, size = self._memory, program.page_bytes
+        self.metrics.kept = lambda: (memory.idle * size, memory.keep * size)
         self._pace = options.pace
         self._scheduler = Scheduler(
             self._memory,
@@ -157,10 +166,13 @@ class GenerationEngine:
                 self._drafting.forget(sequence)
             if step is not None:
                 said = self._run(step, started)
+                # Faster than a step can fill pages that are kept later.
+                tokens = step.prefill_tokens + step.decode_tokens
+                self._memory.trim(TIDIED + 2 * self._memory.pages_for(tokens))
         except EdgewiseError as error:
             # The first that waits, if none runs: the error would be met again and again.
             self._fail(error, self._scheduler.running or self._scheduler.waiting[:1])
-            if isinstance(error, DeviceError) and error.code in ("device.lost", "device.closed"):
+            if error.code in GONE:
                 raise
         finally:
             self._scheduler.retire_ended(perf_counter())
@@ -263,6 +275,19 @@ class GenerationEngine:
         """Let a prefix go when its room is needed."""
         self._memory.pin(self._pinned.pop((extras, tuple(tokens)), ()), -1)
 
+    def tidy(self) -> bool:
+        """Let some pages go that are more than may be kept; whether there are still more.
+
+        For when there is nothing else to do. Raises DeviceError where the device is lost.
+        """
+        try:
+            return self._memory.trim(TIDIED)
+        except DeviceError as error:
+            self._fail(error, ())
+            if error.code in GONE:
+                raise
+            return False
+
     def forget(self) -> None:
         """Drop all prefixes that are kept and not pinned."""
         self._memory.forget()
@@ -363,7 +388,7 @@ class GenerationEngine:
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
         """End those concerned, or everything where the device is gone."""
         self._memory.distrust()
-        if error.code in ("device.lost", "device.closed"):
+        if error.code in GONE:
             concerned = [*self._scheduler.running, *self._scheduler.waiting]
         for sequence in list(concerned):
             sequence.fail(error)
