@@ -86,14 +86,13 @@ class Session:
             warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
-        kept = kept_bytes(settings, chosen)
+        kept, beside = kept_bytes(settings, chosen)
         self.program, pages = load_program(
             self.bundle,
             chosen,
             program,
             context=self.context,
-            # Where pages cost nothing before they are written, what is kept has room of its own.
-            beside=(kept or 0) if chosen.host_memory else 0,
+            beside=beside,
             trust=trust,
             progress=progress,
         )

@@ -48,8 +48,8 @@ class Settings:
             moment; what is pinned does not count. Default: 2 GiB on the CPU, whose pages take
             memory as they are written; elsewhere all of them, which take it from the beginning.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
-            among those of the device. On the CPU, whose pages lie there already, it is of no use.
-            Default: 512 MiB.
+            among those of requests: pages are copied there, and on the CPU, whose pages lie there
+            already, there are so many more of them. Default: 512 MiB.
         prefix_disk: bytes of disk for them, where they outlive the engine. Default: 0, which keeps
             prompts off the disk.
         prefix_folder: where on disk. Default: ``$XDG_CACHE_HOME/edgewise/prefixes``.
@@ -143,18 +143,21 @@ def open_drafter(
         raise
 
 
-def kept_bytes(settings: Settings, device: Device) -> int | None:
-    """Bytes of a device's KV pages that may be kept for later requests; None for all of them."""
-    if settings.prefix_device is None and device.host_memory:
-        return KEPT_BYTES
-    return settings.prefix_device
+def kept_bytes(settings: Settings, device: Device) -> tuple[int | None, int]:
+    """Bytes of a device's KV pages that may be kept for later requests, None for all of them; and
+    bytes of pages that there are to be for it, beside those of requests."""
+    kept = settings.prefix_device
+    if not device.host_memory:
+        return kept, 0
+    # Pages cost nothing before they are written, and copies of them elsewhere would save nothing.
+    kept = KEPT_BYTES if kept is None else kept
+    return kept, min(kept, settings.prefix_memory)
 
 
 def open_store(
     settings: Settings, program: LoadedProgram, device: Device, metrics: Metrics
 ) -> PageStore | None:
     """Where a program's KV pages go that have no room on its device; None for nowhere."""
-    # Where pages are in this machine's memory already, copies in it would make no room.
     room = 0 if device.host_memory else settings.prefix_memory
     memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:

@@ -18,6 +18,9 @@ from tests.sdk.gate import PATIENCE
 BEGIN = [(11 * i) % 300 for i in range(96)]
 OPTIONS: dict[str, Any] = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
 
+PAGE_BYTES = 1 << 13
+"""Of the bundle that is asked here."""
+
 
 @pytest.fixture
 def fresh(bundle: Path) -> Iterator[Engine]:
@@ -104,8 +107,7 @@ def test_what_is_pinned_with_a_salt_is_there_for_those_that_say_it(fresh: Engine
 
 
 def test_a_pinned_prefix_outlasts_what_needs_its_room(bundle: Path) -> None:
-    settings = Settings(prefix_device=1 << 20, prefix_memory=0)
-    with Engine(bundle, context=128, settings=settings) as engine:
+    with Engine(bundle, context=128, settings=Settings(prefix_memory=0)) as engine:
         assert engine.pin(BEGIN[:64]) == 64
         for first in range(engine.metrics()["kv_pages"] // 4):
             engine.generate([first, *BEGIN, 7], max_tokens=20, ignore_eos=True)
@@ -130,7 +132,7 @@ def test_prefixes_without_room_come_back_from_memory(bundle: Path) -> None:
 
 
 def test_pages_that_are_in_memory_are_not_copied_there(bundle: Path) -> None:
-    settings = Settings(prefix_device=1 << 20, prefix_memory=1 << 30)
+    settings = Settings(prefix_device=64 * PAGE_BYTES, prefix_memory=1 << 30)
     with Engine(bundle, context=128, settings=settings) as engine:
         engine.generate([1], max_tokens=1)
         for other in range(1, engine.metrics()["kv_pages"] // 4):
@@ -139,20 +141,15 @@ def test_pages_that_are_in_memory_are_not_copied_there(bundle: Path) -> None:
         assert (counted["kv_pages_spilled_total"], counted["kv_pages_restored_total"]) == (0, 0)
 
 
-PAGE_BYTES = 1 << 14
-"""Of the bundle that is asked here."""
-
-
 def test_no_more_is_kept_than_may_be(bundle: Path) -> None:
     settings = Settings(prefix_device=15 * PAGE_BYTES + 1)
     with Engine(bundle, settings=settings) as engine:
         for first in range(5):
             engine.generate([first, *BEGIN], max_tokens=1)
             counted = engine.metrics()
-            assert counted["prefix_cache_bytes"] <= 15 * PAGE_BYTES
-        # What was asked last is there; of two prompts of 7 pages, and the last page of another.
-        assert counted["prefix_cache_bytes"] == counted["prefix_cache_limit_bytes"]
-        assert counted["prefix_cache_limit_bytes"] == 15 * PAGE_BYTES
+            assert counted["prefix_cache_bytes"] <= counted["prefix_cache_limit_bytes"]
+        # Two prompts of 7 pages, and the first page of another.
+        assert counted["prefix_cache_bytes"] == 15 * PAGE_BYTES
         assert [cached(engine, [first, *BEGIN]) for first in (4, 3, 0)] == [96, 96, 0]
 
 
@@ -180,18 +177,19 @@ def test_what_is_kept_beyond_the_bound_is_stored_while_nobody_asks(bundle: Path)
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "bound"),
+    ("device", "asked", "expected"),
     [
-        (CpuDevice, None, KEPT_BYTES),
-        (CpuDevice, 5, 5),
-        (Elsewhere, None, None),
-        (Elsewhere, 5, 5),
+        (CpuDevice, Settings(), (KEPT_BYTES, 512 << 20)),
+        (CpuDevice, Settings(prefix_memory=7), (KEPT_BYTES, 7)),
+        (CpuDevice, Settings(prefix_device=5), (5, 5)),
+        (Elsewhere, Settings(), (None, 0)),
+        (Elsewhere, Settings(prefix_device=5), (5, 0)),
     ],
 )
 def test_where_pages_take_memory_as_they_are_written_there_is_a_bound(
-    device: Callable[[], CpuDevice], asked: int | None, bound: int | None
+    device: Callable[[], CpuDevice], asked: Settings, expected: tuple[int | None, int]
 ) -> None:
-    assert kept_bytes(Settings(prefix_device=asked), device()) == bound
+    assert kept_bytes(asked, device()) == expected
 
 
 def test_what_is_too_short_for_a_page_is_not_kept(fresh: Engine) -> None:
@@ -209,8 +207,7 @@ def test_what_cannot_be_pinned_is_refused(engine: Engine, prompt: list[int], cod
 
 
 def test_a_request_that_pins_leave_no_room_for_says_so(bundle: Path) -> None:
-    settings = Settings(prefix_device=0, prefix_memory=0)
-    with Engine(bundle, context=128, settings=settings) as engine:
+    with Engine(bundle, context=128, settings=Settings(prefix_memory=0)) as engine:
         engine.generate([1], max_tokens=1)
         for first in range(engine.metrics()["kv_pages"] // 7):
             engine.pin([first, *BEGIN, *BEGIN[:16]])

@@ -16,6 +16,7 @@ from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.faults import find_fault, not_finite, sound_rows
 from edgewise_runtime.engine.logprobs import check_logprobs
+from edgewise_runtime.engine.pins import Pins
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step
@@ -24,7 +25,7 @@ from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.holding import Holding
-from edgewise_runtime.kv.keys import KeyChain, root_key, salted
+from edgewise_runtime.kv.keys import root_key
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -84,15 +85,16 @@ class GenerationEngine:
         memory, size = self._memory, program.page_bytes
         self.metrics.kept = lambda: (memory.idle * size, memory.keep * size)
         self._pace = options.pace
+        root = root_key(program.bundle, program.program)
         self._scheduler = Scheduler(
             self._memory,
             step_limits(self._runner, options),
             options.pace,
-            root_key(program.bundle, program.program),
+            root,
         )
         self._account = Account(options.metrics, self._scheduler, self._memory)
         self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
-        self._pinned: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[bytes, ...]] = {}
+        self._pins = Pins(self._memory, root)
 
     @property
     def budget(self) -> int:
@@ -139,6 +141,7 @@ class GenerationEngine:
         """
         arriving = list(sequences)
         self._scheduler.submit(arriving)
+        self._pins.expect(arriving)
         self._account.queued(arriving)
 
     def check_room(self, arriving: int) -> None:
@@ -175,6 +178,7 @@ class GenerationEngine:
             if error.code in GONE:
                 raise
         finally:
+            self._pins.settle()
             self._scheduler.retire_ended(perf_counter())
             for sequence in watched:
                 if sequence.ended:
@@ -260,20 +264,15 @@ class GenerationEngine:
         `sequences` does.
         """
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
-        return self.sequence(Request(tuple(tokens), params, extras=extras))
+        return self.sequence(Request(tuple(tokens), params, extras=extras, pin=True))
 
     def pinned(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> int:
         """Pin what has been computed of a prefix; return for how many tokens it is there."""
-        self.unpin(tokens, extras)
-        root = root_key(self._program.bundle, self._program.program)
-        keys = self._memory.keys_of(KeyChain(salted(root, extras)), tokens)
-        self._memory.pin(keys)
-        self._pinned[extras, tuple(tokens)] = keys
-        return len(keys) * self._memory.page_tokens
+        return self._pins.pin(tokens, extras)
 
     def unpin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> None:
         """Let a prefix go when its room is needed."""
-        self._memory.pin(self._pinned.pop((extras, tuple(tokens)), ()), -1)
+        self._pins.unpin(tokens, extras)
 
     def tidy(self) -> bool:
         """Let some pages go that are more than may be kept; whether there are still more.
