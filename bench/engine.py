@@ -81,7 +81,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--llama", type=Path, help="virtual environment with llama-cpp-python")
     parser.add_argument("--json", type=Path, help="where to write every number")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
+    long = [name for name, shape in SHAPES.items() if shape.context >= CONTEXT]
+    parser.add_argument("--shape", choices=long, default="qwen3-0.6b")
     parser.add_argument("--bundle", type=Path, help=f"of that shape and --context {CONTEXT}")
     parser.add_argument(
         "--only",
