@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 from weakref import finalize
@@ -21,6 +23,9 @@ from edgewise_runtime.errors import DeviceError
 
 PATIENCE = 0.05
 """Seconds between looks for a Ctrl-C while waiting for a job: long enough to cost nothing."""
+
+PATIENCE_AT_END = 1.0
+"""Seconds to wait at most for a thread that has ended; its number may be another's by then."""
 
 
 class _Here(threading.local):
@@ -44,6 +49,18 @@ def launching() -> Iterator[None]:
         yield
     finally:
         _here.ready = None
+
+
+def wait_until_gone(thread: threading.Thread) -> None:
+    """Wait until the system has a thread no more, and so none of the workers that end with it.
+
+    For a thread that was joined: Python says so a little before, and what TVM keeps goes last.
+    Where the system does not tell, this returns at once.
+    """
+    task = Path(f"/proc/self/task/{thread.native_id}")
+    deadline = time.monotonic() + PATIENCE_AT_END
+    while task.exists() and time.monotonic() < deadline:
+        time.sleep(0.0005)
 
 
 class _Job:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from edgewise_runtime.devices.kernel_thread import launching
+from edgewise_runtime.devices.kernel_thread import launching, wait_until_gone
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError, again
@@ -140,6 +140,7 @@ class EngineLoop:
         if not threading.current_thread().name.startswith(OURS):
             while self._thread.is_alive():
                 self._thread.join(PATIENCE)
+            wait_until_gone(self._thread)
 
     def check_process(self) -> None:
         """Raise DeviceError ``device.fork`` where the loop's thread is another process's."""

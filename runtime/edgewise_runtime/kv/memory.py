@@ -239,9 +239,9 @@ class PageMemory:
             self._spill.store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program."""
+        """Store all full pages, so that they may outlive the program; waits for the store."""
         for node in list(self._shelf.index):
-            self._leave(node)
+            self._leave(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
@@ -319,10 +319,10 @@ class PageMemory:
     def _sound(self, node: Node) -> bool:
         return self._inexact or node.exact == self.page_tokens
 
-    def _leave(self, node: Node) -> None:
+    def _leave(self, node: Node, *, wait: bool = False) -> None:
         """Store a page, if it is full and may be shared."""
         if self._spill is not None and len(node.tokens) == self.page_tokens and self._sound(node):
-            self._spill.keep(node.key, node.page, node.tokens, node.exact)
+            self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
 
     def _restore(self, holding: Holding, content: tuple[int, ...]) -> Node | None:
         """Bring a holding's next page back from the store; None where it is not there, or there is
