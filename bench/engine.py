@@ -102,11 +102,11 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(names: str) -> dict[str, Question]:
-    """The questions of these names, separated by commas."""
-    unknown = set(names.split(",")) - QUESTIONS.keys()
-    if unknown:
+    """The questions of these names, separated by commas, in the order of `QUESTIONS`."""
+    wanted = set(names.split(","))
+    if unknown := wanted - QUESTIONS.keys():
         raise argparse.ArgumentTypeError(f"no questions: {', '.join(sorted(unknown))}")
-    return {name: QUESTIONS[name] for name in names.split(",")}
+    return {name: question for name, question in QUESTIONS.items() if name in wanted}
 
 
 def commands(args: argparse.Namespace) -> dict[str, Command]:
