@@ -1,9 +1,15 @@
-"""Attention of one query token per sequence: bound by the speed at which pages are read."""
+"""Attention of one query token of a sequence: bound by the speed at which pages are read.
+
+Decode's sequences have one each. So have those that decode beside chunks of prompts: a prefill
+plan calls this kernel for them, and :mod:`prefill` for the others.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -36,7 +42,15 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
-from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
 
 # Partial results of fewer segments than this are merged before other threads would have woken up.
 _PARALLEL_MERGE = 128
@@ -44,13 +58,14 @@ _PARALLEL_MERGE = 128
 
 @functools.cache
 def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
-    """Attention of row i, the newest token of sequence i, over all tokens of the sequence.
+    """Attention of the newest token of a sequence over all its tokens, where it is its only row.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
     [B, 8+MP]; part float32
     [B * HQ * ceil(MP/4) * (D+16)], scratch; out float32 [N, HQ*D], written; step int32 [8], whose
-    field 1 is the number of sequences. Rows of a stopped sequence are left alone.
+    field 1 is the number of sequences. Rows of a stopped sequence are left alone, and so are those
+    of a sequence that has several.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the
@@ -83,7 +98,8 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
         *kv_scale, table, part, out, step = rest
 
         def segments(s: Expr) -> Expr:
-            return T.Select(table[s, STOP] == 0, segments_of(table[s, KV_LEN] + 1), 0)
+            runs = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
+            return T.Select(runs, segments_of(table[s, KV_LEN] + 1), 0)
 
         def partial(s: Expr, head: Expr, segment: Expr) -> Expr:
             return ((s * HQ + head) * segments_bound + segment) * width
@@ -102,6 +118,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 T.buffer_store(cursor, cursor[1] - segments(cursor[0]) * HK, [1])
                 T.buffer_store(cursor, cursor[0] + 1, [0])
             s = let(cursor[0])
+            row = let(table[s, Q_START])
             segment, h = let(T.floordiv(cursor[1], HK)), let(T.floormod(cursor[1], HK))
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
             pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
@@ -120,7 +137,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                     clear(acc, rows * columns)
 
                     def add(d: Expr, keys: list[Expr]) -> None:
-                        queries = [q[s, (h * GQ + first + r) * D + d] for r in range(rows)]
+                        queries = [q[row, (h * GQ + first + r) * D + d] for r in range(rows)]
                         accumulate(acc, queries, keys, isa)
 
                     each_dimension(kv, ids, h, isa, add, fetch_values=True)
@@ -168,9 +185,8 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 ),
             )
 
-        def merge(item: Expr) -> None:
+        def merge(s: Expr, head: Expr) -> None:
             """All segments of one query head."""
-            s, head = let(T.floordiv(item, HQ)), let(T.floormod(item, HQ))
             state = T.sblock_alloc_buffer((2,), "float32")
             O = T.sblock_alloc_buffer((D,), "float32")
             store(state, splat(-math.inf, 1), 0)
@@ -185,10 +201,16 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 with T.serial(0, D // LANES) as i:
                     d = i * LANES
                     store(O, merged(load(O, d), a, load(part, at + d), c, isa), d)
-            with T.If(table[s, STOP] == 0), T.Then():
-                with T.serial(0, D // LANES) as i:
-                    d = i * LANES
-                    store(out, load(O, d) / splat(state[1]), s, head * D + d)
+            row = let(table[s, Q_START])
+            with T.serial(0, D // LANES) as i:
+                d = i * LANES
+                store(out, load(O, d) / splat(state[1]), row, head * D + d)
+
+        def merge_each(frame: Callable[..., Any], sequences: Expr) -> None:
+            with frame(0, sequences * HQ) as item, block("merge"):
+                s = let(T.floordiv(item, HQ))
+                with T.If(segments(s) > 0), T.Then():
+                    merge(s, let(T.floormod(item, HQ)))
 
         with block("decode"):
             total = T.sblock_alloc_buffer((1,), "int32")
@@ -196,13 +218,15 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             T.buffer_store(total, 0, [0])
             with T.serial(0, sequences) as s:
                 T.buffer_store(total, total[0] + segments(s), [0])
-            with T.parallel(0, total[0] * HK) as item, block("segment"):
-                attend(item)
-            with T.If(total[0] * HQ < _PARALLEL_MERGE):
-                with T.Then(), T.serial(0, sequences * HQ) as item, block("merge"):
-                    merge(item)
-                with T.Else(), T.parallel(0, sequences * HQ) as item, block("merge"):
-                    merge(item)
+            # A prefill has often no such sequence; then no thread is woken.
+            with T.If(total[0] > 0), T.Then():
+                with T.parallel(0, total[0] * HK) as item, block("segment"):
+                    attend(item)
+                with T.If(total[0] * HQ < _PARALLEL_MERGE):
+                    with T.Then():
+                        merge_each(T.serial, sequences)
+                    with T.Else():
+                        merge_each(T.parallel, sequences)
 
     name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
     return kernel(name, arguments, body)
