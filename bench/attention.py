@@ -79,24 +79,27 @@ def layer(shape: Shape, kind: str, rng: np.random.Generator) -> list[Array]:
     return [pages, scales]
 
 
-def compiled(shape: Shape, kind: str) -> Callable[..., None]:
-    """The kernel for this machine, as a function of arrays."""
+def compiled(shape: Shape, kind: str) -> tuple[Callable[..., None], int]:
+    """The kernel for this machine, as a function of arrays, and how many float32 it works in."""
     import tvm
 
     from edgewise_compiler.kernels.attention import AttentionSpec
-    from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
+    from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
     from edgewise_compiler.kernels.cpu.isa import ISAS
 
     features = cpu_features()
     isa = next(isa for isa in ISAS.values() if features.issuperset(isa.features))
     heads = (shape.heads, shape.kv_heads, shape.head_dim)
     scale = shape.head_dim**-0.5
-    kernel = attention_decode(
-        AttentionSpec(1, 1, shape.pages * PAGE_TOKENS, *heads, kind, scale), isa.name
-    )
+    spec = AttentionSpec(1, 1, shape.pages * PAGE_TOKENS, *heads, kind, scale)
+    kernel = attention_decode(spec, isa.name)
     name = str(kernel.attrs["global_symbol"])
     function = tvm.compile(tvm.IRModule({name: kernel}), target=isa.target())[name]
-    return lambda *arrays: function(*(tvm.runtime.from_dlpack(array) for array in arrays))
+
+    def call(*arrays: Array) -> None:
+        function(*(tvm.runtime.from_dlpack(array) for array in arrays))
+
+    return call, part_elements(spec)
 
 
 def measure(shape: Shape, rounds: int, patience: float) -> dict[str, Measured]:
@@ -115,15 +118,14 @@ def measure(shape: Shape, rounds: int, patience: float) -> dict[str, Measured]:
     table[...] = table_array([line], table.shape[1])
     step = aligned((STEP_WIDTH,), "int32")
     step[...] = step_array(1, 1, 1, 0)
-    segments = -(-shape.pages // 4)
-    part = aligned((shape.heads * segments * (shape.head_dim + 16),), "float32")
+    part = aligned((kernels[KINDS[0]][1],), "float32")
     seconds: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for turn in range(rounds + 1):
         wait_until_idle(patience)
         for kind in KINDS:
             for buffers in layers[kind]:
                 begin = perf_counter()
-                kernels[kind](q, *buffers, table, part, out, step)
+                kernels[kind][0](q, *buffers, table, part, out, step)
                 # The first round only warms up.
                 if turn:
                     seconds[kind].append(perf_counter() - begin)

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from edgewise_compiler.layouts.rows import GPU
-from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError
+from edgewise_runtime.errors import BundleError, StorageError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, FileEntry, ModelInfo, Program, read_manifest
 from edgewise_runtime.format.proof import PROOF
@@ -21,21 +21,28 @@ def kept_programs(
 ) -> tuple[Bundle, tuple[Program, ...]] | None:
     """The bundle at ``destination`` and those of its programs that stay: other targets'.
 
-    None where nothing stays: there is no bundle, or every target of it is compiled again. Files
-    that stay are whole: the new bundle would vouch for what they hold now.
+    None where nothing stays: there is no bundle or one of another version, or every target of it is
+    compiled again. Files that stay are whole: the new bundle would vouch for what they hold now.
 
     Raises:
         StorageError: ``storage.other_bundle`` where programs would stay that were compiled from
             another checkpoint or with other bounds, which cannot share a bundle with new ones.
-        BundleError: where a file of theirs is missing or damaged.
+        BundleError: where a file of theirs is missing or damaged, or bundle.json itself, which
+            then does not say whose programs there are.
     """
     if not (destination / MANIFEST).is_file():
         return None
     try:
         manifest = read_manifest(destination)
-    except EdgewiseError:
-        # Damaged, or of another version: replaced as a whole.
-        return None
+    except BundleError as cause:
+        if cause.code == "bundle.version":
+            return None
+        raise BundleError(
+            cause.message,
+            remedy="Compile into another folder with -o, or delete this one first if all of it can "
+            f"go: rm -r {quote(str(destination))}",
+            code=cause.code,
+        ) from cause
     bundle = Bundle(destination.resolve(), manifest)
     staying = tuple(p for p in manifest.programs if p.target not in targets)
     if not staying:

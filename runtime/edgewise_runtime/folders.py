@@ -94,6 +94,19 @@ def passing_folder(parent: Path) -> Iterator[Path]:
         raise
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder: it is gone at once, whatever ends this process, and its files as soon as
+    nobody reads them.
+
+    Raises:
+        StorageError: it cannot be removed.
+    """
+    left = _hidden(path, UNFINISHED)
+    with storage_errors("remove", path):
+        path.rename(left)
+    _discard(left)
+
+
 def remove_unfinished(path: Path) -> None:
     """Remove what processes that ended in the middle of `new_folder` left beside `path`.
 

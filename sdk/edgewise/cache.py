@@ -12,9 +12,10 @@ from pathlib import Path
 from edgewise.hub.names import DIGEST, REPO, HubModel, hub_model, is_hub_name, repo_of
 from edgewise_runtime import installed
 from edgewise_runtime.cpuid import cpu_arch, cpu_features
-from edgewise_runtime.errors import EdgewiseError, InputError
+from edgewise_runtime.errors import BundleError, EdgewiseError, InputError
 from edgewise_runtime.files import cache_folder
-from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.folders import remove_folder
+from edgewise_runtime.format.bundle import Bundle, read_manifest
 from edgewise_runtime.format.seal import VERSION
 
 _FILES = ("*.json", "*.safetensors", "*.jinja")
@@ -189,6 +190,15 @@ def has_programs(bundle: Path, target: str | None) -> bool:
     return (target or DEFAULT[0]) in {program.target for program in programs}
 
 
+def _let_damaged_go(bundle: Path) -> None:
+    """Make room where a bundle of the cache does not say any more what it holds."""
+    try:
+        if is_bundle(bundle):
+            read_manifest(bundle)
+    except BundleError:
+        remove_folder(bundle)
+
+
 def find_bundle(
     path: Path,
     *,
@@ -243,6 +253,7 @@ def find_bundle(
         from edgewise_compiler.apart import compile_apart
         from edgewise_compiler.targets.table import DEFAULT
 
+        _let_damaged_go(cached)
         with told(progress, f"Compiling {path} once, to {cached}") as tell:
             compile_apart(
                 path,

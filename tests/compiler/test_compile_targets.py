@@ -175,6 +175,23 @@ def test_damaged_files_of_programs_that_stay_are_not_listed_anew(
     assert (other_target / "bundle.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("code", ["bundle.checksum", "bundle.json"])
+def test_a_bundle_that_does_not_say_whose_programs_it_has_is_not_replaced(
+    other_target: Path, checkpoints: Checkpoints, code: str
+) -> None:
+    manifest = other_target / "bundle.json"
+    if code == "bundle.json":
+        manifest.write_bytes(b"{")
+    else:
+        flipped(manifest)
+    before = manifest.read_bytes()
+    with pytest.raises(BundleError) as caught:
+        compile_model(checkpoints(CASE), other_target, **BOUNDS)
+    assert caught.value.code == code
+    assert f"rm -r {other_target}" in caught.value.remedy
+    assert manifest.read_bytes() == before
+
+
 def test_files_that_are_damaged_while_others_are_compiled_are_not_listed_anew(
     other_target: Path, checkpoints: Checkpoints
 ) -> None:

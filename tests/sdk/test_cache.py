@@ -32,6 +32,14 @@ def test_a_checkpoint_is_compiled_once(first_use: FirstUse) -> None:
     assert (made / "bundle.json").stat().st_mtime_ns == before
 
 
+def test_a_bundle_of_the_cache_that_is_damaged_is_made_again(first_use: FirstUse) -> None:
+    manifest = cached_bundle(first_use.checkpoint) / "bundle.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:-9])
+    assert find_bundle(first_use.checkpoint) == manifest.parent
+    assert manifest.read_bytes() == whole
+
+
 def test_a_change_asks_for_a_new_bundle(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
     checkpoint = shutil.copytree(checkpoints("llama-mha"), tmp_path / "tiny")
     before = cached_bundle(checkpoint)

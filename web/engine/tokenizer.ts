@@ -13,8 +13,9 @@ import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
-const MAX_CONTAINERS = 2 << 20;
-const MAX_VALUES = 8 << 20;
+const MAX_CONTAINERS = 1 << 20;
+/** Twice what the largest vocabularies have: 262,144 tokens and twice as many merges. */
+const MAX_VALUES = 3 << 20;
 /** Bytes of text after normalizing at most; a character is at least one. */
 const MAX_TEXT = 32 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;

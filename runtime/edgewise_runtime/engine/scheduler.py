@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from edgewise_runtime.engine.pace import Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import EngineError
-from edgewise_runtime.kv.keys import salted
+from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.prefix import common_length
 
@@ -104,6 +104,7 @@ class Scheduler:
         for sequence in arriving:
             self._arrivals += 1
             sequence.arrival = self._arrivals
+            sequence.chain = KeyChain(salted(self._root, sequence.request.extras))
             insort(self.waiting, sequence, key=_order)
 
     def check_room(self, arriving: int) -> None:
@@ -217,8 +218,9 @@ class Scheduler:
             # Room for all that those who run are still to compute, and a page more for each, so
             # that nobody has to be thrown out soon.
             promised = sum(self._promised(s) for s in self.running) + len(self.running)
-            root = salted(self._root, sequence.request.extras)
-            holding = self.memory.acquire(root, sequence.known, total, spare=promised, later=True)
+            holding = self.memory.acquire(
+                sequence.chain, sequence.known, total, spare=promised, later=True
+            )
         if holding is None:
             if not self.running:
                 self.waiting.remove(sequence)
@@ -248,8 +250,7 @@ class Scheduler:
         shared = min(shared, len(sequence.known) - 1) // self.memory.page_tokens
         if not shared:
             return False
-        root = salted(self._root, sequence.request.extras)
-        known = len(self.memory.keys_of(root, sequence.known))
+        known = len(self.memory.keys_of(sequence.chain, sequence.known))
         return shared - known >= WORTH_WAITING
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:

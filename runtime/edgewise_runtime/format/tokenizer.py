@@ -20,8 +20,9 @@ from edgewise_runtime.format.tokenizer_rules import FLAGS, Rules, check_rules
 MAX_BYTES = 64 << 20
 """Bytes of a tokenizer.json: twice the largest that has been published."""
 
-_MAX_CONTAINERS = 2 << 20
-_MAX_VALUES = 8 << 20
+_MAX_CONTAINERS = 1 << 20
+_MAX_VALUES = 3 << 20
+"""Twice what the largest vocabularies have: 262,144 tokens and twice as many merges."""
 _REMEDY = "Download it again, or save it with a current version of transformers."
 _BPE_OPTIONS = (
     "dropout",
@@ -65,6 +66,7 @@ def open_tokenizer(raw: bytes, where: str) -> OpenedTokenizer:
         UnsupportedError: ``unsupported.tokenizer`` for a kind that cannot be used.
     """
     try:
+        _check_size(raw)
         text = _decode(raw, where)
         with _uncollected():
             return _opened(text, where)
@@ -152,13 +154,17 @@ def _decode(raw: bytes, where: str) -> str:
         ) from error
 
 
+def _check_size(raw: bytes) -> None:
+    """Refuse what would take far more memory than any vocabulary, before it is text."""
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    containers = raw.count(b"[") + raw.count(b"{")
+    if containers > _MAX_CONTAINERS or raw.count(b",") > _MAX_VALUES:
+        raise ValueError("it has more values than any vocabulary needs")
+
+
 def _parse(text: str) -> dict[str, Any]:
     """The file as JSON, each key of an object once: the package must not read another file."""
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES} bytes")
-    containers = text.count("[") + text.count("{")
-    if containers > _MAX_CONTAINERS or text.count(",") > _MAX_VALUES:
-        raise ValueError("it has more values than any vocabulary needs")
     found = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(found, dict):
         raise ValueError(f"it holds {shorten(found)}, not an object")

@@ -173,7 +173,7 @@ def _serve(asked: IO[bytes], answered: IO[bytes]) -> None:
         except BaseException as error:
             if not raised_by_rust(error):
                 raise
-            failed, answer = True, str(error).encode()
+            failed, answer = True, str(error)[:200].encode()
         signal.setitimer(signal.ITIMER_REAL, 0)
         _write(answered, _ANSWERED.pack(failed, len(answer)) + answer)
 

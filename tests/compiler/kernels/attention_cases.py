@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgewise_compiler.kernels.attention import AttentionSpec
-from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
+from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
-from edgewise_compiler.kernels.numbers import SEGMENT_PAGES
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.conftest import aligned, build
 from tests.compiler.kernels.paged import (
@@ -92,33 +91,38 @@ def reference(part: Part) -> Array:
 
 
 @functools.cache
-def _compiled(
-    kernel: Callable[..., object], heads: Heads, kv_dtype: str, isa: str
-) -> Callable[..., None]:
-    bounds = (BOUNDS.rows, BOUNDS.batch, BOUNDS.pages * PAGE_TOKENS)
+def _compiled(kernel: Callable[..., object], spec: AttentionSpec, isa: str) -> Callable[..., None]:
+    return next(iter(build([kernel(spec, isa)], isa).values()))
+
+
+def _spec(heads: Heads, kv_dtype: str, bounds: Bounds) -> AttentionSpec:
+    sizes = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    function = kernel(AttentionSpec(*bounds, *shape, kv_dtype, float(heads.dim**-0.5)), isa)
-    return next(iter(build([function], isa).values()))
+    return AttentionSpec(*sizes, *shape, kv_dtype, float(heads.dim**-0.5))
 
 
-def prefill(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
+def prefill(
+    parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
+) -> list[Array]:
     """Rows of every part out of the kernels of a prefill: [rows, query heads, dim] each.
 
     Pages come in an order that depends on ``seed``, from a pool with ``spare`` more than needed.
     All memory that is not a token of a part's history or rows is NaN; what the kernels do not
     write comes back as NaN.
     """
-    return _step((attention_decode, attention_prefill), parts, isa, seed, spare)
+    return _step((attention_decode, attention_prefill), parts, isa, seed, spare, bounds)
 
 
-def chunks(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
+def chunks(parts: Sequence[Part], isa: str) -> list[Array]:
     """As :func:`prefill`, out of attention_prefill alone."""
-    return _step((attention_prefill,), parts, isa, seed, spare)
+    return _step((attention_prefill,), parts, isa, 0, 3, BOUNDS)
 
 
-def decode(parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3) -> list[Array]:
+def decode(
+    parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
+) -> list[Array]:
     """As :func:`prefill`, out of attention_decode alone."""
-    return _step((attention_decode,), parts, isa, seed, spare)
+    return _step((attention_decode,), parts, isa, seed, spare, bounds)
 
 
 def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
@@ -134,13 +138,15 @@ def _step(
     isa: str,
     seed: int,
     spare: int,
+    bounds: Bounds,
 ) -> list[Array]:
     heads, kv_dtype = parts[0].story.heads, parts[0].story.kv_dtype
+    spec = _spec(heads, kv_dtype, bounds)
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed), spare=spare)
-    batch = batch_of(rows, BOUNDS, page_ids)
+    batch = batch_of(rows, bounds, page_ids)
     kv = poisoned_pool(pool, heads, kv_dtype)
-    q = aligned((BOUNDS.rows, heads.query * heads.dim), "float32")
+    q = aligned((bounds.rows, heads.query * heads.dim), "float32")
     q[...] = np.nan
     first = 0
     for part, ids in zip(parts, page_ids, strict=True):
@@ -151,14 +157,11 @@ def _step(
         first += part.rows
     out = aligned(q.shape, "float32")
     out[...] = np.nan
-    segments = -(-BOUNDS.pages // SEGMENT_PAGES)
-    partials = BOUNDS.batch * heads.query * segments * (heads.dim + 16)
-    part_buffer = aligned((partials,), "float32")
+    part_buffer = aligned((part_elements(spec),), "float32")
     part_buffer[...] = np.nan
     for kernel in kernels:
         scratch = [part_buffer] if kernel is attention_decode else []
-        function = _compiled(kernel, heads, kv_dtype, isa)
-        function(q, *kv, batch.table, *scratch, out, batch.step)
+        _compiled(kernel, spec, isa)(q, *kv, batch.table, *scratch, out, batch.step)
     assert np.isnan(out[first:]).all(), "rows beyond the step were written"
     starts = np.cumsum([part.rows for part in parts])[:-1]
     return [x.reshape(-1, heads.query, heads.dim) for x in np.split(out[:first], starts)]

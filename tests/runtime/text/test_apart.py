@@ -87,6 +87,13 @@ def test_an_expression_that_is_none_is_an_error_of_the_checkpoint(tmp_path: Path
     assert caught.value.code == "checkpoint.tokenizer"
 
 
+def test_what_a_file_has_in_the_wrong_place_is_not_repeated_at_length() -> None:
+    tokenizer = json.dumps({**json.loads(files(UNUSUAL)[0]), "truncation": "a" * 100_000})
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json") as caught:
+        Apart(tokenizer, {})
+    assert len(str(caught.value)) < 1000
+
+
 def test_it_ends_with_the_tokenizer() -> None:
     apart = Apart(*files(UNUSUAL))
     process = apart._process

@@ -61,8 +61,8 @@ describe("rules", () => {
 });
 
 test.each([
-  ["many lists", "[".repeat(3_000_000)],
-  ["many numbers", `[${"0,".repeat(9_000_000)}0]`],
+  ["many lists", "[".repeat(1_500_000)],
+  ["many numbers", `[${"0,".repeat(3_500_000)}0]`],
 ])("a file of %s is refused before it is parsed", (_, text) => {
   expect(() => Tokenizer.fromFiles(new TextEncoder().encode(text), null)).toThrow(/more values/);
 });

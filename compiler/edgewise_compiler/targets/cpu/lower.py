@@ -19,7 +19,7 @@ from edgewise_compiler.graph.operations import (
     RopeAppend,
     Swiglu,
 )
-from edgewise_compiler.kernels.cpu.attention.decode import attention_decode
+from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.cpu.elementwise.embed import embed
 from edgewise_compiler.kernels.cpu.elementwise.norm import rms_norm
@@ -31,7 +31,6 @@ from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
 from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_compiler.kernels.norm import NormSpec
-from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import Call, PlanCalls, Tensor
 from edgewise_compiler.targets.cpu.sampling import logprobs_calls, sampling_calls
 from edgewise_compiler.targets.lowering import (
@@ -228,9 +227,7 @@ def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
 
 def _attention_decode(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]:
     spec = low.attention_spec(node.op)
-    segments = -(-spec.context // SEGMENT)
-    partials = spec.batch * spec.heads * segments * (spec.head_dim + 16)
-    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (partials,))
+    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (part_elements(spec),))
     yield _attention(low, node, attention_decode(spec, low.isa), part, decode=True)
 
 

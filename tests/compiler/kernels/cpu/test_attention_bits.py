@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from edgewise_compiler.kernels.attention import AttentionSpec
+from edgewise_compiler.kernels.cpu.attention.decode import ROUND, part_elements
+from edgewise_compiler.kernels.numbers import SEGMENT
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.manifest_reader import STATE_DTYPES
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
@@ -20,7 +25,7 @@ from tests.compiler.kernels.attention_cases import (
     whole,
 )
 from tests.compiler.kernels.conftest import RUNNABLE
-from tests.compiler.kernels.paged import Array, Heads
+from tests.compiler.kernels.paged import Array, Bounds, Heads
 
 pytestmark = pytest.mark.sampled(one_in=6)
 
@@ -76,6 +81,39 @@ def test_decode_in_a_batch_equals_alone(isa: str) -> None:
     together = decode(parts, isa, seed=1)
     for part, rows in zip(parts, together, strict=True):
         same_bits(rows, decode([part], isa, seed=2)[0])
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        pytest.param([3 * ROUND * SEGMENT + 1], id="three rounds and a token"),
+        pytest.param([ROUND * SEGMENT, 5], id="exactly a round"),
+        pytest.param([70, (ROUND - 2) * SEGMENT, 900], id="up to the end of a round"),
+        pytest.param([40, ROUND * SEGMENT, 2 * ROUND * SEGMENT, 1], id="over the ends of two"),
+    ],
+)
+def test_decode_in_rounds_equals_prefill(tokens: list[int]) -> None:
+    """More segments than are kept at a time; prefill of two rows merges one after the other."""
+    isa, small = RUNNABLE[0], Heads(2, 1, 16)
+    bounds = Bounds(rows=16, batch=8, pages=-(-max(tokens) // PAGE_TOKENS))
+    parts = [Part(story(small, count), count - 1, 1) for count in tokens]
+    parts.insert(1, Part(story(small, 70), 69, 1, stop=1))
+    pairs = [replace(part, history=part.history - 1, rows=2) for part in parts if part.history]
+    rows = decode(parts, isa, bounds=bounds)
+    expected = iter(prefill(pairs, isa, bounds=bounds))
+    for part, a in zip(parts, rows, strict=True):
+        if part.history:
+            same_bits(a, next(expected)[1:])
+        assert np.isfinite(a).all() == (not part.stop)
+
+
+def test_partial_results_are_as_large_for_any_context_and_batch() -> None:
+    """What they took was the product of both: 19 GB for 256 sequences of 128k tokens."""
+    sizes = {
+        part_elements(AttentionSpec(batch, batch, context, 32, 8, 128, "float16", 1.0))
+        for batch, context in ((8, 4096), (256, 131072), (32, 1 << 20))
+    }
+    assert sizes == {(ROUND + 2) * 32 * (128 + 16)}
 
 
 def test_a_stopped_neighbour_changes_nothing(isa: str) -> None:

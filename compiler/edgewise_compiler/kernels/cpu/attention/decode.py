@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -55,6 +53,28 @@ from edgewise_runtime.format.abi import (
 # Partial results of fewer segments than this are merged before other threads would have woken up.
 _PARALLEL_MERGE = 128
 
+# Segments whose partial results are kept at a time: a few megabytes, which caches hold, however
+# many sequences there are and however long they get.
+ROUND = 512
+
+# A run: segments of one sequence that follow each other, within a round.
+_SEQUENCE, _SLOT, _SEGMENT, _COUNT = range(4)
+
+
+def part_elements(spec: AttentionSpec) -> int:
+    """How many float32 `part` takes: o, m, l and padding for every query head, of the segments of a
+    round, and of the sequences that came from the round before and go on in the next one."""
+    return (_slots(spec) + 2) * spec.heads * _width(spec)
+
+
+def _slots(spec: AttentionSpec) -> int:
+    """The most segments of a round."""
+    return min(spec.batch * -(-spec.pages // SEGMENT_PAGES), ROUND)
+
+
+def _width(spec: AttentionSpec) -> int:
+    return spec.head_dim + LANES  # o, then m and l
+
 
 @functools.cache
 def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
@@ -62,14 +82,16 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
-    [B, 8+MP]; part float32
-    [B * HQ * ceil(MP/4) * (D+16)], scratch; out float32 [N, HQ*D], written; step int32 [8], whose
-    field 1 is the number of sequences. Rows of a stopped sequence are left alone, and so are those
-    of a sequence that has several.
+    [B, 8+MP]; part float32 [`part_elements`], scratch; out float32 [N, HQ*D], written; step int32
+    [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone, and
+    so are those of a sequence that has several.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the
-    segments (o, m, l) go to ``part`` and are merged in order.
+    segments (o, m, l) go to ``part`` and are merged in order. That is done in rounds of `ROUND`
+    segments, of which the last sequence may go on in the next one: what has been merged of it is
+    kept behind the round's results, in one of two places in turn, because the round that reads one
+    may have another sequence to keep.
 
     N, B, MP are the most rows, sequences and pages of a sequence; HQ, HK, D query heads, KV heads
     and head dimension.
@@ -82,14 +104,13 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     tile, scale = tile_for(isa), log2_scale(spec.scale)
-    segments_bound = -(-MP // SEGMENT_PAGES)
-    width = D + LANES  # o, then m and l
+    slots, width = _slots(spec), _width(spec)
     line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
         Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        Arg("part", "float32", (B * HQ * segments_bound * width,)),
+        Arg("part", "float32", (part_elements(spec),)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
@@ -98,28 +119,24 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
         *kv_scale, table, part, out, step = rest
 
         def segments(s: Expr) -> Expr:
-            runs = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
-            return T.Select(runs, segments_of(table[s, KV_LEN] + 1), 0)
+            alone = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
+            return T.Select(alone, segments_of(table[s, KV_LEN] + 1), 0)
 
-        def partial(s: Expr, head: Expr, segment: Expr) -> Expr:
-            return ((s * HQ + head) * segments_bound + segment) * width
+        def partial(slot: Expr | int, head: Expr) -> Expr:
+            return (slot * HQ + head) * width
 
         def page_of(s: Expr, segment: Expr, i: Expr | int) -> Expr:
             return let(T.Cast("int64", table[s, TABLE_HEADER + segment * SEGMENT_PAGES + i]))
 
-        def attend(item: Expr) -> None:
+        def attend(runs: Buffer, run_of: Buffer, item: Expr) -> None:
             """One segment of one KV head: o, m and l of every query head that shares it."""
-            cursor = T.sblock_alloc_buffer((2,), "int32")
             scores = T.sblock_alloc_buffer((GQ, SEGMENT), "float32")
             acc = registers(tile)
-            T.buffer_store(cursor, 0, [0])
-            T.buffer_store(cursor, item, [1])
-            with T.While(cursor[1] >= segments(cursor[0]) * HK):
-                T.buffer_store(cursor, cursor[1] - segments(cursor[0]) * HK, [1])
-                T.buffer_store(cursor, cursor[0] + 1, [0])
-            s = let(cursor[0])
+            slot, h = let(T.floordiv(item, HK)), let(T.floormod(item, HK))
+            run = let(run_of[slot])
+            s = let(runs[run, _SEQUENCE])
             row = let(table[s, Q_START])
-            segment, h = let(T.floordiv(cursor[1], HK)), let(T.floormod(cursor[1], HK))
+            segment = let(runs[run, _SEGMENT] + slot - runs[run, _SLOT])
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
             pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
             scales = None
@@ -165,14 +182,14 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                             isa,
                         )
                 for r in range(rows):
-                    at = let(partial(s, h * GQ + first + r, segment) + column * LANES)
+                    at = let(partial(slot, h * GQ + first + r) + column * LANES)
                     for c in range(columns):
                         store(part, load(acc[r * columns + c], 0), at + c * LANES)
 
             for_blocks(GQ, tile.rows, dot)
             with T.serial(0, GQ) as g:
                 m, l = softmax(scores, g, keys, scale, isa, scales)
-                at = let(partial(s, h * GQ + g, segment) + D)
+                at = let(partial(slot, h * GQ + g) + D)
                 store(part, m, at)
                 store(part, l, at + 1)
             for_blocks(
@@ -185,16 +202,26 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 ),
             )
 
-        def merge(s: Expr, head: Expr) -> None:
-            """All segments of one query head."""
+        def merge(runs: Buffer, turn: Expr, item: Expr) -> None:
+            """All segments of one query head in a run, after those of rounds before."""
+            run, head = let(T.floordiv(item, HQ)), let(T.floormod(item, HQ))
+            s, segment, count = (let(runs[run, i]) for i in (_SEQUENCE, _SEGMENT, _COUNT))
             state = T.sblock_alloc_buffer((2,), "float32")
             O = T.sblock_alloc_buffer((D,), "float32")
-            store(state, splat(-math.inf, 1), 0)
-            store(state, splat(0.0, 1), 1)
-            with T.serial(0, D // LANES) as i:
-                store(O, splat(0.0), i * LANES)
-            with T.serial(0, segments(s)) as segment:
-                at = let(partial(s, head, segment))
+            before, after = let(partial(slots + turn, head)), let(partial(slots + 1 - turn, head))
+            with T.If(segment == 0):
+                with T.Then():
+                    store(state, splat(-math.inf, 1), 0)
+                    store(state, splat(0.0, 1), 1)
+                    with T.serial(0, D // LANES) as i:
+                        store(O, splat(0.0), i * LANES)
+                with T.Else():
+                    store(state, part[before + D], 0)
+                    store(state, part[before + D + 1], 1)
+                    with T.serial(0, D // LANES) as i:
+                        store(O, load(part, before + i * LANES), i * LANES)
+            with T.serial(0, count) as nth:
+                at = let(partial(runs[run, _SLOT] + nth, head))
                 M, L, a, c = merge_weights(state[0], state[1], part[at + D], part[at + D + 1], isa)
                 store(state, M, 0)
                 store(state, L, 1)
@@ -202,31 +229,61 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                     d = i * LANES
                     store(O, merged(load(O, d), a, load(part, at + d), c, isa), d)
             row = let(table[s, Q_START])
-            with T.serial(0, D // LANES) as i:
-                d = i * LANES
-                store(out, load(O, d) / splat(state[1]), row, head * D + d)
-
-        def merge_each(frame: Callable[..., Any], sequences: Expr) -> None:
-            with frame(0, sequences * HQ) as item, block("merge"):
-                s = let(T.floordiv(item, HQ))
-                with T.If(segments(s) > 0), T.Then():
-                    merge(s, let(T.floormod(item, HQ)))
+            with T.If(segment + count == segments(s)):
+                with T.Then(), T.serial(0, D // LANES) as i:
+                    d = i * LANES
+                    store(out, load(O, d) / splat(state[1]), row, head * D + d)
+                with T.Else():
+                    store(part, state[0], after + D)
+                    store(part, state[1], after + D + 1)
+                    with T.serial(0, D // LANES) as i:
+                        store(part, load(O, i * LANES), after + i * LANES)
 
         with block("decode"):
-            total = T.sblock_alloc_buffer((1,), "int32")
+            runs = T.sblock_alloc_buffer((min(slots, B), 4), "int32")
+            run_of = T.sblock_alloc_buffer((slots,), "int32")
+            # The sequence and the segment that come next; runs and segments of the round; its turn.
+            cursor, filled = (T.sblock_alloc_buffer((2,), "int32") for _ in range(2))
+            turn = T.sblock_alloc_buffer((1,), "int32")
             sequences = live_rows(step, SEQUENCES, B)
-            T.buffer_store(total, 0, [0])
-            with T.serial(0, sequences) as s:
-                T.buffer_store(total, total[0] + segments(s), [0])
-            # A prefill has often no such sequence; then no thread is woken.
-            with T.If(total[0] > 0), T.Then():
-                with T.parallel(0, total[0] * HK) as item, block("segment"):
-                    attend(item)
-                with T.If(total[0] * HQ < _PARALLEL_MERGE):
-                    with T.Then():
-                        merge_each(T.serial, sequences)
-                    with T.Else():
-                        merge_each(T.parallel, sequences)
+
+            def fill() -> None:
+                """Take the segments of the next round, in order."""
+                T.buffer_store(filled, 0, [0])
+                T.buffer_store(filled, 0, [1])
+                with (
+                    T.While((cursor[0] < sequences) & (filled[1] < slots)),
+                    block("run"),
+                ):
+                    s, segment = let(cursor[0]), let(cursor[1])
+                    run, slot = let(filled[0]), let(filled[1])
+                    left = let(segments(s) - segment)
+                    count = let(T.min(left, slots - slot))
+                    with T.If(count > 0), T.Then():
+                        for i, value in enumerate((s, slot, segment, count)):
+                            T.buffer_store(runs, value, [run, i])
+                        with T.serial(0, count) as i:
+                            T.buffer_store(run_of, run, [slot + i])
+                        T.buffer_store(filled, run + 1, [0])
+                        T.buffer_store(filled, slot + count, [1])
+                    T.buffer_store(cursor, T.Select(count == left, s + 1, s), [0])
+                    T.buffer_store(cursor, T.Select(count == left, 0, segment + count), [1])
+
+            T.buffer_store(cursor, 0, [0])
+            T.buffer_store(cursor, 0, [1])
+            T.buffer_store(turn, 0, [0])
+            with T.While(cursor[0] < sequences):
+                fill()
+                # Many a prefill has no such sequence; then no thread is woken.
+                with T.If(filled[1] > 0), T.Then():
+                    with T.parallel(0, filled[1] * HK) as item, block("segment"):
+                        attend(runs, run_of, item)
+                    with T.If(filled[1] * HQ < _PARALLEL_MERGE):
+                        with T.Then(), T.serial(0, filled[0] * HQ) as item, block("merge"):
+                            merge(runs, turn[0], item)
+                        with T.Else(), T.parallel(0, filled[0] * HQ) as item, block("merge"):
+                            merge(runs, turn[0], item)
+                T.buffer_store(turn, 1 - turn[0], [0])
 
     name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
     return kernel(name, arguments, body)
