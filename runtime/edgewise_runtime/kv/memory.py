@@ -210,6 +210,20 @@ class PageMemory:
         pages, holding.pages, holding.keys = holding.pages, [], []
         self._shelf.release(pages)
 
+    def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
+        """How many full pages on the device hold the first of these tokens and may be shared.
+
+        It costs what has changed since there were `pages`.
+
+        Args:
+            chain: the keys of `tokens`, as far as they have been computed.
+        """
+        while pages and self._known(chain, tokens, pages - 1) is None:
+            pages -= 1
+        while pages < self._adoptable(tokens) and self._known(chain, tokens, pages) is not None:
+            pages += 1
+        return pages
+
     def keys_of(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
         """The keys of the full pages on the device that hold the first of these tokens.
 
