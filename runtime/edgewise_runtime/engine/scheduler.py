@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgewise_runtime.engine.awaiting import awaits, lacking, leader_of
+from edgewise_runtime.engine.awaiting import Awaited, leader_of, still_awaits
 from edgewise_runtime.engine.pace import MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line, charge, shares
@@ -214,17 +214,22 @@ class Scheduler:
         where there will be room for it, too, when those before it have ended.
         """
         line = Line((s for s in self.running if s.prefilling), self.limits.rows)
+        awaited = Awaited(line, self.memory)
         beside: int | None = None
         for sequence in list(self.waiting):
             if not self._slots or (beside is not None and beside <= 0):
                 return
+            if still_awaits(sequence):
+                continue
+            line.ask(sequence)
+            if awaited.by(sequence) or not line.lets(self._lacking(sequence)):
+                continue
             pages = self._pages_at_most(sequence)
             if beside is not None and pages > beside:
                 continue
-            if not line.lets(sequence, self._lacking) or awaits(sequence, line, self.memory):
-                continue
             if self._start(sequence):
                 line.join(sequence)
+                awaited.add(sequence)
                 beside = None if beside is None else beside - pages
             elif beside is not None:
                 return
@@ -263,7 +268,8 @@ class Scheduler:
         return True
 
     def _lacking(self, sequence: Sequence) -> int:
-        return lacking(sequence, self.memory)
+        """Tokens that one that waits would have to compute, if it began now."""
+        return len(sequence.known) - sequence.turn.found * self.memory.page_tokens
 
     def _beside(self, first: Sequence) -> int:
         """Pages for those that may go before one for which there is no room.
