@@ -352,12 +352,19 @@ def test_one_that_never_has_room_is_told_so_though_others_keep_coming() -> None:
     assert large.failure.code == "engine.memory"
 
 
-@pytest.mark.parametrize("alike", [True, False])
-def test_who_waits_costs_a_step_the_same_however_long_the_prompts_are(alike: bool) -> None:
+@pytest.mark.parametrize(
+    ("alike", "behind"),
+    [(True, True), (False, True), (True, False)],
+    ids=["for pages", "for their turn", "only for pages"],
+)
+def test_who_waits_costs_a_step_the_same_however_long_the_prompts_are(
+    alike: bool, behind: bool
+) -> None:
     """And each that waits as much as any other, however many there are."""
 
     def work(waiting: int, length: int) -> int:
-        engines = engine(rows=64, batch=8)
+        engines = engine(rows=64 if behind else LONG, batch=8, pace=Sparing(0, 1))
+        engines.until(engines.ask(text(2000, 30), 100))
         engines.ask(text(0, length))
         engines.step()
         for which in range(1, waiting + 1):
