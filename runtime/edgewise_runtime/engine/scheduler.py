@@ -199,6 +199,8 @@ class Scheduler:
         for sequence in self.running:
             if sequence.holding is None or self.memory.room(sequence.holding) < sequence.computed:
                 problems.append(f"A sequence with {sequence.computed} tokens has too few pages.")
+            if sequence.turn.lets_pass < 0:
+                problems.append(f"A prompt has let {sequence.turn.yielded} tokens pass.")
         for sequence in self.waiting:
             if sequence.holding is not None or sequence.slot != -1 or sequence.computed:
                 problems.append("A sequence that waits holds pages.")
