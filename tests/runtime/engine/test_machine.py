@@ -186,6 +186,19 @@ class EngineMachine(RuleBasedStateMachine):
             self.world.ask(Request((*begin, nth, 1), params, priority=-2))
             self.step(times)
 
+    @rule(length=st.integers(20, 100), number=st.integers(2, 4))
+    def arrive_alike(self, length: int, number: int) -> None:
+        """Some begin with a text that nobody has asked about before."""
+        if len(self.world.open) > MANY:
+            self.step(8)
+            return
+        begin = [mix(len(self.world.asked) + len(TEXTS), i) % VOCAB for i in range(length)]
+        for nth in range(number):
+            params = SamplingParams(temperature=0.0, max_tokens=2 * nth)
+            ids = (*begin, nth, 1)[-(self.world.engine.context - 1) :]
+            self.world.ask(Request(ids, params))
+        self.step(2)
+
     @rule(times=st.integers(1, 4))
     def step(self, times: int) -> None:
         for _ in range(times):
