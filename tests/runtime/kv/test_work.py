@@ -84,6 +84,13 @@ def roomy(pages: int) -> PageMemory:
     return memory
 
 
+def at_the_bound(pages: int) -> PageMemory:
+    """As many pages are kept as may be, and as many are free."""
+    memory = PageMemory(Pages(), 2 * pages, page_tokens=PAGE_TOKENS, inexact=False, keep=pages)
+    keep(memory, pages)
+    return memory
+
+
 NEW = text(1 << 20)
 Operation = Callable[[PageMemory], Callable[[], object]]
 """Makes ready and gives what is to be counted."""
@@ -178,7 +185,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.mark.parametrize("memory", [full, in_use, roomy])
+@pytest.mark.parametrize("memory", [full, in_use, roomy, at_the_bound])
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_work_does_not_grow_with_pages(
     operation: Operation, memory: Callable[[int], PageMemory]
