@@ -13,6 +13,7 @@ from edgewise_runtime.engine.completion import Completion, FinishReason, Timings
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
+from edgewise_runtime.engine.turn import Turn
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain
@@ -83,6 +84,7 @@ class Sequence:
         counted: the device knows which tokens it has had, where penalties need that.
         chain: the keys of the pages that its tokens fill; the scheduler gives it the root.
         holding: KV pages held while running.
+        turn: when it is given a place, and its part of a step.
         finish_reason: None while unfinished.
         failure: the error that ended it.
         index: which choice of its request it is.
@@ -125,6 +127,7 @@ class Sequence:
         self.failure: EdgewiseError | None = None
         self.cancelled = False
         self.arrival = 0
+        self.turn = Turn()
         self.bursts = 0
         self.cached_tokens = 0
         self.dropped_turns = request.dropped_turns
@@ -171,6 +174,11 @@ class Sequence:
         """Whether a step gives its next token from the one before: all others are in KV."""
         known = len(self.known)
         return known > self.prompt_len and self.computed == known - 1
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether it has a place, and steps compute what it knows."""
+        return self.holding is not None and not self.decoding
 
     @property
     def too_short(self) -> bool:

@@ -210,6 +210,20 @@ class PageMemory:
         pages, holding.pages, holding.keys = holding.pages, [], []
         self._shelf.release(pages)
 
+    def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
+        """How many full pages on the device hold the first of these tokens and may be shared.
+
+        It costs what has changed since there were `pages`.
+
+        Args:
+            chain: the keys of `tokens`, as far as they have been computed.
+        """
+        while pages and self._known(chain, tokens, pages - 1) is None:
+            pages -= 1
+        while pages < self._adoptable(tokens) and self._known(chain, tokens, pages) is not None:
+            pages += 1
+        return pages
+
     def keys_of(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
         """The keys of the full pages on the device that hold the first of these tokens.
 
@@ -239,9 +253,9 @@ class PageMemory:
             self._spill.store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program."""
+        """Store all full pages, so that they may outlive the program; waits for the store."""
         for node in list(self._shelf.index):
-            self._leave(node)
+            self._leave(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
@@ -319,10 +333,10 @@ class PageMemory:
     def _sound(self, node: Node) -> bool:
         return self._inexact or node.exact == self.page_tokens
 
-    def _leave(self, node: Node) -> None:
+    def _leave(self, node: Node, *, wait: bool = False) -> None:
         """Store a page, if it is full and may be shared."""
         if self._spill is not None and len(node.tokens) == self.page_tokens and self._sound(node):
-            self._spill.keep(node.key, node.page, node.tokens, node.exact)
+            self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
 
     def _restore(self, holding: Holding, content: tuple[int, ...]) -> Node | None:
         """Bring a holding's next page back from the store; None where it is not there, or there is

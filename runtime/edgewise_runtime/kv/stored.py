@@ -63,13 +63,15 @@ class Spill:
     finite: Callable[[bytes], bool]
     moved: Callable[[int, int], None]
 
-    def keep(self, key: bytes, page: int, tokens: Sequence[int], exact: int) -> None:
-        """Store a full page, if it is not there already."""
+    def keep(
+        self, key: bytes, page: int, tokens: Sequence[int], exact: int, *, wait: bool = False
+    ) -> None:
+        """Store a full page, if it is not there already; `wait` as for `PageStore.put`."""
         if self.store.touch(key):
             return
         state = self.mover.read_page(page)
         if self.finite(state):
-            self.store.put(key, pack(tokens, exact, state))
+            self.store.put(key, pack(tokens, exact, state), wait=wait)
             self.moved(1, 0)
 
     def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:

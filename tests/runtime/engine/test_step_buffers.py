@@ -112,9 +112,7 @@ class Bursts:
     def __init__(self) -> None:
         self.program = Told(Bounds(pages=64, rows=32, batch=2, context=512))
         self.buffers = StepBuffers(self.program, ())
-        self.buffers.sampling(
-            [(SamplingParams(temperature=0, ignore_eos=not end_tokens), 0, 0)] * 2
-        )
+        self.buffers.sampling([(SamplingParams(temperature=0, ignore_eos=True), 0, 0)] * 2)
         self.pages = [list(range(2)), list(range(32, 34))]
         self.known = [[1, 2, 3], [4, 5, 6, 7]]
         lines = [Line(0, len(known), pages, 1000) for known, pages in self.rows()]

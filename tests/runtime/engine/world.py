@@ -21,7 +21,7 @@ from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import KeyChain, producer_of, root_key
-from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
 from tests.runtime.engine.toy import Failure, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
@@ -173,13 +173,14 @@ class World:
             "oracle": Oracle,
         }
         self._drafter = drafters[setting.drafter]()
+        self._store = self._made_store()
         tokens = setting.step_tokens
         options = EngineOptions(
             step_tokens=None if tokens is None else setting.bounds.batch + tokens,
             max_waiting=setting.max_waiting,
             share_decoded=setting.share_decoded,
             pace=DrawnPace(setting.pace) if setting.pace else Unpaced(),
-            store=self._store(),
+            store=self._store,
             drafter=self._drafter,
         )
         self.engine = GenerationEngine(
@@ -239,6 +240,9 @@ class World:
             if sequence in before:
                 asked, count = before[sequence]
                 assert any(piece is one for one in asked.pieces[count:])
+        if self._store is not None:
+            # A run can be told again only if it does not matter how fast the disk is.
+            self._store.wait()
         self._settle_pins()
         if lost is not None:
             assert lost.code == "device.lost"
@@ -340,7 +344,7 @@ class World:
                     assert 0 <= there <= len(tokens)
                     self.pinned[tokens] = there
 
-    def _store(self) -> PageStore | None:
+    def _made_store(self) -> PageStore | None:
         setting = self.setting
         size = stored_bytes(PAGE_TOKENS, self.program.page_bytes)
         if not setting.memory_pages:
@@ -351,7 +355,7 @@ class World:
         producer = producer_of(self.program.bundle, self.program.program)
         # Files have a header of their own.
         limit = setting.disk_pages * (size + 128)
-        return Tiered(memory, DiskStore(self._folder, limit, producer, size))
+        return Tiered(memory, WriteBehind(DiskStore(self._folder, limit, producer, size)))
 
     def _pages(self) -> tuple[int, int]:
         """Pages that sequences hold and the tokens in them, one by one."""

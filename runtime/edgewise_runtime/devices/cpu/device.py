@@ -33,6 +33,7 @@ class CpuDevice:
     """
 
     target = "cpu"
+    host_memory = True
     load = loading.load
 
     def __init__(self, threads: int | None = None) -> None:

@@ -41,6 +41,7 @@ class WgpuDevice:
     """
 
     target = "webgpu"
+    host_memory = False
     load = loading.load
 
     def __init__(self, index: int | None = None) -> None:
