@@ -59,10 +59,8 @@ class Histogram:
             return
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += value * times
-        if value < self._low:
-            self._low = value
-        if value > self._high:
-            self._high = value
+        self._low = min(self._low, value)
+        self._high = max(self._high, value)
 
     def percentile(self, percent: float) -> float | None:
         """Estimate what `percent` of the values do not exceed; None before the first value.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from math import log2
 
 EXACT = 128
@@ -36,17 +38,12 @@ class Waits:
 
     def median(self) -> float | None:
         """Return it; of an even number the mean of the two in the middle, of none None."""
-        total = sum(self._times.values())
-        if not total:
+        if not self._times:
             return None
-        return (self._nth((total - 1) // 2) + self._nth(total // 2)) / 2
-
-    def _nth(self, place: int) -> float:
-        for wait, times in sorted(self._times.items()):
-            if place < times:
-                return wait
-            place -= times
-        raise IndexError(place)
+        waits, counts = zip(*sorted(self._times.items()), strict=True)
+        until = list(accumulate(counts))
+        middle = [bisect_right(until, place) for place in ((until[-1] - 1) // 2, until[-1] // 2)]
+        return float(waits[middle[0]] + waits[middle[1]]) / 2
 
 
 def _rounded(wait: float) -> float:
