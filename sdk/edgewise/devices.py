@@ -60,6 +60,7 @@ def load_program(
     program: str | None,
     *,
     context: int,
+    beside: int = 0,
     trust: bool = False,
     progress: Progress | None = None,
 ) -> tuple[LoadedProgram, int]:
@@ -67,6 +68,7 @@ def load_program(
 
     Args:
         program: its id; None for the best for the device.
+        beside: bytes of pages more than those need.
 
     Returns:
         The program, and how many pages it has.
@@ -76,7 +78,9 @@ def load_program(
     """
     chosen = choose(bundle, program, device.features(), device.target, device.name)
     least = pages_for(context, paged_state(bundle.manifest).page_tokens)
-    pages = pool_pages(bundle, chosen, context, device.available_memory(), device.largest_buffer())
+    pages = pool_pages(
+        bundle, chosen, context, device.available_memory(), device.largest_buffer(), beside
+    )
     while True:
         symbols = {"pages": pages}
         try:

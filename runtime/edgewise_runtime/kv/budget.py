@@ -24,8 +24,10 @@ def pool_pages(
     context: int,
     available: int | None,
     largest_buffer: int | None = None,
+    beside: int = 0,
 ) -> int:
-    """Return the number of pages for `max_batch` sequences of `context` tokens each.
+    """Return the number of pages for `max_batch` sequences of `context` tokens each, and `beside`
+    bytes more.
 
     Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the
     device allows for one layer's pages, cannot hold them, but always enough for one sequence.
@@ -35,7 +37,7 @@ def pool_pages(
     """
     group, (size,) = paged_state(bundle.manifest), program.page_bytes
     one = pages_for(context, group.page_tokens)
-    wanted = max(one, min(one * bundle.model.max_batch, MAX_PAGES))
+    wanted = max(one, min(one * bundle.model.max_batch + beside // size, MAX_PAGES))
     if largest_buffer is not None:
         layer = max(map(row_bytes, page_rows(group, program.state_dtype).values()))
         if one * layer > largest_buffer:
