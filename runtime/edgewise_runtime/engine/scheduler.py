@@ -18,16 +18,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgewise_runtime.engine.awaiting import Awaited, leader_of, still_awaits
-from edgewise_runtime.engine.pace import MIN_CHUNK, Pace
+from edgewise_runtime.engine.pace import LONGEST_BURST, MAX_BURST, MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line, charge, shares
 from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
-
-MAX_BURST = 8
-"""Tokens that are decoded without the host looking, at most."""
 
 MOST_WITHOUT = 2
 """Steps in a row that may be without prompt tokens where a short prompt waits for some."""
@@ -339,7 +336,10 @@ class Scheduler:
             return 1
         youngest = min(s.bursts for s in decodes)
         most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
-        return max(1, min(MAX_BURST, 1 << min(youngest, MAX_BURST), most))
+        # Nobody gives up pages for a burst that is longer than it has to be.
+        plenty = self.memory.free >= len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        longest = self.pace.burst() if plenty else MAX_BURST
+        return max(1, min(longest, 1 << min(youngest, LONGEST_BURST), most))
 
     def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
         """Those of them, still running, that have pages for a burst."""
