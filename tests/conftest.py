@@ -109,7 +109,7 @@ def checkpoints(shared: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def long_bundle(shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None) -> Path:
-    """A tiny bundle of a model that was made for a long context: 131,072 tokens, 256 sequences, 256
+    """A tiny bundle of a model that was made for a long context: 131,072 tokens, 256 sequences, 512
     rows a step."""
     from edgewise_compiler.compile import compile_model
 
@@ -119,7 +119,7 @@ def long_bundle(shared: Path, checkpoints: Callable[[str], Path], own_data_folde
         config = json.loads((model / "config.json").read_text())
         config["max_position_embeddings"] = 131072
         (model / "config.json").write_text(json.dumps(config))
-        compile_model(model, out, quant="q4", max_batch=256, prefill_chunk=256)
+        compile_model(model, out, quant="q4", max_batch=256)
 
     return made_once(shared / "long-bundle", compile_to)
 
