@@ -1,12 +1,14 @@
 """What the engine makes of many clients, beside llama.cpp in the same run where one is given.
 
-    python bench/engine.py [--llama VENV] [--json FILE] [--quick]
+    python bench/engine.py [--llama VENV] [--json FILE] [--only QUESTION,QUESTION] [--quick]
 
-Clients that stream side by side, a long prompt that comes in while others stream, a prompt whose
-beginning is known, and how much of the KV memory is in use. Medians over interleaved rounds on a
-random-weight Qwen3-0.6B shape. Each sample waits for an idle machine and records what share of
-the processor time taken meanwhile was its own. A sample below ``CLEAN`` shared the machine and is
-only counted where there is no better one.
+Clients that stream side by side, short prompts that come behind a long one, a long prompt that
+comes in while others stream, with room in the KV memory and without, a prompt whose beginning is
+known, and how much of the KV memory is in use: on a random-weight Qwen3-0.6B shape. What a token
+takes of the engine's thread beside kernels: on the demo model. Medians over interleaved rounds.
+Each sample waits for an idle machine and records what share of the processor time taken meanwhile
+was its own. A sample below ``CLEAN`` shared the machine and is only counted where there is no
+better one.
 """
 
 from __future__ import annotations
@@ -14,83 +16,62 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
-from checkpoint import SHAPES, Shape
+from checkpoint import SHAPES
+from engine_figures import clean, headline, summaries, table
+from engine_questions import CLIENTS, CONTEXT, QUESTIONS, Question
 from engines import BUILD, HERE, checkpoint, our_bundle, peer_command, peer_file, with_engines
 from machine import busy_seconds, describe, wait_until_idle
 from protocol import Answer, Command, Driver
 from rounds import in_turn
 
-CLEAN = 0.9
 TICK = 0.01  # seconds: the clock of the processor time that everybody takes
-CLIENTS = (1, 2, 4, 8)
-CONTEXT = 9216
-
-SHARED = {
-    **{f"clients_{n}": f"clients {n} 128 48" for n in CLIENTS},
-    "prefix": "prefix 1500 30",
-}
-"""What every engine is asked: clients, tokens of each one's prompt and answer; tokens that two
-prompts share and tokens that they do not."""
-
-OURS = {
-    "long_prompt": "long_prompt 3 128 64 8192",
-    "mixed": "mixed 64 1",
-}
-"""What only edgewise is asked: streams, tokens of their prompts, tokens before a long prompt comes
-in and tokens of that; requests of mixed lengths and the seed of those."""
+DEMO = HERE.parent / "examples/demo-model"
 
 
 @dataclass(frozen=True)
 class Effort:
     """How often to measure: wanted clean rounds, most rounds, seconds to wait for an idle machine.
 
-    The questions of `OURS` take a minute each and are asked at most `most_of_ours` times.
+    Slow questions are asked at most `most_of_slow` times.
     """
 
     rounds: int
     most: int
-    rounds_of_ours: int
-    most_of_ours: int
+    rounds_of_slow: int
+    most_of_slow: int
     idle_wait: float
 
 
-FULL = Effort(rounds=5, most=12, rounds_of_ours=3, most_of_ours=5, idle_wait=20.0)
-QUICK = Effort(rounds=1, most=1, rounds_of_ours=1, most_of_ours=1, idle_wait=0.0)
-
-Figures = dict[str, dict[str, float]]
+FULL = Effort(rounds=5, most=12, rounds_of_slow=3, most_of_slow=5, idle_wait=20.0)
+QUICK = Effort(rounds=1, most=1, rounds_of_slow=1, most_of_slow=1, idle_wait=0.0)
 
 
 def main() -> None:
     args = arguments()
     effort = QUICK if args.quick else FULL
     if args.most is not None:
-        ours = min(args.most, effort.most_of_ours)
-        effort = replace(effort, most=args.most, most_of_ours=ours)
+        slow = min(args.most, effort.most_of_slow)
+        effort = replace(effort, most=args.most, most_of_slow=slow)
     if args.wait is not None:
         effort = replace(effort, idle_wait=args.wait)
-    shape = SHAPES[args.shape]
     BUILD.mkdir(parents=True, exist_ok=True)
-    commands = {"ours": our_command(shape, args.bundle, args.threads)}
-    if args.llama:
-        file = peer_file(shape, args.llama)
-        commands["peer"] = peer_command(file, args.llama, args.threads, "--clients")
-    result: dict[str, object] = {"machine": describe(args.threads), "shape": shape.name}
+    result: dict[str, object] = {"machine": describe(args.threads), "shape": args.shape}
 
     def measure(drivers: Mapping[str, Driver]) -> None:
         for driver in drivers.values():
             for clients in CLIENTS:
                 driver.ask(f"clients {clients} 32 12")
-        figures = {name: summaries(got) for name, got in ask_all(drivers, effort).items()}
+        answers = ask_all(drivers, effort, args.only)
+        figures = {name: summaries(got) for name, got in answers.items()}
         result.update({name: {**drivers[name].about, **of} for name, of in figures.items()})
-        result.update(headline(figures["ours"], figures.get("peer")))
+        result.update(headline(figures))
+        print(table(figures))
 
-    with_engines(commands, measure)
-    print(table(result))
+    with_engines(commands(args), measure)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
 
@@ -102,6 +83,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
     parser.add_argument("--bundle", type=Path, help=f"of that shape and --context {CONTEXT}")
+    parser.add_argument(
+        "--only",
+        type=chosen,
+        default=QUESTIONS,
+        metavar="QUESTIONS",
+        help=f"some of {', '.join(QUESTIONS)}; only engines that are asked are started",
+    )
     parser.add_argument("--quick", action="store_true", help="one round, no waiting: a smoke test")
     parser.add_argument(
         "--most", type=int, metavar="N", help="rounds at most, on a machine that is never idle"
@@ -112,12 +100,43 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def our_command(shape: Shape, bundle: Path | None, threads: int) -> Command:
+def chosen(names: str) -> dict[str, Question]:
+    """The questions of these names, separated by commas."""
+    unknown = set(names.split(",")) - QUESTIONS.keys()
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no questions: {', '.join(sorted(unknown))}")
+    return {name: QUESTIONS[name] for name in names.split(",")}
+
+
+def commands(args: argparse.Namespace) -> dict[str, Command]:
+    """How to start the engines that are asked."""
+    asked = {name for question in args.only.values() for name in question.engines}
+    makers = {"ours": our_command, "demo": demo_command}
+    if args.llama:
+        makers["peer"] = llama_command
+    return {name: make(args) for name, make in makers.items() if name in asked}
+
+
+def our_command(args: argparse.Namespace) -> Command:
+    bundle, shape = args.bundle, SHAPES[args.shape]
     if bundle is None:
         folder = BUILD / f"{shape.name}-q4-{CONTEXT}"
         bundle = our_bundle(checkpoint(shape), folder, "q4", "--context", str(CONTEXT))
+    return clients_command(bundle, args.threads)
+
+
+def demo_command(args: argparse.Namespace) -> Command:
+    return clients_command(our_bundle(DEMO, BUILD / "demo-q4", "q4"), args.threads)
+
+
+def clients_command(bundle: Path, threads: int) -> Command:
     script = HERE / "ours_clients.py"
     return Command(Path(sys.executable), script, (str(bundle), "--threads", str(threads)))
+
+
+def llama_command(args: argparse.Namespace) -> Command:
+    file = peer_file(SHAPES[args.shape], args.llama)
+    return peer_command(file, args.llama, args.threads, "--clients")
 
 
 def ask_once(driver: Driver, question: str, clock: Callable[[], float] = busy_seconds) -> Answer:
@@ -130,6 +149,7 @@ def ask_once(driver: Driver, question: str, clock: Callable[[], float] = busy_se
 def ask_all(
     drivers: Mapping[str, Driver],
     effort: Effort,
+    questions: Mapping[str, Question] = QUESTIONS,
     ask: Callable[[Driver, str], Answer] = ask_once,
 ) -> dict[str, dict[str, list[Answer]]]:
     """Every answer, by engine and question.
@@ -137,87 +157,24 @@ def ask_all(
     A question is asked until every engine has enough clean answers, or for the most rounds.
     """
     got: dict[str, dict[str, list[Answer]]] = {name: {} for name in drivers}
-    asking: list[tuple[Mapping[str, str], Mapping[str, Driver], int, int]] = [
-        (SHARED, drivers, effort.rounds, effort.most),
-        (OURS, {"ours": drivers["ours"]}, effort.rounds_of_ours, effort.most_of_ours),
-    ]
-    for questions, of, rounds, most in asking:
+    for slow, rounds, most in (
+        (False, effort.rounds, effort.most),
+        (True, effort.rounds_of_slow, effort.most_of_slow),
+    ):
+        asked = {key: question for key, question in questions.items() if question.slow is slow}
         for turn in range(most):
-            for key, question in questions.items():
-                answers = [got[name].setdefault(key, []) for name in of]
+            for key, question in asked.items():
+                names = [name for name in question.engines if name in drivers]
+                answers = [got[name].setdefault(key, []) for name in names]
                 if turn >= rounds and all(len(clean(a)) >= rounds for a in answers):
                     continue
-                for name in in_turn(of, turn):
+                for name in in_turn(names, turn):
                     idle = wait_until_idle(effort.idle_wait)
-                    answer = ask(of[name], question)
+                    answer = ask(drivers[name], question.line)
                     got[name][key].append({**answer, "idle_before": idle})
                     print(f"\r{turn + 1}: {name} {key}      ", end="", file=sys.stderr)
     print(file=sys.stderr)
     return got
-
-
-def clean(answers: Iterable[Answer]) -> list[Answer]:
-    """Those that had the machine to themselves."""
-    return [answer for answer in answers if answer["own"] >= CLEAN]
-
-
-def summaries(answers: Mapping[str, list[Answer]]) -> Figures:
-    return {key: summary(got) for key, got in answers.items()}
-
-
-def summary(answers: list[Answer]) -> dict[str, float]:
-    """Medians of the clean answers, or of all where none is clean; and how many there were."""
-    best = clean(answers) or answers
-    medians = {key: round(median(a[key] for a in best), 5) for key in best[0]}
-    return {**medians, "samples": len(best), "asked": len(answers)}
-
-
-def headline(ours: Figures, peer: Figures | None) -> dict[str, float]:
-    """The figures to look at first.
-
-    ``scaling_n`` is tokens a second of n clients over those of one, ``vs_llama_n`` ours over the
-    peer's with n clients, both while all of them decode; with ``whole`` from the first request to
-    the last token.
-    """
-    found: dict[str, float] = {}
-    for whole, key in (("", "decode_tok_s"), ("whole_", "whole_tok_s")):
-        speed = {n: ours[f"clients_{n}"][key] for n in CLIENTS}
-        for n in CLIENTS[1:]:
-            found[f"scaling_{whole}{n}"] = speed[n] / speed[1]
-        if peer:
-            for n in CLIENTS:
-                found[f"vs_llama_{whole}{n}"] = speed[n] / peer[f"clients_{n}"][key]
-    found["warm_over_cold"] = ours["prefix"]["warm_over_cold"]
-    if peer:
-        found["llama_warm_over_cold"] = peer["prefix"]["warm_over_cold"]
-        found["vs_llama_cold"] = peer["prefix"]["cold_s"] / ours["prefix"]["cold_s"]
-        found["vs_llama_warm"] = peer["prefix"]["warm_s"] / ours["prefix"]["warm_s"]
-    for key in ("itl_under_prefill", "ttft_under_prefill"):
-        found[key] = ours["long_prompt"][key]
-    for key in ("kv_live", "kv_preallocated"):
-        found[key] = ours["mixed"][key]
-    return {key: round(value, 3) for key, value in found.items()}
-
-
-def table(result: Mapping[str, object]) -> str:
-    """The result for people: engines side by side, then what stands for itself."""
-    engines = {name: value for name, value in result.items() if isinstance(value, dict)}
-    engines.pop("machine", None)
-    rows = [["", *engines, "ratio"]]
-    for n in CLIENTS:
-        for whole, key in (("", "decode_tok_s"), ("whole_", "whole_tok_s")):
-            values = [f"{engine[f'clients_{n}'][key]:.1f}" for engine in engines.values()]
-            ratio = _shown(result.get(f"vs_llama_{whole}{n}"))
-            rows.append([f"{n} clients, {key[:-6]} tok/s", *values, ratio])
-    for key in ("cold_s", "warm_s"):
-        values = [f"{engine['prefix'][key]:.3f}" for engine in engines.values()]
-        rows.append([f"prefix, {key[:-2]} s", *values, _shown(result.get(f"vs_llama_{key[:-2]}"))])
-    rows += [[key, _shown(value)] for key, value in result.items() if isinstance(value, float)]
-    return "\n".join(f"{row[0]:28}" + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows)
-
-
-def _shown(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else ""
 
 
 if __name__ == "__main__":

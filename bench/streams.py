@@ -38,6 +38,11 @@ class Stream:
         return self.arrivals[-1].at
 
     @property
+    def ttft(self) -> float:
+        """Seconds to the first token."""
+        return self.first - self.asked
+
+    @property
     def tokens(self) -> int:
         return sum(arrival.tokens for arrival in self.arrivals)
 
@@ -53,7 +58,7 @@ def whole(streams: Sequence[Stream]) -> Answer:
     return {
         "seconds": seconds,
         "whole_tok_s": sum(stream.tokens for stream in streams) / seconds,
-        "ttft_s": median(stream.first - stream.asked for stream in streams),
+        "ttft_s": median(stream.ttft for stream in streams),
     }
 
 
@@ -104,13 +109,33 @@ def under_prefill(streams: Sequence[Stream], since: float, long: Stream) -> Answ
     during = gaps(streams, long.asked, long.first)
     busy = median(during)
     return {
-        "seconds": long.first - long.asked,
-        "ttft_s": long.first - long.asked,
+        "seconds": long.ttft,
+        "ttft_s": long.ttft,
         "idle_itl_s": idle,
         "busy_itl_s": busy,
         "busy_p90_s": quantiles(during, n=10, method="inclusive")[-1],
         "busy_longest_s": longest_gap(streams, long.asked, long.first),
         "itl_under_prefill": busy / idle,
+    }
+
+
+def behind_long(
+    alone: Iterable[Stream], behind: Sequence[Stream], long_alone: Stream, long: Stream
+) -> Answer:
+    """How short prompts fared that came while a long one was computed, and how the long one did,
+    each beside itself alone."""
+    waits = [stream.ttft for stream in behind]
+    short_s, short_alone_s = median(waits), median(stream.ttft for stream in alone)
+    return {
+        "seconds": long.ttft,
+        "shorts": float(len(waits)),
+        "short_s": short_s,
+        "short_longest_s": max(waits),
+        "short_alone_s": short_alone_s,
+        "short_over_alone": short_s / short_alone_s,
+        "long_s": long.ttft,
+        "long_alone_s": long_alone.ttft,
+        "long_over_alone": long.ttft / long_alone.ttft,
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import llama_cpp
 
 from protocol import Answer, cold, listen, serve, token_at
-from streams import Arrival, Stream, together
+from streams import Arrival, Stream, behind_long, together
 
 UBATCH = 512  # llama.cpp's default: most tokens computed at once
 BATCH = 2048  # and the most of one call, which computes them in pieces of UBATCH
 CAPACITY = {1: 2304}  # tokens a sequence may grow to, by the number of sequences
 CAPACITY_OF_MANY = 512
+CAPACITY_BEHIND = {2: 9216}  # where one of two prompts is long
+ALONE = 5  # short prompts that come one after another
 
 
 class Row(NamedTuple):
@@ -34,15 +36,13 @@ class Row(NamedTuple):
 
 
 class LlamaCpp:
-    """One model, and a context for every number of sequences that was asked for."""
+    """A model, and a context for every number of sequences that was asked for.
 
-    def __init__(self, path: str, threads: int) -> None:
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = 0
-        self._threads = threads
-        self._model = llama_cpp.llama_model_load_from_file(path.encode(), params)
-        if not self._model:
-            raise SystemExit(f"llama.cpp cannot load {path}")
+    ``capacity`` is as `CAPACITY`.
+    """
+
+    def __init__(self, model: Any, threads: int, capacity: Mapping[int, int] = CAPACITY) -> None:
+        self._model, self._threads, self._capacity = model, threads, capacity
         vocab = llama_cpp.llama_model_get_vocab(self._model)
         self._tokens: int = llama_cpp.llama_vocab_n_tokens(vocab)
         self._greedy = llama_cpp.llama_sampler_init_greedy()
@@ -112,6 +112,51 @@ class LlamaCpp:
         warm_s = perf_counter() - begun
         return {"cold_s": cold_s, "warm_s": warm_s, "warm_over_cold": warm_s / cold_s}
 
+    def short_behind_long(self, short: int, long: int) -> Answer:
+        """Prompts of ``short`` tokens, one after another while one of ``long`` is computed, and
+        both kinds alone.
+
+        A short one comes when a batch of the long one has just begun, and has its tokens in the
+        next, in front: no sooner can a server answer it. Batches are as small as llama.cpp computes
+        at once by default, so that the wait for them is short. Wants `CAPACITY_BEHIND`.
+        """
+        alone = [self._one(short) for _ in range(ALONE)]
+        long_alone = self._one(long)
+        self._clear(2)
+        left: Sequence[Row] = self._rows(next(self._asked), 0, 0, long)
+        come = Stream(perf_counter())
+        behind: list[Stream] = []
+        while left:
+            asked = Stream(perf_counter())
+            left = self._step(left)
+            if left:
+                left = self._step(left, self._rows(next(self._asked), 1, 0, short))
+                self._draw(2, [short - 1])
+                asked.arrivals.append(Arrival(perf_counter(), 1))
+                memory = llama_cpp.llama_get_memory(self._context(2))
+                llama_cpp.llama_memory_seq_rm(memory, 1, 0, -1)
+                behind.append(asked)
+        self._draw(2, [-1])
+        come.arrivals.append(Arrival(perf_counter(), 1))
+        return behind_long(alone, behind, long_alone, come)
+
+    def _one(self, prompt: int) -> Stream:
+        """The first token of a prompt that is alone in the context of two."""
+        self._clear(2)
+        left: Sequence[Row] = self._rows(next(self._asked), 0, 0, prompt)
+        stream = Stream(perf_counter())
+        while left:
+            left = self._step(left)
+        self._draw(2, [-1])
+        stream.arrivals.append(Arrival(perf_counter(), 1))
+        return stream
+
+    def _step(self, rows: Sequence[Row], front: Sequence[Row] = ()) -> Sequence[Row]:
+        """Runs as many of these rows as fit behind those in front; the rest of them."""
+        room = UBATCH - len(front)
+        self._run(2, [*front, *rows[:room]])
+        return rows[room:]
+
     def _token(self, position: int, sequence: int) -> int:
         return token_at(position, sequence, self._tokens)
 
@@ -122,7 +167,7 @@ class LlamaCpp:
     def _context(self, batch: int) -> Any:
         if batch not in self._contexts:
             params = llama_cpp.llama_context_default_params()
-            params.n_ctx = batch * CAPACITY.get(batch, CAPACITY_OF_MANY)
+            params.n_ctx = batch * self._capacity.get(batch, CAPACITY_OF_MANY)
             params.n_batch, params.n_ubatch, params.n_seq_max = BATCH, UBATCH, batch
             params.n_threads = params.n_threads_batch = self._threads
             if hasattr(params, "kv_unified"):
@@ -158,6 +203,16 @@ class LlamaCpp:
             raise SystemExit(f"llama_decode returned {code}")
 
 
+def load(path: str) -> Any:
+    """The handle of a model."""
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = 0
+    model = llama_cpp.llama_model_load_from_file(path.encode(), params)
+    if not model:
+        raise SystemExit(f"llama.cpp cannot load {path}")
+    return model
+
+
 def quantize(source: str, target: str, kind: str, *, pure: bool) -> None:
     """A file as llama.cpp's own quantizer makes it, of one that may be quantized itself.
 
@@ -186,16 +241,19 @@ def main() -> None:
     if args.quantize:
         quantize(args.model, args.target, args.quantize, pure=args.pure)
     elif args.cold:
-        cold(lambda: LlamaCpp(args.model, args.threads), prompt=128, context=2048)
+        cold(lambda: LlamaCpp(load(args.model), args.threads), prompt=128, context=2048)
     else:
         about = {
             "engine": "llama.cpp",
             "version": f"llama-cpp-python {llama_cpp.__version__}",
             "program": llama_cpp.llama_print_system_info().decode().strip(),
         }
-        engine = LlamaCpp(args.model, args.threads)
+        model = load(args.model)
+        engine = LlamaCpp(model, args.threads)
         if args.clients:
-            listen(about, {"clients": engine.clients, "prefix": engine.prefix})
+            behind = LlamaCpp(model, args.threads, CAPACITY_BEHIND).short_behind_long
+            asked = (engine.clients, engine.prefix, behind)
+            listen(about, {question.__name__: question for question in asked})
         else:
             serve(engine, args.threads, about)
 

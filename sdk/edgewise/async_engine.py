@@ -156,7 +156,7 @@ class AsyncEngine(Loaded):
 
     async def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
-        await asyncio.to_thread(self._session.loop.call, self._session.loop.engine.forget)
+        await asyncio.to_thread(self._session.forget)
 
     async def close(self) -> None:
         """Cancel what is running and release the memory. Closing twice is fine."""

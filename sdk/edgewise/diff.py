@@ -153,7 +153,7 @@ def run_program(
     with chosen.load(bundle, program_id, load_symbols={"pages": pages}, trust=trust) as program:
         request = Request(tuple(tokens), SamplingParams(max_tokens=1))
         sequence = Sequence(request, Tokenizer.from_bundle(bundle), (), model.context)
-        sequence.holding = Holding(b"", list(range(pages)))
+        sequence.holding = Holding(sequence.chain, list(range(pages)))
         batch = Batch(program)
         batch.prefill([Span(sequence, 0, request.prompt)])
         for operation, live in (("embed", count), ("prefill", count), ("logits", rows)):

@@ -293,7 +293,7 @@ class Engine(Loaded):
 
     def forget(self) -> None:
         """Drop the KV pages of all prefixes that are not pinned, wherever they are kept."""
-        self._session.loop.call(self._session.loop.engine.forget)
+        self._session.forget()
 
     def close(self) -> None:
         """Cancel what is running and release the memory. Closing twice is fine."""

@@ -105,9 +105,9 @@ class Session:
                 progress=progress,
             )
             opened += [drafter] if drafter is not None else []
-            store = open_store(settings, self.program, chosen)
-            opened += [store] if store is not None else []
             self.metrics = Metrics()
+            self._store = store = open_store(settings, self.program, chosen, self.metrics)
+            opened += [store] if store is not None else []
             core = GenerationEngine(
                 self.program,
                 self.tokenizer,
@@ -253,6 +253,15 @@ class Session:
             self.metrics.trace = None
             self._tracing.release()
             recorded.write(file)
+
+    def forget(self) -> None:
+        """Drop all prefixes that are kept and not pinned; those on disk are gone when it returns.
+
+        Raises what `EngineLoop.call` does.
+        """
+        self.loop.call(self.loop.engine.forget)
+        if self._store is not None:
+            self._store.wait()
 
     def close(self) -> None:
         """Cancel everything and release the memory. Closing twice is fine."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from edgewise.cache import Progress, find_bundle, prefixes_folder
 from edgewise.devices import load_program
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.speculate.draft import DraftModel
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
@@ -16,7 +17,7 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
-from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
 
 LOOKUP = "lookup"
@@ -39,7 +40,8 @@ class Settings:
         max_waiting: requests that may wait until they can run, every choice counted; more are
             refused with EngineError ``engine.busy``. Default: 1024.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
-            among those of the device. Default: 512 MiB.
+            among those of the device. On the CPU, whose pages lie there already, it is of no use.
+            Default: 512 MiB.
         prefix_disk: bytes of disk for them, where they outlive the engine. Default: 0, which keeps
             prompts off the disk.
         prefix_folder: where on disk. Default: ``$XDG_CACHE_HOME/edgewise/prefixes``.
@@ -132,11 +134,15 @@ def open_drafter(
         raise
 
 
-def open_store(settings: Settings, program: LoadedProgram, device: Device) -> PageStore | None:
+def open_store(
+    settings: Settings, program: LoadedProgram, device: Device, metrics: Metrics
+) -> PageStore | None:
     """Where a program's KV pages go that have no room on its device; None for nowhere."""
-    memory = MemoryStore(settings.prefix_memory)
+    # Where pages are in this machine's memory already, copies in it would make no room.
+    room = 0 if device.host_memory else settings.prefix_memory
+    memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:
-        return memory if settings.prefix_memory else None
+        return memory
     folder = settings.prefix_folder
     disk = DiskStore(
         prefixes_folder() if folder is None else Path(folder),
@@ -144,7 +150,8 @@ def open_store(settings: Settings, program: LoadedProgram, device: Device) -> Pa
         f"{producer_of(program.bundle, program.program)}/{device.identity}",
         stored_bytes(paged_state(program.bundle.manifest).page_tokens, program.page_bytes),
     )
-    return Tiered(memory, disk)
+    behind = WriteBehind(disk, on_dropped=lambda pages: metrics.on_pages_moved(dropped=pages))
+    return behind if memory is None else Tiered(memory, behind)
 
 
 def _refused(name: str, value: object, wanted: str) -> InputError:

@@ -10,6 +10,7 @@ from streams import (
     Arrival,
     Held,
     Stream,
+    behind_long,
     gaps,
     kv_use,
     longest_gap,
@@ -76,6 +77,23 @@ def test_streams_under_a_long_prompt_are_measured_beside_themselves_before_it() 
     assert (answer["busy_itl_s"], answer["busy_p90_s"]) == (0.5, pytest.approx(0.9))
     assert answer["busy_longest_s"] == 1.0
     assert answer["itl_under_prefill"] == pytest.approx(5.0)
+
+
+def test_short_prompts_behind_a_long_one_are_measured_beside_either_alone() -> None:
+    alone = [stream(0.0, (at, 1)) for at in (0.1, 0.2, 0.9)]
+    behind = [stream(5.0, (5.0 + wait, 1)) for wait in (1.0, 3.0, 2.0)]
+    answer = behind_long(alone, behind, stream(1.0, (5.0, 1)), stream(4.0, (9.0, 1)))
+    assert answer == {
+        "seconds": 5.0,
+        "shorts": 3,
+        "short_s": 2.0,
+        "short_longest_s": 3.0,
+        "short_alone_s": 0.2,
+        "short_over_alone": 10.0,
+        "long_s": 5.0,
+        "long_alone_s": 4.0,
+        "long_over_alone": 1.25,
+    }
 
 
 def test_requests_of_mixed_lengths_are_the_same_for_a_seed_and_fit() -> None:

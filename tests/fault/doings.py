@@ -79,11 +79,13 @@ def _run(folder: Path) -> None:
 def _keep_pages(folder: Path) -> None:
     """Keep pages on disk, and find them again; what is found must be right."""
     from edgewise_runtime.kv.page_disk import DiskStore
+    from edgewise_runtime.kv.write_behind import WriteBehind
 
     # Room for three files: the others make some.
-    store = DiskStore(folder / "cache/pages", 4 * PAGE, "faults", PAGE)
+    store = WriteBehind(DiskStore(folder / "cache/pages", 4 * PAGE, "faults", PAGE))
     for number in range(5):
         store.put(_key(number), _page(number))
+    store.close()
     again = DiskStore(folder / "cache/pages", 4 * PAGE, "faults", PAGE)
     for number in range(5):
         if again.get(_key(number)) not in (None, _page(number)):

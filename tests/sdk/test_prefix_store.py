@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +16,17 @@ from edgewise import Completion, Engine, Settings
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.format.bundle import Bundle, TensorEntry, describe_files, write_manifest
+from edgewise_runtime.kv.write_behind import NAME
 
 PROMPT = [(i * 29) % 50 + 20 for i in range(83)]
 FULL_PAGES = 80
 
 
 class Elsewhere(CpuDevice):
-    """A processor whose results may differ from those of another."""
+    """A processor whose results may differ from those of another, with memory of its own."""
 
     identity = "another driver"
+    host_memory = False
 
 
 @dataclass(frozen=True)
@@ -58,13 +64,42 @@ def cached(completion: Completion) -> int:
     return completion.usage.cached_tokens
 
 
+@pytest.mark.parametrize("device", [CpuDevice, Elsewhere])
 @pytest.mark.parametrize("memory", [0, 1 << 20])
 def test_a_prefix_outlives_its_engine(
-    answers: Answers, expected: tuple[int, ...], memory: int
+    answers: Answers, expected: tuple[int, ...], memory: int, device: Callable[[], CpuDevice]
 ) -> None:
-    first, second = answers.ask(memory=memory), answers.ask(memory=memory)
+    first, second = (answers.ask(memory=memory, device=device()) for _ in range(2))
     assert (cached(first), cached(second)) == (0, FULL_PAGES)
     assert first.token_ids == second.token_ids == expected
+
+
+@pytest.mark.parametrize("device", [CpuDevice, Elsewhere])
+def test_the_engines_thread_changes_nothing_on_the_disk(
+    answers: Answers,
+    monkeypatch: pytest.MonkeyPatch,
+    device: Callable[[], CpuDevice],
+) -> None:
+    changed: list[tuple[str, str]] = []
+    for name in ("open", "replace", "utime", "unlink", "mkdir"):
+        call = getattr(os, name)
+
+        def noted(
+            path: object, *args: object, name: str = name, call: Any = call, **options: object
+        ) -> Any:
+            writes = name != "open" or bool(args and int(str(args[0])) & os.O_CREAT)
+            if writes and str(answers.folder) in str(path):
+                changed.append((name, threading.current_thread().name))
+            return call(path, *args, **options)
+
+        monkeypatch.setattr(os, name, noted)
+    other = [*PROMPT[:50], 7, *PROMPT[51:]]
+    for prompt in (PROMPT, PROMPT, other):
+        answers.ask(prompt, device=device())
+    # Who opens a store makes its folders.
+    by_name = {name: {thread for each, thread in changed if each == name} for name, _ in changed}
+    assert by_name.pop("mkdir") == {"MainThread", NAME}
+    assert by_name == {name: {NAME} for name in ("open", "replace", "unlink", "utime")}
 
 
 def test_another_end_shares_the_beginning(answers: Answers, engine: Engine) -> None:
@@ -146,7 +181,7 @@ def test_forgetting_removes_the_files(answers: Answers) -> None:
     settings = Settings(prefix_disk=8 << 20, prefix_folder=answers.folder)
     with Engine(answers.bundle, settings=settings) as engine:
         engine.forget()
-    assert answers.files == []
+        assert answers.files == []
 
 
 def test_a_folder_that_cannot_be_used_is_an_error_and_not_a_slow_engine(answers: Answers) -> None:

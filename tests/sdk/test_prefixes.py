@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings
+from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import EngineError, InputError
 
 BEGIN = [(11 * i) % 300 for i in range(96)]
@@ -107,8 +108,14 @@ def test_a_pinned_prefix_outlasts_what_needs_its_room(bundle: Path) -> None:
         assert cached(engine, BEGIN) == 64
 
 
+class Elsewhere(CpuDevice):
+    """A device with memory of its own."""
+
+    host_memory = False
+
+
 def test_prefixes_without_room_come_back_from_memory(bundle: Path) -> None:
-    with Engine(bundle, context=128) as engine:
+    with Engine(bundle, context=128, device=Elsewhere()) as engine:
         first = engine.generate(BEGIN, **OPTIONS)
         for other in range(1, 30):
             engine.generate([other, *BEGIN, 7], max_tokens=20, ignore_eos=True)
@@ -116,6 +123,16 @@ def test_prefixes_without_room_come_back_from_memory(bundle: Path) -> None:
         assert again.usage.cached_tokens >= 80
         assert again.token_ids == first.token_ids
         assert engine.metrics()["kv_pages_restored_total"] > 0
+
+
+def test_pages_that_are_in_memory_are_not_copied_there(bundle: Path) -> None:
+    settings = Settings(prefix_memory=1 << 30)
+    with Engine(bundle, context=128, settings=settings) as engine:
+        engine.generate([1], max_tokens=1)
+        for other in range(1, engine.metrics()["kv_pages"] // 4):
+            engine.generate([other, *BEGIN, 7], max_tokens=20, ignore_eos=True)
+        counted = engine.metrics()
+        assert (counted["kv_pages_spilled_total"], counted["kv_pages_restored_total"]) == (0, 0)
 
 
 def test_what_is_too_short_for_a_page_is_not_kept(fresh: Engine) -> None:

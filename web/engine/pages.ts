@@ -16,13 +16,13 @@ import { EdgewiseError } from "../errors.ts";
  */
 export class PagePool {
   private readonly owned: number[];
-  /** Sorted from high to low: the end is the lowest. */
-  private readonly unowned: number[];
+  /** Pages that were given back. Those from `touched` on never had an owner. */
+  private readonly given = new Lowest();
+  private touched = 0;
 
   constructor(n: number) {
     if (!Number.isInteger(n) || n < 1) throw wrong(`A pool needs at least one page, not ${n}.`);
     this.owned = new Array<number>(n).fill(0);
-    this.unowned = Array.from({ length: n }, (_, i) => n - 1 - i);
   }
 
   /** Pages in all. */
@@ -32,15 +32,12 @@ export class PagePool {
 
   /** Have so many pages in all, if there are fewer: the new ones are free. */
   grow(n: number): void {
-    const { size } = this;
-    if (n <= size) return;
-    this.owned.push(...new Array<number>(n - size).fill(0));
-    this.unowned.unshift(...Array.from({ length: n - size }, (_, i) => n - 1 - i));
+    while (this.size < n) this.owned.push(0);
   }
 
   /** How many pages are free. */
   get free(): number {
-    return this.unowned.length;
+    return this.given.size + this.size - this.touched;
   }
 
   /** How many own the page; 0 for a free one. */
@@ -55,7 +52,7 @@ export class PagePool {
     if (!(k >= 0 && k <= this.free)) {
       throw wrong(`Cannot allocate ${k} pages: ${this.free} are free.`);
     }
-    const taken = this.unowned.splice(this.free - k, k).reverse();
+    const taken = Array.from({ length: k }, () => this.given.take() ?? this.touched++);
     for (const page of taken) this.owned[page] = 1;
     return taken;
   }
@@ -76,32 +73,63 @@ export class PagePool {
       if (count > this.owners(page)) throw wrong(`Page ${page} is released too often.`);
       counts.set(page, count);
     }
-    let freed = false;
     for (const [page, count] of counts) {
       const left = this.owners(page) - count;
       this.owned[page] = left;
-      if (left > 0) continue;
-      this.unowned.push(page);
-      freed = true;
+      if (left === 0) this.given.put(page);
     }
-    if (freed) this.unowned.sort((a, b) => b - a);
   }
 
   /** What is inconsistent about the pool, as sentences; empty for a sound one. */
   check(): string[] {
     const problems: string[] = [];
-    const free = new Set(this.unowned);
-    if (free.size !== this.unowned.length) problems.push("A page is twice in the free list.");
+    const free = new Set(this.given.numbers);
+    if (free.size !== this.given.size) problems.push("A page is twice in the free list.");
     for (const [page, count] of this.owned.entries()) {
-      if (count < 0 || (count === 0) !== free.has(page)) {
-        const also = free.has(page) ? "also" : "not";
+      if (count < 0 || (count === 0) !== (free.has(page) || page >= this.touched)) {
+        const also = count === 0 ? "not" : "also";
         problems.push(`Page ${page} has ${count} owners and is ${also} free.`);
       }
     }
-    if (this.unowned.some((page, i) => page >= (this.unowned[i - 1] ?? Number.POSITIVE_INFINITY))) {
-      problems.push("The free list is out of order.");
-    }
     return problems;
+  }
+}
+
+/** Numbers of which the lowest is taken first: a binary heap. */
+class Lowest {
+  readonly numbers: number[] = [];
+
+  get size(): number {
+    return this.numbers.length;
+  }
+
+  put(number: number): void {
+    const { numbers } = this;
+    let at = numbers.length;
+    for (let above = (at - 1) >> 1; at > 0; at = above, above = (at - 1) >> 1) {
+      const parent = numbers[above] ?? 0;
+      if (parent <= number) break;
+      numbers[at] = parent;
+    }
+    numbers[at] = number;
+  }
+
+  take(): number | undefined {
+    const { numbers } = this;
+    const [lowest] = numbers;
+    const last = numbers.pop();
+    if (last === undefined || numbers.length === 0) return lowest;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if ((numbers[below + 1] ?? last) < (numbers[below] ?? last)) below += 1;
+      const least = numbers[below] ?? last;
+      if (least >= last) break;
+      numbers[at] = least;
+      at = below;
+    }
+    numbers[at] = last;
+    return lowest;
   }
 }
 

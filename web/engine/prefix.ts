@@ -14,6 +14,7 @@ import { PagePool } from "./pages.ts";
 export type Writer = "prefill" | "decode";
 
 interface Entry {
+  readonly key: string;
   /** Never used again, so that nothing can follow a page that is gone. */
   readonly id: number;
   readonly page: number;
@@ -36,8 +37,12 @@ export class PrefixPages {
   most: number;
   private readonly pool: PagePool;
   private readonly pageTokens: number;
-  /** The parent's id and the page's tokens to the page, in order of use, the oldest first. */
+  /** The parent's id and the page's tokens to the page. */
   private readonly entries = new Map<string, Entry>();
+  private readonly byPage = new Map<number, Entry>();
+  /** Those whose pages no sequence holds, in order of use: the oldest goes first. Who holds a page
+   * holds all before it, so what is oldest is the end of a history. */
+  private readonly idle = new Set<Entry>();
   private ids = ROOT;
 
   /**
@@ -63,8 +68,7 @@ export class PrefixPages {
 
   /** Pages that are free, or that nobody but the index holds. */
   get obtainable(): number {
-    const cached = [...this.entries.values()];
-    return this.free + cached.filter(({ page }) => this.pool.owners(page) === 1).length;
+    return this.free + this.idle.size;
   }
 
   /** Pages of the index. */
@@ -80,17 +84,15 @@ export class PrefixPages {
    * @param promised pages that others have yet to get.
    */
   acquire(tokens: readonly number[], adoptable: number, total: number, promised = 0): Lease | null {
-    const keys = this.find(tokens, adoptable);
-    const adopted = keys.map((key) => this.entries.get(key)?.page ?? 0);
-    this.pool.share(adopted);
-    const needed = pagesFor(total, this.pageTokens) - adopted.length;
+    const found = this.find(tokens, adoptable);
+    const needed = pagesFor(total, this.pageTokens) - found.length;
     const toCome = this.most - this.pool.size;
-    if (this.obtainable + toCome < needed + promised) {
-      this.pool.release(adopted);
-      return null;
-    }
+    const adoptedIdle = found.filter((entry) => this.idle.has(entry)).length;
+    if (this.obtainable - adoptedIdle + toCome < needed + promised) return null;
+    const adopted = found.map((entry) => entry.page);
+    this.pool.share(adopted);
+    for (const entry of found) this.idle.delete(entry);
     const now = this.makeRoom(needed) ? needed : 0;
-    this.touch(keys);
     const cached = adopted.length * this.pageTokens;
     this.queriedTokens += tokens.length;
     this.hitTokens += cached;
@@ -115,7 +117,7 @@ export class PrefixPages {
    */
   retire(tokens: readonly number[], pages: readonly number[], prefilled: number): void {
     const full = Math.min(Math.floor(tokens.length / this.pageTokens), pages.length);
-    const keys: string[] = [];
+    const kept: Entry[] = [];
     let parent = ROOT;
     for (const [nth, page] of pages.slice(0, full).entries()) {
       const key = this.keyOf(parent, tokens, nth);
@@ -123,32 +125,33 @@ export class PrefixPages {
       if (entry) {
         this.pool.release([page]); // the sequence's own copy, or its share of this one
       } else {
+        const doubted = this.byPage.get(page); // it follows one that was in doubt
+        if (doubted) this.forget(doubted);
         this.ids += 1;
         const writer = (nth + 1) * this.pageTokens <= prefilled ? "prefill" : "decode";
-        entry = { id: this.ids, page, writer };
+        entry = { key, id: this.ids, page, writer };
         this.entries.set(key, entry);
+        this.byPage.set(page, entry);
       }
-      keys.push(key);
+      kept.push(entry);
       parent = entry.id;
     }
-    this.touch(keys);
     this.pool.release(pages.slice(full));
+    this.rest(kept);
   }
 
   /** Take back the pages of a sequence whose contents are in doubt: nobody finds them any more. */
   discard(pages: readonly number[]): void {
-    const doubted = new Set(pages);
-    for (const [key, { page }] of this.entries) {
-      if (!doubted.has(page)) continue;
-      this.entries.delete(key);
-      this.pool.release([page]);
+    for (const page of new Set(pages)) {
+      const entry = this.byPage.get(page);
+      if (entry) this.forget(entry);
     }
     this.pool.release(pages);
   }
 
   /** Who wrote the pages that a prompt of these tokens would adopt. */
   writers(tokens: readonly number[]): Writer[] {
-    return this.find(tokens, tokens.length).flatMap((key) => this.entries.get(key)?.writer ?? []);
+    return this.find(tokens, tokens.length).map((entry) => entry.writer);
   }
 
   /** What is inconsistent where sequences hold `held`, as sentences; empty where all is sound. */
@@ -161,48 +164,50 @@ export class PrefixPages {
       const owners = this.pool.owners(page);
       return owners === count ? [] : [`Page ${page} has ${owners} owners, not ${count}.`];
     });
+    const resting = [...this.entries.values()].filter(({ page }) => this.pool.owners(page) === 1);
+    if (resting.length !== this.idle.size || resting.some((entry) => !this.idle.has(entry))) {
+      wrong.push(`${resting.length} pages are held by nobody, not ${this.idle.size}.`);
+    }
     return [...this.pool.check(), ...wrong];
   }
 
-  private find(tokens: readonly number[], adoptable: number): string[] {
-    const keys: string[] = [];
+  private find(tokens: readonly number[], adoptable: number): Entry[] {
+    const found: Entry[] = [];
     let parent = ROOT;
     for (let nth = 0; (nth + 1) * this.pageTokens <= adoptable; nth++) {
-      const key = this.keyOf(parent, tokens, nth);
-      const entry = this.entries.get(key);
+      const entry = this.entries.get(this.keyOf(parent, tokens, nth));
       if (!entry) break;
-      keys.push(key);
+      found.push(entry);
       parent = entry.id;
     }
-    return keys;
+    return found;
   }
 
-  /** The last page first, so that what it follows is never older than it is. */
-  private touch(keys: readonly string[]): void {
-    for (const key of keys.toReversed()) {
-      const entry = this.entries.get(key);
-      if (!entry) continue;
-      this.entries.delete(key);
-      this.entries.set(key, entry);
+  /** The pages of a history, which were used just now, may go if nobody else holds them; the last
+   * one first. */
+  private rest(history: readonly Entry[]): void {
+    for (const entry of history.toReversed()) {
+      this.idle.delete(entry);
+      if (this.pool.owners(entry.page) === 1) this.idle.add(entry);
     }
   }
 
-  /** Free `needed` pages if that can be done, giving up the oldest that nobody else owns. */
+  /** Free `needed` pages if that can be done, giving up the oldest that nobody holds. */
   private makeRoom(needed: number): boolean {
     const lacking = needed - this.pool.free;
-    if (lacking <= 0) return true;
-    const victims: string[] = [];
-    for (const [key, { page }] of this.entries) {
-      if (victims.length === lacking) break;
-      if (this.pool.owners(page) === 1) victims.push(key);
-    }
-    if (victims.length < lacking) return false;
-    for (const key of victims) {
-      const entry = this.entries.get(key);
-      this.entries.delete(key);
-      if (entry) this.pool.release([entry.page]);
+    if (lacking > this.idle.size) return false;
+    for (const entry of this.idle) {
+      if (this.pool.free >= needed) break;
+      this.forget(entry);
     }
     return true;
+  }
+
+  private forget(entry: Entry): void {
+    this.entries.delete(entry.key);
+    this.byPage.delete(entry.page);
+    this.idle.delete(entry);
+    this.pool.release([entry.page]);
   }
 
   private keyOf(parent: number, tokens: readonly number[], nth: number): string {

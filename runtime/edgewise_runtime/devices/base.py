@@ -161,6 +161,11 @@ class Device(Protocol):
         """What, besides a program's code, decides the bits it computes; empty for nothing."""
         ...
 
+    @property
+    def host_memory(self) -> bool:
+        """Whether programs' memory is this process's own, which costs what is written to it."""
+        ...
+
     def features(self) -> frozenset[str]:
         """What programs may need: the machine's arch and its features by their names in bundles."""
         ...

@@ -82,10 +82,9 @@ class Account:
 
     def _pages(self) -> tuple[int, int]:
         """Pages that sequences hold, and the tokens in them; shared ones count once."""
-        tokens: dict[int, int] = {}
-        size = self._memory.page_tokens
-        for sequence in self._scheduler.running:
-            for nth, page in enumerate(sequence.holding.pages if sequence.holding else ()):
-                here = min(max(sequence.computed - nth * size, 0), size)
-                tokens[page] = max(here, tokens.get(page, 0))
-        return len(tokens), sum(tokens.values())
+        holdings = [s.holding for s in self._scheduler.running if s.holding is not None]
+        held = self._memory.held
+        # What several hold is full of the same tokens for all of them.
+        again = sum(len(holding.pages) for holding in holdings) - held
+        written = sum(holding.written for holding in holdings)
+        return held, written - again * self._memory.page_tokens

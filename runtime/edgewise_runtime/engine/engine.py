@@ -23,7 +23,8 @@ from edgewise_runtime.engine.sequence import Piece, Request, Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers
-from edgewise_runtime.kv.keys import root_key, salted
+from edgewise_runtime.kv.holding import Holding
+from edgewise_runtime.kv.keys import KeyChain, root_key, salted
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -225,20 +226,13 @@ class GenerationEngine:
         logits = np.empty((len(tokens), vocab), np.float32)
         try:
             # From an empty prefix: every row is computed.
-            scored.holding = self._memory.acquire(b"", tokens[:1], len(tokens))
+            scored.holding = self._memory.acquire(scored.chain, tokens[:1], len(tokens))
             if scored.holding is not None:
-                for first, rows in self._runner.logits(scored):
-                    logits[first : first + len(rows)] = rows
-                    if (sound := sound_rows(rows)) < len(rows):
-                        fault = find_fault(self._program, scored.holding.pages)
-                        raise not_finite(self._program.program, fault, first + sound + 1)
+                self._score(scored, scored.holding, logits)
         except DeviceError as error:
             self._fail(error, self._scheduler.running)
             self.settle()
             raise
-        finally:
-            if scored.holding is not None:
-                self._memory.discard(scored.holding)
         if scored.holding is None:
             raise EngineError(
                 f"The pages for {len(tokens):,} tokens to score are in use.",
@@ -260,7 +254,7 @@ class GenerationEngine:
         """Pin what has been computed of a prefix; return for how many tokens it is there."""
         self.unpin(tokens, extras)
         root = root_key(self._program.bundle, self._program.program)
-        keys = self._memory.keys_of(salted(root, extras), tokens)
+        keys = self._memory.keys_of(KeyChain(salted(root, extras)), tokens)
         self._memory.pin(keys)
         self._pinned[extras, tuple(tokens)] = keys
         return len(keys) * self._memory.page_tokens
@@ -294,6 +288,17 @@ class GenerationEngine:
     def check(self) -> list[str]:
         """What is inconsistent about pages, slots and queues, as sentences; empty if sound."""
         return self._scheduler.check()
+
+    def _score(self, scored: Sequence, holding: Holding, logits: npt.NDArray[np.float32]) -> None:
+        """Compute all logits of a sequence, whose pages are given back whatever happens."""
+        try:
+            for first, rows in self._runner.logits(scored):
+                logits[first : first + len(rows)] = rows
+                if (sound := sound_rows(rows)) < len(rows):
+                    fault = find_fault(self._program, holding.pages)
+                    raise not_finite(self._program.program, fault, first + sound + 1)
+        finally:
+            self._memory.discard(holding)
 
     def _run(self, step: Step, started: float) -> list[tuple[Sequence, Piece]]:
         begun = perf_counter()

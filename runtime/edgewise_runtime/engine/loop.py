@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from edgewise_runtime.devices.kernel_thread import launching, wait_until_gone
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError, again
@@ -28,6 +29,8 @@ Job = Callable[[bool], None]
 
 class EngineLoop:
     """Runs an engine's steps on a thread of its own as long as there is something to do.
+
+    That thread also makes the launches of a step, so that none changes hands.
 
     Any thread may submit, cancel and call. What sequences report (`on_piece`, `on_end`) happens on
     the loop's thread and must not block.
@@ -137,6 +140,7 @@ class EngineLoop:
         if not threading.current_thread().name.startswith(OURS):
             while self._thread.is_alive():
                 self._thread.join(PATIENCE)
+            wait_until_gone(self._thread)
 
     def check_process(self) -> None:
         """Raise DeviceError ``device.fork`` where the loop's thread is another process's."""
@@ -163,6 +167,7 @@ class EngineLoop:
     def _work(self) -> None:
         # Whatever goes wrong on the way out, nobody must wait for ever.
         with ExitStack() as ending:
+            ending.enter_context(launching())
             ending.callback(self._refuse_jobs)
             ending.callback(self._finish)
             ending.callback(self.engine.close)

@@ -89,6 +89,9 @@ FAMILIES = MappingProxyType(
         "num_preemptions_total": _counter("Times that a sequence's pages were taken away."),
         "kv_pages_spilled_total": _counter("KV pages copied off the device."),
         "kv_pages_restored_total": _counter("KV pages copied back to the device."),
+        "kv_pages_dropped_total": _counter(
+            "KV pages for the disk that it did not take, or not fast enough."
+        ),
         "spec_decode_num_draft_tokens_total": _counter("Draft tokens verified."),
         "spec_decode_num_accepted_tokens_total": _counter("Draft tokens that were right."),
         "num_requests_running": _gauge("Requests that are computed."),
@@ -224,9 +227,10 @@ class Metrics:
         with self._lock:
             self._kv = (used, total, tokens)
 
-    def on_pages_moved(self, *, spilled: int = 0, restored: int = 0) -> None:
-        """KV pages were copied off the device, or back to it."""
+    def on_pages_moved(self, *, spilled: int = 0, restored: int = 0, dropped: int = 0) -> None:
+        """KV pages were copied off the device, or back to it, or did not come to lie on a disk."""
         with self._lock:
+            self._counts["kv_pages_dropped_total"] += dropped
             self._counts["kv_pages_spilled_total"] += spilled
             self._counts["kv_pages_restored_total"] += restored
 

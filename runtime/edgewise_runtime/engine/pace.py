@@ -35,6 +35,8 @@ class Pace(Protocol):
     def tokens(self, most: int, decoding: int, prefilling: int) -> int:
         """Prompt tokens that a step may compute, from 0 to `most`.
 
+        After some steps without any, those of short prompts are computed all the same.
+
         Args:
             decoding: sequences that wait for their next token.
             prefilling: sequences that wait for their first, as far as there is a place for them.
@@ -63,6 +65,7 @@ class SharedTime:
     Where even `MIN_CHUNK` tokens take longer (late in a long prompt, where attention has much to
     read), prefill has had its share (`SHARE`, or more where few decode and many wait to begin)
     before long, and the following steps only decode: most tokens then come as fast as without it.
+    A short prompt does not wait for that, and is not charged for: long ones would wait for it.
     What tokens come does not depend on any of this.
     """
 
@@ -91,6 +94,10 @@ class SharedTime:
             self._pay(0.0, seconds)
         elif old is not None:
             self._steps += 1
+            if self._credit_s <= 0:
+                # Not asked for, but let in.
+                self._pay(0.0, min(old, seconds))
+                return
             added = max(seconds - old, 0.0)
             if added > SOFT * old:
                 self._chunk = max(self._chunk * 0.8, MIN_CHUNK)

@@ -5,6 +5,10 @@ Generative Models", OSDI 2022) with prompts in chunks beside the tokens of those
 et al., "Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve", OSDI 2024). Pages
 are given as sequences grow; where there are none left, the last to have come gives up its own and
 is computed again later.
+
+Nobody waits behind a long prompt: others are given places, and a part of each step, while it is
+computed (`shares`), while one waits for what another computes (`awaiting`), and while there is no
+room for one, as long as that does not cost it its turn (`turn`).
 """
 
 from __future__ import annotations
@@ -13,18 +17,20 @@ from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgewise_runtime.engine.pace import Pace
+from edgewise_runtime.engine.awaiting import awaits, lacking, leader_of
+from edgewise_runtime.engine.pace import MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
+from edgewise_runtime.engine.shares import Line, charge, shares
+from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
-from edgewise_runtime.kv.keys import salted
+from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
-from edgewise_runtime.kv.prefix import common_length
 
 MAX_BURST = 8
 """Tokens that are decoded without the host looking, at most."""
 
-WORTH_WAITING = 2
-"""Pages of a prompt that another one is computing, for which it is better to wait."""
+MOST_WITHOUT = 2
+"""Steps in a row that may be without prompt tokens where a short prompt waits for some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,7 @@ class Scheduler:
         self._root = root
         self._slots = list(range(limits.sequences))
         self._arrivals = 0
+        self._without = 0
 
     def submit(self, sequences: Iterable[Sequence]) -> None:
         """Let the choices of a request wait for their turn; raises as `check_room` does."""
@@ -104,7 +111,8 @@ class Scheduler:
         for sequence in arriving:
             self._arrivals += 1
             sequence.arrival = self._arrivals
-            insort(self.waiting, sequence, key=_order)
+            sequence.chain = KeyChain(salted(self._root, sequence.request.extras))
+            insort(self.waiting, sequence, key=order)
 
     def check_room(self, arriving: int) -> None:
         """Refuse so many more sequences where too many would wait for a free slot.
@@ -156,7 +164,7 @@ class Scheduler:
         """Take a running sequence's pages; it waits, and is computed again from what is kept."""
         self._release(sequence, keep=True)
         self.preempted.append(sequence)
-        insort(self.waiting, sequence, key=_order)
+        insort(self.waiting, sequence, key=order)
 
     def computed(self, sequence: Sequence, computed: int, *, prefilled: bool) -> None:
         """Note that a sequence has this many tokens in its pages.
@@ -167,11 +175,20 @@ class Scheduler:
         if prefilled and sequence.exact == sequence.computed:
             sequence.exact = computed
         sequence.computed = computed
+        if prefilled and not missing(sequence):
+            self._passes(sequence)
         if sequence.holding is not None and not sequence.rewound:
             written = min(computed, len(sequence.known))
             sequence.exact = self.memory.publish(
                 sequence.holding, sequence.known, written, sequence.exact
             )
+
+    def _passes(self, sequence: Sequence) -> None:
+        """A prompt is computed: the turn of one that it has passed may have come."""
+        others = [*self.waiting, *(s for s in self.running if s.prefilling)]
+        come = passed_by(sequence, others)
+        if come is not None and come in self.waiting:
+            self.waiting.sort(key=order)
 
     def check(self) -> list[str]:
         """What is inconsistent, as sentences; empty where all is sound."""
@@ -185,7 +202,7 @@ class Scheduler:
         for sequence in self.waiting:
             if sequence.holding is not None or sequence.slot != -1 or sequence.computed:
                 problems.append("A sequence that waits holds pages.")
-        if self.waiting != sorted(self.waiting, key=_order):
+        if self.waiting != sorted(self.waiting, key=order):
             problems.append("Those that wait are out of order.")
         return problems
 
@@ -193,32 +210,42 @@ class Scheduler:
         """Give slots to those that wait, in their order, as far as there is room for them.
 
         Not before there is something to do for them: until then, others may compute what they
-        can share.
+        can share. Who has to wait lets those behind it go first; but where it waits for room, only
+        where there will be room for it, too, when those before it have ended.
         """
+        line = Line((s for s in self.running if s.prefilling), self.limits.rows)
+        beside: int | None = None
         for sequence in list(self.waiting):
-            computing = sum(_missing(s) for s in self.running if not s.decoding)
-            full = not self._slots or computing >= self.limits.rows
-            if full or not self._start(sequence):
+            if not self._slots or (beside is not None and beside <= 0):
                 return
+            pages = self._pages_at_most(sequence)
+            if beside is not None and pages > beside:
+                continue
+            if not line.lets(sequence, self._lacking) or awaits(sequence, line, self.memory):
+                continue
+            if self._start(sequence):
+                line.join(sequence)
+                beside = None if beside is None else beside - pages
+            elif beside is not None:
+                return
+            elif not sequence.ended:
+                beside = self._beside(sequence)
 
     def _start(self, sequence: Sequence) -> bool:
         """Give a sequence its slot and what is known of it; the other pages come as it grows."""
-        leader = sequence.leader
+        leader = leader_of(sequence)
         total = len(sequence.known) + (not sequence.wants_none)
-        if leader is not None and leader.holding is not None and _same_prompt(leader, sequence):
-            if leader.computed < sequence.prompt_len:
-                return False
+        if leader is not None and leader.holding is not None:
             shared = sequence.prompt_len - 1
             exact = min(leader.exact, shared)
             holding = self.memory.fork(leader.holding, shared, total, exact=exact)
-        elif self._worth_waiting(sequence):
-            return False
         else:
             # Room for all that those who run are still to compute, and a page more for each, so
             # that nobody has to be thrown out soon.
             promised = sum(self._promised(s) for s in self.running) + len(self.running)
-            root = salted(self._root, sequence.request.extras)
-            holding = self.memory.acquire(root, sequence.known, total, spare=promised, later=True)
+            holding = self.memory.acquire(
+                sequence.chain, sequence.known, total, spare=promised, later=True
+            )
         if holding is None:
             if not self.running:
                 self.waiting.remove(sequence)
@@ -232,43 +259,64 @@ class Scheduler:
         sequence.computed = holding.found.total
         sequence.exact = holding.found.exact
         sequence.rewound = False
+        sequence.turn.begin(missing(sequence))
         return True
 
-    def _worth_waiting(self, sequence: Sequence) -> bool:
-        """Whether another one is computing pages that this one could soon share."""
-        shared = max(
-            (
-                common
-                for other in self.running
-                if other.request.extras == sequence.request.extras
-                and other.computed < (common := common_length(other.known, sequence.known))
-            ),
-            default=0,
-        )
-        shared = min(shared, len(sequence.known) - 1) // self.memory.page_tokens
-        if not shared:
-            return False
-        root = salted(self._root, sequence.request.extras)
-        known = len(self.memory.keys_of(root, sequence.known))
-        return shared - known >= WORTH_WAITING
+    def _lacking(self, sequence: Sequence) -> int:
+        return lacking(sequence, self.memory)
+
+    def _beside(self, first: Sequence) -> int:
+        """Pages for those that may go before one for which there is no room.
+
+        What is left beside it, if those that came before it were gone: it then begins as soon as if
+        nobody had gone before it. None where nobody came before it: then it waits for those that
+        came later already.
+        """
+        later = [s for s in self.running if order(s) > order(first)]
+        if len(later) == len(self.running):
+            return 0
+        needed = self.memory.pages_for(len(first.known) + 1) + 1
+        return len(self.memory) - needed - sum(map(self._pages_at_most, later))
+
+    def _pages_at_most(self, sequence: Sequence) -> int:
+        """Pages that a sequence can come to hold, and one that is left for it."""
+        return self.memory.pages_for(sequence.limit) + 1
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
-        """Prompt tokens for this step, of those that came first, with pages for them."""
-        left = min(self.limits.rows, self.limits.tokens) - len(decodes)
-        wanting = [s for s in self.running if not s.decoding]
-        if wanting and decodes:
-            places = self.limits.sequences - len(decodes)
-            prefilling = min(len(wanting) + len(self.waiting), places)
-            left = self.pace.tokens(left, len(decodes), prefilling)
+        """Prompt tokens for this step, with pages for them."""
+        prompts = sorted((s for s in self.running if s.prefilling), key=order)
+        given = self._shares(prompts, decodes)
+        charge(prompts, given)
         chunks: list[Chunk] = []
-        for sequence in sorted(wanting, key=_order):
-            count = min(left, _missing(sequence))
-            if count <= 0:
-                break
-            if self._room(sequence, sequence.computed + count):
+        for sequence in prompts:
+            count = given.get(sequence, 0)
+            if count and self._room(sequence, sequence.computed + count):
                 chunks.append(Chunk(sequence, sequence.computed, count))
-                left -= count
         return [chunk for chunk in chunks if chunk.sequence.holding is not None]
+
+    def _shares(self, prompts: list[Sequence], decodes: list[Sequence]) -> dict[Sequence, int]:
+        """How many tokens of each prompt this step computes."""
+        left = min(self.limits.rows, self.limits.tokens) - len(decodes)
+        if prompts and decodes:
+            places = self.limits.sequences - len(decodes)
+            prefilling = min(len(prompts) + len(self.waiting), places)
+            paced = self.pace.tokens(left, len(decodes), prefilling)
+            if paced <= 0:
+                return self._in_passing(prompts, left)
+            left = paced
+        self._without = 0
+        return shares(prompts, left)
+
+    def _in_passing(self, prompts: list[Sequence], left: int) -> dict[Sequence, int]:
+        """Tokens of short prompts in a step that is to have none: now and then, so that who has few
+        does not wait until others may go on who have many."""
+        self._without += 1
+        if self._without <= MOST_WITHOUT:
+            return {}
+        given = shares(prompts, min(left, MIN_CHUNK))
+        given = {sequence: n for sequence, n in given.items() if missing(sequence) <= SHORT}
+        self._without = 0 if given else self._without
+        return given
 
     def _burst(self, decodes: list[Sequence], chunks: list[Chunk]) -> int:
         """How many tokens to decode before the host looks at them.
@@ -287,7 +335,7 @@ class Scheduler:
 
     def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
         """Those of them, still running, that have pages for a burst."""
-        for sequence in sorted(decodes, key=_order):
+        for sequence in sorted(decodes, key=order):
             if sequence.holding is not None:
                 self._room(sequence, sequence.computed + min(burst, sequence.remaining))
         return [s for s in decodes if s.holding is not None]
@@ -305,7 +353,7 @@ class Scheduler:
         while sequence.holding is not None:
             if self.memory.grow(sequence.holding, tokens):
                 return True
-            self.preempt(max(self.running, key=_order))
+            self.preempt(max(self.running, key=order))
         return False
 
     def _release(self, sequence: Sequence, *, keep: bool) -> None:
@@ -317,23 +365,11 @@ class Scheduler:
                 self.memory.retire(holding, *args)
             else:
                 self.memory.discard(holding)
+        if sequence.rewound:
+            sequence.turn.forget()
         self.running.remove(sequence)
         insort(self._slots, sequence.slot)
         sequence.restart()
-
-
-def _order(sequence: Sequence) -> tuple[int, int]:
-    return sequence.request.priority, sequence.arrival
-
-
-def _same_prompt(leader: Sequence, sequence: Sequence) -> bool:
-    """Whether a choice begins where its leader did, which may have gone on with a shorter one."""
-    return not sequence.tokens and leader.prompt_len == sequence.prompt_len
-
-
-def _missing(sequence: Sequence) -> int:
-    """Tokens that are known and not computed."""
-    return len(sequence.known) - sequence.computed
 
 
 def _too_large(sequence: Sequence, pages: int) -> EngineError:

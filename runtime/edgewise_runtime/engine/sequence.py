@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal
 
+from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
-from edgewise_runtime.engine.stops import StopStrings
+from edgewise_runtime.engine.turn import Turn
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
+from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.text import Tokenizer
 
 ContextPolicy = Literal["stop", "error", "drop"]
@@ -80,7 +82,9 @@ class Sequence:
         exact: how many of those, from the first, prefill has written.
         slot: row of per-sequence state on the device while running.
         counted: the device knows which tokens it has had, where penalties need that.
+        chain: the keys of the pages that its tokens fill; the scheduler gives it the root.
         holding: KV pages held while running.
+        turn: when it is given a place, and its part of a step.
         finish_reason: None while unfinished.
         failure: the error that ended it.
         index: which choice of its request it is.
@@ -116,13 +120,14 @@ class Sequence:
         self.exact = 0
         self.slot = -1
         self.counted = False
+        self.chain = KeyChain(b"")
         self.holding: Holding | None = None
-        self.tokens: list[int] = []
         self.logprobs: list[TokenLogprob] = []
         self.finish_reason: FinishReason | None = None
         self.failure: EdgewiseError | None = None
         self.cancelled = False
         self.arrival = 0
+        self.turn = Turn()
         self.bursts = 0
         self.cached_tokens = 0
         self.dropped_turns = request.dropped_turns
@@ -143,13 +148,21 @@ class Sequence:
         if params.min_tokens:
             never = dict.fromkeys(self._ends, -MAX_BIAS)
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
-        self._detokenizer = tokenizer.stream()
-        self._stops = StopStrings(params.stop)
-        self._pieces = [self._stops.push(self._detokenizer.push(self.begun))]
+        self._text = AnswerText(tokenizer.stream(), params.stop, self.begun)
 
     @property
     def ended(self) -> bool:
         return self.finish_reason is not None
+
+    @property
+    def tokens(self) -> list[int]:
+        """Those that have been generated."""
+        return self.known[self.prompt_len :]
+
+    @property
+    def drawn(self) -> int:
+        """How many have been generated."""
+        return len(self.known) - self.prompt_len
 
     @property
     def asked_len(self) -> int:
@@ -159,12 +172,18 @@ class Sequence:
     @property
     def decoding(self) -> bool:
         """Whether a step gives its next token from the one before: all others are in KV."""
-        return bool(self.tokens) and self.computed == len(self.known) - 1
+        known = len(self.known)
+        return known > self.prompt_len and self.computed == known - 1
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether it has a place, and steps compute what it knows."""
+        return self.holding is not None and not self.decoding
 
     @property
     def too_short(self) -> bool:
         """Whether it must not end yet."""
-        return len(self.begun) + len(self.tokens) < self.params.min_tokens
+        return len(self.begun) + self.drawn < self.params.min_tokens
 
     @property
     def drawing(self) -> SamplingParams:
@@ -185,7 +204,7 @@ class Sequence:
     def context_full(self) -> bool:
         """Whether it ended where the context does, with more tokens allowed."""
         full = self.finish_reason == "length" and len(self.known) >= self.context
-        return full and len(self.tokens) < self.params.max_tokens
+        return full and self.drawn < self.params.max_tokens
 
     @property
     def stopped_by_host(self) -> bool:
@@ -201,30 +220,14 @@ class Sequence:
         Sets `finish_reason` where one of them ends the sequence; tokens after that one are
         dropped.
         """
-        if not self.tokens:
+        if not self.drawn:
             self._ttft_s = perf_counter() - self.created
-        taken: list[int] = []
-        text = ""
-        for token in tokens:
-            taken.append(token)
-            self.tokens.append(token)
-            self.known.append(token)
-            if token in self._ends:
-                self.finish_reason = "stop"
-                break
-            text += self._stops.push(self._detokenizer.push([token]))
-            if self._stops.found is not None:
-                self.finish_reason = "stop"
-                break
-            if not self.remaining:
-                self._at_limit()
-                break
+        taken, text = self._take(tuple(tokens))
         if self.finish_reason is not None:
             text += self._flush()
         said = tuple(logprobs)[: len(taken)]
         self.logprobs += said
-        self._pieces.append(text)
-        piece = Piece(text, tuple(taken), said, self.index)
+        piece = Piece(text, taken, said, self.index)
         self.on_piece(piece)
         return piece
 
@@ -236,7 +239,6 @@ class Sequence:
             # What might have become a stop string no longer can.
             text = self._flush()
             if text:
-                self._pieces.append(text)
                 self.on_piece(Piece(text, (), index=self.index))
 
     def fail(self, error: EdgewiseError) -> None:
@@ -259,14 +261,14 @@ class Sequence:
             prefill_s=self.prefill_s,
             decode_s=self.decode_s,
             prompt_tokens=self.prompt_len if self.prefill_s else 0,
-            decode_tokens=max(len(self.tokens) - 1, 0),
+            decode_tokens=max(self.drawn - 1, 0),
             cached_tokens=self.cached_tokens,
         )
         return Completion(
-            text="".join(self._pieces),
+            text=str(self._text),
             token_ids=(*self.begun, *self.tokens),
             finish_reason=self.finish_reason or "cancelled",
-            usage=Usage(self.prompt_len, len(self.tokens), self.cached_tokens),
+            usage=Usage(self.prompt_len, self.drawn, self.cached_tokens),
             timings=timings,
             seed=self.seed,
             index=self.index,
@@ -276,20 +278,43 @@ class Sequence:
             metrics=self.metrics,
         )
 
+    def _take(self, tokens: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+        """Take tokens up to the one that ends it; return them and what they make certain.
+
+        All at once, but for stop strings: one may end it with any of them.
+        """
+        each = 1 if self.params.stop else max(self.remaining, 1)
+        said = ""
+        for start in range(0, len(tokens), each):
+            run = tokens[start : start + each]
+            ended = not self._ends.isdisjoint(run)
+            if ended:
+                run = run[: 1 + next(i for i, token in enumerate(run) if token in self._ends)]
+            self.known += run
+            said += self._text.push(run[:-1] if ended else run)
+            if ended or self._text.stopped:
+                self.finish_reason = "stop"
+            elif self.remaining <= 0:
+                self._at_limit()
+            else:
+                continue
+            return tokens[: start + len(run)], said
+        return tokens, said
+
     def _flush(self) -> str:
-        text = self._stops.push(self._detokenizer.finish()) + self._stops.finish()
-        if self._stops.found is not None and self.finish_reason == "length":
+        text = self._text.finish()
+        if self._text.stopped and self.finish_reason == "length":
             self.finish_reason = "stop"  # in characters that were held back
         return text
 
     def _at_limit(self) -> None:
         """The last token allowed has come: the end, unless only the context is in the way."""
-        if len(self.tokens) >= self.params.max_tokens:
+        if self.drawn >= self.params.max_tokens:
             self.finish_reason = "length"
         elif self.request.context_policy == "error":
             self.fail(
                 EngineError(
-                    f"The context of {self.context:,} tokens is full after {len(self.tokens):,} "
+                    f"The context of {self.context:,} tokens is full after {self.drawn:,} "
                     f"tokens of the answer; {self.params.max_tokens:,} were allowed.",
                     remedy="Ask for fewer tokens, shorten the prompt, or set context_policy to "
                     "'stop' or 'drop'.",
@@ -307,15 +332,16 @@ class Sequence:
             return False
         prompt, dropped = shorter
         self.known = [*prompt, *answer]
+        self.chain = KeyChain(self.chain.root)
         self.prompt_len = len(prompt)
-        self.limit = min(self.context, len(self.known) + self.params.max_tokens - len(self.tokens))
+        self.limit = min(self.context, len(self.known) + self.params.max_tokens - self.drawn)
         self.dropped_turns = dropped
         self.rewound = True
         return True
 
     def _shorter(self, answer: int) -> tuple[tuple[int, ...], int] | None:
         """A prompt shorter than now that leaves room for more than `answer` tokens."""
-        shorten, left = self.request.shorten, self.params.max_tokens - len(self.tokens)
+        shorten, left = self.request.shorten, self.params.max_tokens - self.drawn
         # Room for as much as there is already, so that this does not happen at every token, but
         # rather at some of them than that the text ends.
         for more in (max(answer, self.context // 8), self.context // 8, 1):

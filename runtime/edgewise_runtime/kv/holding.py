@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from edgewise_runtime.kv.keys import KeyChain
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -26,13 +28,15 @@ class Holding:
     """The pages of one sequence, in order.
 
     Attributes:
-        root: the key before its first page.
+        chain: the keys of its full pages.
         pages: where they are.
         keys: of its first pages, those that are full and known to the index.
         found: how many of its first tokens were there when it began.
+        written: how many of its tokens are in the pages, as far as has been said.
     """
 
-    root: bytes
+    chain: KeyChain
     pages: list[int] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     found: Found = Found()
+    written: int = 0

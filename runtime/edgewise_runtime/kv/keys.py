@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from json import dumps
 
@@ -23,6 +23,33 @@ def page_key(parent: bytes, tokens: Sequence[int], extras: bytes = b"") -> bytes
     """
     ids = np.array(tokens, "<u4").tobytes()
     return sha256(parent + len(extras).to_bytes(4, "little") + extras + ids).digest()
+
+
+class KeyChain:
+    """The keys of a sequence's full pages, each computed when it is first asked for.
+
+    As long as its tokens stay what they are: with other ones a sequence begins another chain.
+
+    Attributes:
+        root: the key before the first page.
+    """
+
+    __slots__ = ("_keys", "root")
+
+    def __init__(self, root: bytes, keys: Iterable[bytes] = ()) -> None:
+        """Begin with the `keys` of the first pages, as far as they are known."""
+        self.root = root
+        self._keys = list(keys)
+
+    def before(self, nth: int) -> bytes:
+        """The key before page `nth`; those of the pages before it are known."""
+        return self._keys[nth - 1] if nth else self.root
+
+    def key(self, nth: int, tokens: Sequence[int]) -> bytes:
+        """The key of page `nth`, which holds these tokens; those of the pages before are known."""
+        if nth == len(self._keys):
+            self._keys.append(page_key(self.before(nth), tokens))
+        return self._keys[nth]
 
 
 def root_key(bundle: Bundle, program: Program) -> bytes:

@@ -8,28 +8,14 @@ elsewhere (`spill`) and comes back when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.kv.holding import Found, Holding
-from edgewise_runtime.kv.keys import page_key
-from edgewise_runtime.kv.pages import PagePool
-from edgewise_runtime.kv.prefix import Node, PrefixIndex
+from edgewise_runtime.kv.keys import KeyChain, page_key
+from edgewise_runtime.kv.prefix import Node
+from edgewise_runtime.kv.shelf import Shelf
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.kv.stored import pack, unpack
-
-
-class PageMover(Protocol):
-    """What can move pages about: a `LoadedProgram`."""
-
-    @property
-    def page_bytes(self) -> int: ...
-
-    def copy_page(self, source: int, target: int) -> None: ...
-
-    def read_page(self, page: int) -> bytes: ...
-
-    def write_page(self, page: int, data: bytes) -> None: ...
+from edgewise_runtime.kv.stored import PageMover, Spill
 
 
 class PageMemory:
@@ -55,31 +41,31 @@ class PageMemory:
         inexact: bool,
         store: PageStore | None = None,
         finite: Callable[[bytes], bool] = lambda data: True,
-        moved: Callable[[int, int], None] | None = None,
+        moved: Callable[[int, int], None] = lambda spilled, restored: None,
     ) -> None:
         self.page_tokens = page_tokens
         self._mover = mover
-        self._pool = PagePool(pages)
-        self._index = PrefixIndex(page_tokens)
         self._inexact = inexact
-        self._store = store
-        self._finite = finite
-        self._moved = moved or (lambda spilled, restored: None)
-        # Keys of pages that were published since the device last answered.
-        self._unsettled: set[bytes] = set()
+        self._spill = None if store is None else Spill(mover, store, finite, moved)
+        self._shelf = Shelf(pages, page_tokens, self._leave)
 
     def __len__(self) -> int:
-        return len(self._pool)
+        return len(self._shelf.pool)
 
     @property
     def free(self) -> int:
         """Pages that hold nothing."""
-        return self._pool.free
+        return self._shelf.pool.free
 
     @property
     def kept(self) -> int:
         """Pages that no sequence holds, kept for the next ones."""
-        return sum(self._pool.owners(node.page) == 1 for node in self._index)
+        return self._shelf.index.unheld
+
+    @property
+    def held(self) -> int:
+        """Pages that sequences hold; one that several hold counts once."""
+        return self._shelf.held
 
     def pages_for(self, tokens: int) -> int:
         """How many pages hold this many tokens."""
@@ -91,7 +77,7 @@ class PageMemory:
 
     def acquire(
         self,
-        root: bytes,
+        chain: KeyChain,
         tokens: Sequence[int],
         total: int,
         *,
@@ -103,32 +89,34 @@ class PageMemory:
         The last of `tokens` is never found: something has to be computed to go on from.
 
         Args:
-            root: the key before the first page.
+            chain: the keys of `tokens`, as far as they have been computed.
             spare: pages that must be left for others.
-            later: take only pages that hold some of `tokens`; for the others there must be room.
+            later: take only pages that hold some of `tokens`; for the others there must be room,
+                which is made as they are taken.
         """
-        holding = Holding(root)
-        adoptable = len(tokens) - 1
+        if not self._fits(chain, tokens, self.pages_for(total) + spare):
+            return None
+        holding = Holding(chain)
+        taken: list[int] | None = None
         try:
-            found = self._adopt(holding, tokens, adoptable)
-            needed = self.pages_for(total) - len(holding.pages)
-            taken = self._take(0, needed + spare) if later else self._take(needed, spare)
-        except BaseException:
-            self._pool.release(holding.pages)
-            raise
+            holding.found = self._adopt(holding, tokens)
+            missing = 0 if later else self.pages_for(total) - len(holding.pages)
+            taken = self._shelf.take(missing)
+        finally:
+            if taken is None:
+                self._shelf.release(holding.pages)
         if taken is None:
-            self._pool.release(holding.pages)
             return None
         holding.pages += taken
-        holding.found = found
-        self._index.touch(holding.keys)
+        holding.written = holding.found.total
+        self._shelf.index.touch(holding.keys)
         return holding
 
     def grow(self, holding: Holding, tokens: int) -> bool:
         """Make room for this many tokens in all; False, changing nothing, where there is none."""
         if tokens <= self.room(holding):
             return True
-        taken = self._take(self.pages_for(tokens) - len(holding.pages), 0)
+        taken = self._shelf.take(self.pages_for(tokens) - len(holding.pages))
         if taken is None:
             return False
         holding.pages += taken
@@ -141,20 +129,20 @@ class PageMemory:
         Full pages are shared, and the last is copied where it is not full. None without room.
         """
         full, rest = divmod(tokens, self.page_tokens)
-        pages = holding.pages[:full]
-        self._pool.share(pages)
+        taken = self._shelf.take(self.pages_for(total) - full)
+        if taken is None:
+            return None
+        shared, keys = holding.pages[:full], holding.keys[:full]
+        self._shelf.hold(shared)
+        pages = shared + taken
         try:
-            taken = self._take(self.pages_for(total) - full, 0)
-            pages += taken or ()
             if taken and rest:
                 self._mover.copy_page(holding.pages[full], taken[0])
         except BaseException:
-            self._pool.release(pages)
+            self._shelf.release(pages)
             raise
-        if taken is None:
-            self._pool.release(pages)
-            return None
-        return Holding(holding.root, pages, holding.keys[:full], Found(tokens, exact=exact))
+        chain = KeyChain(holding.chain.root, keys)
+        return Holding(chain, pages, keys, Found(tokens, exact=exact), tokens)
 
     def publish(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> int:
         """Let others find the pages that a sequence has filled.
@@ -165,76 +153,87 @@ class PageMemory:
             tokens: the sequence's tokens, of which `written` are in its pages.
             exact: how many of them, from the first, prefill has written.
         """
+        holding.written = written
         for nth in range(len(holding.keys), written // self.page_tokens):
             start = nth * self.page_tokens
-            content = tuple(tokens[start : start + self.page_tokens])
-            parent = holding.keys[-1] if holding.keys else holding.root
-            key = page_key(parent, content)
+            content = self._content(tokens, nth)
+            key = holding.chain.key(nth, content)
             sound = min(max(exact - start, 0), self.page_tokens)
-            node = self._index.get(key)
+            node, page = self._shelf.index.get(key), holding.pages[nth]
             if node is None:
-                self._add(Node(key, parent, holding.pages[nth], content, sound))
+                self._shelf.add(Node(key, holding.chain.before(nth), page, content, sound))
             elif self._inexact or sound == node.exact == self.page_tokens:
                 # The same tokens twice: one page is enough.
                 if node.exact < sound:
                     exact = start + node.exact
-                self._pool.share([node.page])
-                self._pool.release([holding.pages[nth]])
+                self._shelf.hold([node.page])
+                self._shelf.release([page])
                 holding.pages[nth] = node.page
             elif sound > node.exact:
-                self._pool.share([holding.pages[nth]])
-                self._pool.release([node.page])
-                node.page, node.exact = holding.pages[nth], sound
-                self._unsettled.add(node.key)
+                self._shelf.replace(node, page)
+                node.exact = sound
             holding.keys.append(key)
         return exact
 
     def retire(self, holding: Holding, tokens: Sequence[int], written: int, exact: int) -> None:
         """Take back a sequence's pages and keep what they hold; arguments as for `publish`."""
         exact = self.publish(holding, tokens, written, exact)
-        keys = list(holding.keys)
+        keys, index = list(holding.keys), self._shelf.index
         start = len(keys) * self.page_tokens
         tail = tuple(tokens[start:written])
         if tail:
-            parent = keys[-1] if keys else holding.root
+            parent = holding.chain.before(len(keys))
             key = page_key(parent, tail)
             sound = min(max(exact - start, 0), len(tail))
-            known = self._index.longest(parent, tail, inexact=self._inexact)
-            if self._index.get(key) is None and (known is None or known[1] < len(tail)):
-                self._add(Node(key, parent, holding.pages[len(keys)], tail, sound))
+            known = index.longest(parent, tail, inexact=self._inexact)
+            if index.get(key) is None and (known is None or known[1] < len(tail)):
+                self._shelf.add(Node(key, parent, holding.pages[len(keys)], tail, sound))
             keys.append(key)
-        self._index.touch(keys)
+        index.touch(keys)
         self.discard(holding)
 
     def settle(self) -> None:
         """The device has answered: what was published until now is in its pages."""
-        self._unsettled.clear()
+        self._shelf.settle()
 
     def distrust(self) -> None:
         """The device has failed, and perhaps with what it had only been handed: let nobody find
         pages published since it last answered."""
-        for key in list(self._unsettled):
-            node = self._index.get(key)
-            if node is not None:
-                self._drop(node)
+        self._shelf.distrust()
 
     def withdraw(self, pages: Iterable[int]) -> None:
         """Let nobody find these pages, which hold what is not finite."""
-        withdrawn = set(pages)
-        for node in [node for node in self._index if node.page in withdrawn]:
-            self._drop(node)
+        self._shelf.withdraw(pages)
 
     def discard(self, holding: Holding) -> None:
         """Take back a sequence's pages; those it has not published are forgotten."""
         pages, holding.pages, holding.keys = holding.pages, [], []
-        self._pool.release(pages)
+        self._shelf.release(pages)
 
-    def keys_of(self, root: bytes, tokens: Sequence[int]) -> tuple[bytes, ...]:
-        """The keys of the full pages on the device that hold the first of these tokens."""
+    def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
+        """How many full pages on the device hold the first of these tokens and may be shared.
+
+        It costs what has changed since there were `pages`.
+
+        Args:
+            chain: the keys of `tokens`, as far as they have been computed.
+        """
+        while pages and self._known(chain, tokens, pages - 1) is None:
+            pages -= 1
+        while pages < self._adoptable(tokens) and self._known(chain, tokens, pages) is not None:
+            pages += 1
+        return pages
+
+    def keys_of(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
+        """The keys of the full pages on the device that hold the first of these tokens.
+
+        Args:
+            chain: the keys of `tokens`, as far as they have been computed.
+        """
         keys: list[bytes] = []
-        for start in range(0, len(tokens) - self.page_tokens + 1, self.page_tokens):
-            key = page_key(keys[-1] if keys else root, tokens[start : start + self.page_tokens])
-            if self._index.get(key) is None:
+        for nth in range(len(tokens) // self.page_tokens):
+            key = chain.key(nth, self._content(tokens, nth))
+            if self._shelf.index.get(key) is None:
                 break
             keys.append(key)
         return tuple(keys)
@@ -242,59 +241,73 @@ class PageMemory:
     def pin(self, keys: Iterable[bytes], by: int = 1) -> None:
         """Keep the pages with these keys as long as they are pinned; -1 takes a pin away."""
         for key in keys:
-            node = self._index.get(key)
+            node = self._shelf.index.get(key)
             if node is not None:
                 # A page that was distrusted has lost its pins.
-                node.pins = max(node.pins + by, 0)
+                self._shelf.index.pin(node, by)
 
     def forget(self) -> None:
         """Drop all that is kept for the next sequences and not pinned, here and elsewhere."""
-        while (node := self._oldest()) is not None:
-            self._drop(node)
-        if self._store is not None:
-            self._store.clear()
+        self._shelf.drop_idle()
+        if self._spill is not None:
+            self._spill.store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program."""
-        for node in list(self._index):
-            self._spill(node)
+        """Store all full pages, so that they may outlive the program; waits for the store."""
+        for node in list(self._shelf.index):
+            self._leave(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
-        expected = [0] * len(self._pool)
-        for page in [p for h in holdings for p in h.pages] + [n.page for n in self._index]:
-            expected[page] += 1
-        wrong = [
-            f"Page {page} has {self._pool.owners(page)} owners, not {count}."
-            for page, count in enumerate(expected)
-            if self._pool.owners(page) != count
-        ]
-        return self._pool.check() + self._index.check() + wrong
+        return self._shelf.check(page for holding in holdings for page in holding.pages)
 
-    def _adopt(self, holding: Holding, tokens: Sequence[int], adoptable: int) -> Found:
+    def _content(self, tokens: Sequence[int], nth: int) -> tuple[int, ...]:
+        """What page `nth` holds of these tokens."""
+        return tuple(tokens[nth * self.page_tokens : (nth + 1) * self.page_tokens])
+
+    def _adoptable(self, tokens: Sequence[int]) -> int:
+        """How many full pages may be found: never the last token."""
+        return (len(tokens) - 1) // self.page_tokens
+
+    def _fits(self, chain: KeyChain, tokens: Sequence[int], pages: int) -> bool:
+        """Whether there is room for this many pages, of which the first may be here already."""
+        room = self._shelf.room
+        for nth in range(self._adoptable(tokens)):
+            node = self._known(chain, tokens, nth)
+            if node is None:
+                break
+            pages -= 1
+            # It takes none of what is left, unless it was part of that.
+            room -= not node.needs
+        return pages <= room
+
+    def _known(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> Node | None:
+        """What is on the device for page `nth` of these tokens, if it may be shared."""
+        content = self._content(tokens, nth)
+        node = self._shelf.index.get(chain.key(nth, content))
+        return node if node and node.tokens == content and self._sound(node) else None
+
+    def _adopt(self, holding: Holding, tokens: Sequence[int]) -> Found:
         """Begin a holding with pages that are known to hold the first tokens."""
         device = restored = exact = 0
-        parent = holding.root
-        for start in range(0, adoptable - self.page_tokens + 1, self.page_tokens):
-            content = tuple(tokens[start : start + self.page_tokens])
-            key = page_key(parent, content)
-            node = self._index.get(key)
-            if node is not None and node.tokens == content and self._sound(node):
-                self._pool.share([node.page])
+        for nth in range(self._adoptable(tokens)):
+            node = self._known(holding.chain, tokens, nth)
+            if node is not None:
+                self._shelf.hold([node.page])
+                holding.pages.append(node.page)
                 device += self.page_tokens
-            elif node is None and (node := self._restore(key, parent, content)) is not None:
-                self._pool.share([node.page])
-                restored += self.page_tokens
             else:
-                break
-            if exact == start:
+                node = self._restore(holding, self._content(tokens, nth))
+                if node is None:
+                    break
+                restored += self.page_tokens
+            if exact == nth * self.page_tokens:
                 exact += node.exact
-            holding.pages.append(node.page)
-            holding.keys.append(key)
-            parent = key
+            holding.keys.append(node.key)
         first = len(holding.pages) * self.page_tokens
-        rest = tokens[first : min(first + self.page_tokens, adoptable)]
-        found = self._index.longest(parent, rest, inexact=self._inexact)
+        rest = tokens[first : min(first + self.page_tokens, len(tokens) - 1)]
+        parent = holding.chain.before(len(holding.pages))
+        found = self._shelf.index.longest(parent, rest, inexact=self._inexact)
         if found is not None:
             node, same = found
             if self._copy(node, holding):
@@ -305,84 +318,43 @@ class PageMemory:
 
     def _copy(self, node: Node, holding: Holding) -> bool:
         """Give a holding a page of its own with what a node's page holds; False without room."""
-        self._pool.share([node.page])
+        source = [node.page]
+        self._shelf.hold(source)
         try:
-            taken = self._take(1, 0)
+            taken = self._shelf.take(1)
             if taken is not None:
                 holding.pages += taken
                 self._mover.copy_page(node.page, taken[0])
         finally:
-            self._pool.release([node.page])
-        self._index.touch([node.key])
+            self._shelf.release(source)
+        self._shelf.index.touch([node.key])
         return taken is not None
-
-    def _take(self, count: int, spare: int) -> list[int] | None:
-        """Pages nobody else has, older ones making room; None, where that is not enough."""
-        count = max(count, 0)
-        if self._pool.free + self.kept < count + spare:
-            # Nobody has to go where that would not help.
-            return None
-        while self._pool.free < count + spare:
-            node = self._oldest()
-            if node is None:
-                return None
-            self._spill(node)
-            self._drop(node)
-        return self._pool.allocate(count)
-
-    def _oldest(self) -> Node | None:
-        """The page that was used least recently, of those that nobody needs."""
-        for node in self._index:
-            if not node.children and not node.pins and self._pool.owners(node.page) == 1:
-                return node
-        return None
-
-    def _add(self, node: Node) -> None:
-        self._pool.share([node.page])
-        self._index.add(node)
-        self._unsettled.add(node.key)
-
-    def _drop(self, node: Node) -> None:
-        self._index.remove(node)
-        self._unsettled.discard(node.key)
-        self._pool.release([node.page])
 
     def _sound(self, node: Node) -> bool:
         return self._inexact or node.exact == self.page_tokens
 
-    def _spill(self, node: Node) -> None:
-        """Store a page, if it is full, may be shared, and is not there already."""
-        full = len(node.tokens) == self.page_tokens
-        if self._store is None or not full or not self._sound(node):
-            return
-        if self._store.touch(node.key):
-            return
-        state = self._mover.read_page(node.page)
-        if not self._finite(state):
-            return
-        self._store.put(node.key, pack(node.tokens, node.exact, state))
-        self._moved(1, 0)
+    def _leave(self, node: Node, *, wait: bool = False) -> None:
+        """Store a page, if it is full and may be shared."""
+        if self._spill is not None and len(node.tokens) == self.page_tokens and self._sound(node):
+            self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
 
-    def _restore(self, key: bytes, parent: bytes, content: tuple[int, ...]) -> Node | None:
-        """Bring a page back from the store; None where it is not there, or there is no room."""
-        data = None if self._store is None else self._store.get(key)
-        found = None if data is None else unpack(data, content, self._mover.page_bytes)
+    def _restore(self, holding: Holding, content: tuple[int, ...]) -> Node | None:
+        """Bring a holding's next page back from the store; None where it is not there, or there is
+        no room."""
+        nth = len(holding.pages)
+        key = holding.chain.key(nth, content)
+        if self._spill is None or self._shelf.index.get(key) is not None:
+            return None
+        found = self._spill.find(key, content)
         if found is None:
             return None
         exact, state = found
-        node = Node(key, parent, -1, content, exact)
-        if not self._sound(node):
-            return None
-        taken = self._take(1, 0)
+        node = Node(key, holding.chain.before(nth), -1, content, exact)
+        taken = self._shelf.take(1) if self._sound(node) else None
         if taken is None:
             return None
-        try:
-            self._mover.write_page(taken[0], state)
-        except BaseException:
-            self._pool.release(taken)
-            raise
+        holding.pages += taken
+        self._spill.restore(state, taken[0])
         node.page = taken[0]
-        self._index.add(node)
-        self._unsettled.add(node.key)
-        self._moved(0, 1)
+        self._shelf.add(node)
         return node

@@ -43,6 +43,9 @@ def check_key(key: bytes) -> bytes:
 class DiskStore:
     """A `spill.PageStore` of files, which processes may share and which the next one finds again.
 
+    `put`, `get`, `touch`, `discard` and `clear` are one thread's; another one may `read`, and ask
+    whether a page is there.
+
     Args:
         folder: where all producers' pages lie; made if it is not there.
         limit_bytes: of all files in it, headers included.
@@ -77,16 +80,26 @@ class DiskStore:
     def limit(self) -> int:
         return self._files.limit
 
-    def put(self, key: bytes, data: bytes | memoryview) -> None:
-        """Keep a page; it is dropped, and counted, where it cannot be written.
+    def check(self, key: bytes, data: bytes | memoryview) -> memoryview:
+        """The bytes of a page, if it can be one.
 
         Raises:
             InputError: ``input.key``, ``input.pages`` for another size than the store's pages have.
         """
-        name, view = self._name(key), memoryview(data).cast("B")
+        view = memoryview(data).cast("B")
+        check_key(key)
         if len(view) != self._page_bytes:
             message = f"A page has {self._page_bytes} bytes, not {len(view)}."
             raise InputError(message, code="input.pages")
+        return view
+
+    def put(self, key: bytes, data: bytes | memoryview, *, wait: bool = False) -> None:
+        """Keep a page; it is dropped, and counted, where it cannot be written.
+
+        Raises:
+            InputError: as `check` does.
+        """
+        view, name = self.check(key, data), self._name(key)
         if self._closed or self._file_bytes > self.limit:
             return
         self._files.forget(name)
@@ -104,22 +117,35 @@ class DiskStore:
             InputError: ``input.key``.
         """
         name = self._name(key)
-        if self._closed:
-            return None
         try:
-            data = self._read(key, name)
-        except OSError as cause:
-            if cause.errno != errno.ELOOP:
-                # Gone, or out of reach for a reason that may pass.
-                self._files.forget(name)
-                return None
-            data = None
+            data = self.read(key)
+        except OSError:
+            # Gone, or out of reach for a reason that may pass.
+            self._files.forget(name)
+            return None
         if data is None:
             self.damaged += 1
             self._files.remove(name)
             return None
         self._files.use(name, self._file_bytes)
         return data
+
+    def read(self, key: bytes) -> bytes | None:
+        """The page's bytes, without a change to anything; None where what is there is not whole.
+
+        Raises:
+            InputError: ``input.key``.
+            OSError: where nothing is there, or it is out of reach.
+        """
+        name = self._name(key)
+        if self._closed:
+            raise FileNotFoundError(name)
+        try:
+            return self._read(key, name)
+        except OSError as cause:
+            if cause.errno == errno.ELOOP:
+                return None
+            raise
 
     def __contains__(self, key: bytes) -> bool:
         """Whether the page is there; whether it is whole, only `get` tells."""
@@ -129,15 +155,16 @@ class DiskStore:
         try:
             status = (self._files.folder / name).lstat()
         except OSError:
-            self._files.forget(name)
             return False
         return stat.S_ISREG(status.st_mode) and status.st_size == self._file_bytes
 
     def touch(self, key: bytes) -> bool:
         """Make a page the most recently used without reading it; False where it is not there."""
-        found = key in self
+        name, found = self._name(key), key in self
         if found:
-            self._files.use(self._name(key), self._file_bytes)
+            self._files.use(name, self._file_bytes)
+        else:
+            self._files.forget(name)
         return found
 
     def discard(self, key: bytes) -> None:
@@ -150,6 +177,9 @@ class DiskStore:
         """Remove all pages of this producer, those that other processes wrote as well."""
         if not self._closed:
             self._files.remove_all(self._home)
+
+    def wait(self) -> None:
+        """Nothing is ever to be waited for: all is done when it was asked for."""
 
     def close(self) -> None:
         """Be done: the pages stay on the disk for the next store; this one has none any more."""

@@ -7,6 +7,7 @@ every layer. A page with several owners is never written to again: a full page o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.state import pages_for
@@ -15,15 +16,17 @@ from edgewise_runtime.format.state import pages_for
 class PagePool:
     """Pages 0..n-1, each free or owned, with the number of its owners.
 
-    The lowest free page is handed out first, so that memory never touched stays untouched.
+    The lowest free page is handed out first, so that memory never touched stays untouched. Taking
+    and giving back a page costs no more than the logarithm of how many have been.
     """
 
     def __init__(self, n: int) -> None:
         if n < 1:
             raise InputError(f"A pool needs at least one page, not {n}.", code="input.pages")
         self._owners = [0] * n
-        # Sorted from high to low: the end is the lowest.
-        self._free = list(range(n - 1, -1, -1))
+        # A heap of the free pages below the first that was never handed out.
+        self._free: list[int] = []
+        self._untouched = 0
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -31,7 +34,7 @@ class PagePool:
     @property
     def free(self) -> int:
         """How many pages are free."""
-        return len(self._free)
+        return len(self._free) + len(self._owners) - self._untouched
 
     def owners(self, page: int) -> int:
         """How many own the page; 0 for a free one."""
@@ -43,12 +46,13 @@ class PagePool:
         Raises:
             InputError: ``input.pages`` where fewer are free; nothing is taken.
         """
-        if not 0 <= k <= len(self._free):
-            message = f"Cannot allocate {k} pages: {len(self._free)} are free."
+        if not 0 <= k <= self.free:
+            message = f"Cannot allocate {k} pages: {self.free} are free."
             raise InputError(message, code="input.pages")
-        cut = len(self._free) - k
-        taken = self._free[cut:][::-1]
-        del self._free[cut:]
+        taken = [heappop(self._free) for _ in range(min(k, len(self._free)))]
+        first = self._untouched
+        self._untouched += k - len(taken)
+        taken += range(first, self._untouched)
         for page in taken:
             self._owners[page] = 1
         return taken
@@ -78,27 +82,23 @@ class PagePool:
             counts[page] = counts.get(page, 0) + 1
             if counts[page] > self._owners[self._known(page)]:
                 raise InputError(f"Page {page} is released too often.", code="input.pages")
-        freed: list[int] = []
         for page, count in counts.items():
             self._owners[page] -= count
             if not self._owners[page]:
-                freed.append(page)
-        if freed:
-            self._free += freed
-            self._free.sort(reverse=True)
+                heappush(self._free, page)
 
     def check(self) -> list[str]:
         """What is inconsistent about the pool, as sentences; empty for a sound one."""
         problems: list[str] = []
-        free = set(self._free)
-        if len(free) != len(self._free):
+        free = {*self._free, *range(self._untouched, len(self._owners))}
+        if len(free) != self.free:
             problems.append("A page is twice in the free list.")
         problems += [
             f"Page {page} has {count} owners and is {'also' if page in free else 'not'} free."
             for page, count in enumerate(self._owners)
             if count < 0 or (count == 0) != (page in free)
         ]
-        if any(a <= b for a, b in zip(self._free, self._free[1:], strict=False)):
+        if any(page < self._free[(nth - 1) // 2] for nth, page in enumerate(self._free) if nth):
             problems.append("The free list is out of order.")
         return problems
 

@@ -12,17 +12,21 @@ from collections import OrderedDict
 from typing import Protocol
 
 from edgewise_runtime.kv.page_disk import DiskStore, check_key
+from edgewise_runtime.kv.write_behind import WriteBehind
 
-__all__ = ["DiskStore", "MemoryStore", "PageStore", "Tiered"]
+__all__ = ["DiskStore", "MemoryStore", "PageStore", "Tiered", "WriteBehind"]
 
 
 class PageStore(Protocol):
     """Bytes of pages by 32-byte keys, of `limit` bytes in all."""
 
-    def put(self, key: bytes, data: bytes | memoryview) -> None:
+    def put(self, key: bytes, data: bytes | memoryview, *, wait: bool = False) -> None:
         """Keep a page as the most recently used; the least recently used ones make room.
 
         Never fails because it is full: a page that does not fit is not kept.
+
+        Args:
+            wait: until it can be kept, where that takes time. Without, nobody waits for a disk.
 
         Raises:
             InputError: ``input.key`` for another key than 32 bytes.
@@ -59,6 +63,10 @@ class PageStore(Protocol):
         """Bytes kept at most."""
         ...
 
+    def wait(self) -> None:
+        """Wait until all that was asked for is done; any thread may."""
+        ...
+
     def close(self) -> None:
         """Be done; a closed store has no pages and keeps none. Closing twice is fine."""
         ...
@@ -81,7 +89,7 @@ class MemoryStore:
     def limit(self) -> int:
         return self._limit
 
-    def put(self, key: bytes, data: bytes | memoryview) -> None:
+    def put(self, key: bytes, data: bytes | memoryview, *, wait: bool = False) -> None:
         self.push(key, data)
 
     def push(self, key: bytes, data: bytes | memoryview) -> list[tuple[bytes, bytes]]:
@@ -125,6 +133,9 @@ class MemoryStore:
         """All keys and bytes, least recently used first."""
         return list(self._pages.items())
 
+    def wait(self) -> None:
+        """Nothing is ever to be waited for."""
+
     def close(self) -> None:
         self._closed = True
         self.clear()
@@ -137,7 +148,7 @@ class Tiered:
     what only the memory has, as much as fits there.
     """
 
-    def __init__(self, memory: MemoryStore, disk: DiskStore) -> None:
+    def __init__(self, memory: MemoryStore, disk: PageStore) -> None:
         self.memory = memory
         self.disk = disk
         # Pages in memory that came from the disk, which need no writing if they are still there.
@@ -152,11 +163,11 @@ class Tiered:
     def limit(self) -> int:
         return self.memory.limit + self.disk.limit
 
-    def put(self, key: bytes, data: bytes | memoryview) -> None:
+    def put(self, key: bytes, data: bytes | memoryview, *, wait: bool = False) -> None:
         if key in self.memory and self.memory.get(key) == data:
             return
         self._on_disk.discard(key)
-        self._push(key, data)
+        self._push(key, data, wait)
 
     def get(self, key: bytes) -> bytes | None:
         page = self.memory.get(key)
@@ -164,7 +175,7 @@ class Tiered:
             page = self.disk.get(key)
             if page is not None:
                 self._on_disk.add(key)
-                self._push(key, page)
+                self._push(key, page, wait=False)
         return page
 
     def __contains__(self, key: bytes) -> bool:
@@ -183,6 +194,9 @@ class Tiered:
         self.memory.clear()
         self.disk.clear()
 
+    def wait(self) -> None:
+        self.disk.wait()
+
     def close(self) -> None:
         room = self.disk.limit
         kept: list[tuple[bytes, bytes]] = []
@@ -192,17 +206,17 @@ class Tiered:
                 break
             kept.append((key, page))
         for key, page in reversed(kept):
-            self._lower(key, page)
+            self._lower(key, page, wait=True)
         self._on_disk.clear()
         self.memory.close()
         self.disk.close()
 
-    def _push(self, key: bytes, data: bytes | memoryview) -> None:
+    def _push(self, key: bytes, data: bytes | memoryview, wait: bool) -> None:
         for fallen, page in self.memory.push(key, data):
-            self._lower(fallen, page)
+            self._lower(fallen, page, wait)
 
-    def _lower(self, key: bytes, page: bytes) -> None:
+    def _lower(self, key: bytes, page: bytes, wait: bool) -> None:
         unchanged = key in self._on_disk
         self._on_disk.discard(key)
         if not (unchanged and self.disk.touch(key)):
-            self.disk.put(key, page)
+            self.disk.put(key, page, wait=wait)

@@ -1,10 +1,14 @@
-"""A page as a store keeps it: what it holds, then its state."""
+"""A page as a store keeps it: what it holds, then its state; and how pages get there and back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+
+from edgewise_runtime.kv.spill import PageStore
 
 _IDS = np.dtype("<u4")
 
@@ -28,3 +32,54 @@ def unpack(data: bytes, tokens: Sequence[int], page_bytes: int) -> tuple[int, by
     if ids != list(tokens) or exact > len(tokens):
         return None
     return exact, data[len(data) - page_bytes :]
+
+
+class PageMover(Protocol):
+    """What can move pages about: a `LoadedProgram`."""
+
+    @property
+    def page_bytes(self) -> int: ...
+
+    def copy_page(self, source: int, target: int) -> None: ...
+
+    def read_page(self, page: int) -> bytes: ...
+
+    def write_page(self, page: int, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """Takes pages of a program to a store and back.
+
+    Attributes:
+        mover: whose pages they are.
+        store: where they go.
+        finite: whether all numbers of a page are finite: others are not stored.
+        moved: hears how many pages were stored and restored.
+    """
+
+    mover: PageMover
+    store: PageStore
+    finite: Callable[[bytes], bool]
+    moved: Callable[[int, int], None]
+
+    def keep(
+        self, key: bytes, page: int, tokens: Sequence[int], exact: int, *, wait: bool = False
+    ) -> None:
+        """Store a full page, if it is not there already; `wait` as for `PageStore.put`."""
+        if self.store.touch(key):
+            return
+        state = self.mover.read_page(page)
+        if self.finite(state):
+            self.store.put(key, pack(tokens, exact, state), wait=wait)
+            self.moved(1, 0)
+
+    def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:
+        """Of a page how many tokens are exact, and its state; None where it is not there."""
+        data = self.store.get(key)
+        return None if data is None else unpack(data, tokens, self.mover.page_bytes)
+
+    def restore(self, state: bytes, page: int) -> None:
+        """Write what was found to a page."""
+        self.mover.write_page(page, state)
+        self.moved(0, 1)

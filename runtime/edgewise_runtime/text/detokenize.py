@@ -33,6 +33,31 @@ class Step(Protocol):
         """Return what was kept back; no token follows."""
 
 
+class Spelled(dict[int, Any]):
+    """What ids stand for, looked up when they first come, for all streams of a tokenizer.
+
+    The token's bytes where the decoder begins with bytes, else the token; None for one that is left
+    out or not in the vocabulary.
+    """
+
+    def __init__(self, backend: Backend, skipped: frozenset[str] = frozenset()) -> None:
+        """Leave out the tokens `skipped`."""
+        self.specs = _specs(backend)
+        self._backend = backend
+        self._skipped = skipped
+        self._in_bytes = bool(self.specs) and self.specs[0]["type"] == "ByteLevel"
+
+    def __missing__(self, token_id: int) -> str | bytes | None:
+        if not 0 <= token_id < 1 << 32:
+            raise InputError(f"{token_id!r} is not a token id.", code="input.token")
+        token = self._backend.id_to_token(token_id)
+        if token is None:
+            return None  # which may be any number: nothing is kept of it
+        spelled = None if token in self._skipped else _raw(token) if self._in_bytes else token
+        self[token_id] = spelled
+        return spelled
+
+
 class Detokenizer:
     """Turns ids into text pieces that end on whole characters.
 
@@ -40,36 +65,52 @@ class Detokenizer:
     ids. Bytes that never become a character are written as U+FFFD, as `decode` does.
     """
 
-    def __init__(self, backend: Backend, skipped: frozenset[str] = frozenset()) -> None:
-        self._backend = backend
-        self._skipped = skipped
-        self._steps = _steps(backend)
+    def __init__(
+        self,
+        backend: Backend,
+        skipped: frozenset[str] = frozenset(),
+        spelled: Spelled | None = None,
+    ) -> None:
+        """Leave out the tokens `skipped`; `spelled` is of the same tokenizer and the same tokens.
+
+        Raises UnsupportedError ``unsupported.decoder``.
+        """
+        self._spelled = Spelled(backend, skipped) if spelled is None else spelled
+        steps = _steps(self._spelled.specs)
+        first = steps[0] if steps else None
+        self._bytes = first if isinstance(first, _ByteLevel) else None
+        self._steps = steps if self._bytes is None else steps[1:]
 
     def push(self, ids: Iterable[int]) -> str:
         """Return the text that `ids` complete; may be empty."""
-        tokens = [token for i in ids if (token := self._token(i)) is not None]
+        spelled = self._spelled
+        tokens = [token for i in ids if (token := spelled[i]) is not None]
+        if self._bytes is not None:
+            tokens = [self._bytes.decode(b"".join(tokens))]
         for step in self._steps:
             tokens = [piece for token in tokens for piece in step.push(token)]
         return "".join(tokens)
 
     def finish(self) -> str:
         """Return the text that was still kept back, once no id follows."""
-        tokens: list[str] = []
+        tokens: list[str] = [] if self._bytes is None else self._bytes.finish()
         for step in self._steps:
             tokens = [piece for token in tokens for piece in step.push(token)] + step.finish()
         return "".join(tokens)
-
-    def _token(self, token_id: int) -> str | None:
-        if not 0 <= token_id < 1 << 32:
-            raise InputError(f"{token_id!r} is not a token id.", code="input.token")
-        token = self._backend.id_to_token(token_id)
-        return None if token in self._skipped else token
 
 
 _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _REST = [b for b in range(256) if b not in _PRINTABLE]
 _BYTE_OF = {chr(b): b for b in _PRINTABLE} | {chr(256 + i): b for i, b in enumerate(_REST)}
 """GPT-2's alphabet of bytes: printable ones stand for themselves, the rest from U+0100 on."""
+
+
+def _raw(token: str) -> bytes:
+    """The bytes that a byte-level token is spelled for."""
+    try:
+        return bytes([_BYTE_OF[c] for c in token])
+    except KeyError:  # an added token, spelled as it is
+        return token.encode()
 
 
 class _ByteLevel:
@@ -79,11 +120,11 @@ class _ByteLevel:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: str) -> list[str]:
-        try:
-            raw = bytes([_BYTE_OF[c] for c in token])
-        except KeyError:  # an added token, spelled as it is
-            raw = token.encode()
-        return [self._utf8.decode(raw)]
+        return [self.decode(_raw(token))]
+
+    def decode(self, raw: bytes) -> str:
+        """Return the characters that bytes complete."""
+        return self._utf8.decode(raw)
 
     def finish(self) -> list[str]:
         return [self._utf8.decode(b"", final=True)]
@@ -211,6 +252,12 @@ def _byte_fallback(spec: dict[str, Any], fused: bool) -> Step:
     return _ByteFallback()
 
 
+def _spaced(spec: dict[str, Any], fused: bool) -> Step:
+    return _Map(" {}".format, str, fused=False)
+
+
+_SPACED = {"type": "between spaces"}
+
 _STEPS: dict[str, Callable[[dict[str, Any], bool], Step]] = {
     "ByteFallback": _byte_fallback,
     "ByteLevel": _byte_level,
@@ -218,15 +265,20 @@ _STEPS: dict[str, Callable[[dict[str, Any], bool], Step]] = {
     "Metaspace": _metaspace,
     "Replace": _replace,
     "Strip": _strip,
+    _SPACED["type"]: _spaced,
 }
 
 
-def _steps(backend: Backend) -> list[Step]:
+def _specs(backend: Backend) -> list[dict[str, Any]]:
+    """The steps of a tokenizer's decoder as its file has them."""
     decoder = backend.decoder
-    if decoder is None:  # the tokenizers package then joins tokens with spaces
-        return [_Map(" {}".format, str, fused=False)]
+    # Without one the tokenizers package joins tokens with spaces.
+    return [_SPACED] if decoder is None else _flat(json.loads(decoder.__getstate__()))
+
+
+def _steps(specs: Iterable[dict[str, Any]]) -> list[Step]:
     steps: list[Step] = []
-    for spec in _flat(json.loads(decoder.__getstate__())):
+    for spec in specs:
         if spec["type"] not in _STEPS:
             raise _unsupported(spec)
         fused = any(step.fused for step in steps)

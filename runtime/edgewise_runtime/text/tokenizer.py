@@ -23,7 +23,7 @@ from edgewise_runtime.format.tokenizer import MAX_BYTES, open_tokenizer
 from edgewise_runtime.format.tokenizer_rules import Rules
 from edgewise_runtime.text.apart import Apart, Ids
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
-from edgewise_runtime.text.detokenize import Detokenizer
+from edgewise_runtime.text.detokenize import Detokenizer, Spelled
 from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.tokens import merged, plain_ids, register
 
@@ -66,6 +66,7 @@ class Tokenizer:
         self._apart = apart
         added = list(backend.get_added_tokens_decoder().values())
         self._special = special | {token.content for token in added if token.special}
+        self._spelled: dict[bool, Spelled] = {}
         self._most = MAX_TEXT // rules.growth
         self._reach = rules.reach and max([rules.reach, *(len(token.content) for token in added)])
         self._drops_spaces = rules.drops_spaces or any(t.lstrip or t.rstrip for t in added)
@@ -176,7 +177,10 @@ class Tokenizer:
     def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
         """Return a detokenizer that yields the same text as `decode`, id by id."""
         skipped = self._special if skip_special_tokens else frozenset[str]()
-        return Detokenizer(self._backend, skipped)
+        spelled = self._spelled.get(skip_special_tokens)
+        if spelled is None:
+            spelled = self._spelled[skip_special_tokens] = Spelled(self._backend, skipped)
+        return Detokenizer(self._backend, skipped, spelled)
 
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""

@@ -20,8 +20,8 @@ from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.abi import PAGE_TOKENS
-from edgewise_runtime.kv.keys import producer_of, root_key
-from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.keys import KeyChain, producer_of, root_key
+from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
 from tests.runtime.engine.toy import Failure, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
@@ -170,13 +170,14 @@ class World:
             "oracle": Oracle,
         }
         self._drafter = drafters[setting.drafter]()
+        self._store = self._made_store()
         tokens = setting.step_tokens
         options = EngineOptions(
             step_tokens=None if tokens is None else setting.bounds.batch + tokens,
             max_waiting=setting.max_waiting,
             share_decoded=setting.share_decoded,
             pace=DrawnPace(setting.pace) if setting.pace else Unpaced(),
-            store=self._store(),
+            store=self._store,
             drafter=self._drafter,
         )
         self.engine = GenerationEngine(
@@ -189,7 +190,7 @@ class World:
         self.scheduler = self.engine._scheduler
         self.memory = self.scheduler.memory
         self._root = root_key(self.program.bundle, self.program.program)
-        pool = self.memory._pool
+        pool = self.memory._shelf.pool
         self.program.guard(lambda page: pool.owners(page) == 1)
 
     def make(self, request: Request) -> list[Asked]:
@@ -236,6 +237,9 @@ class World:
             if sequence in before:
                 asked, count = before[sequence]
                 assert any(piece is one for one in asked.pieces[count:])
+        if self._store is not None:
+            # A run can be told again only if it does not matter how fast the disk is.
+            self._store.wait()
         self._settle_pins()
         if lost is not None:
             assert lost.code == "device.lost"
@@ -290,11 +294,13 @@ class World:
     def check(self) -> None:
         """Nothing is inconsistent, and whatever has ended ended rightly."""
         assert self.engine.check() == []
+        if not any(sequence.rewound for sequence in self.scheduler.running):
+            assert self.engine._account._pages() == self._pages()
         for sequence in () if self.program.failing else self.scheduler.running:
             self._check_written(sequence)
         for tokens, there in self.pinned.items():
             if isinstance(there, int) and not self.failures:
-                assert len(self.memory.keys_of(self._root, tokens)) * PAGE_TOKENS >= there
+                assert len(self.memory.keys_of(KeyChain(self._root), tokens)) * PAGE_TOKENS >= there
         for asked in self.asked:
             if asked.sequence.ended and asked not in self._judged:
                 self.judge(asked)
@@ -335,7 +341,7 @@ class World:
                     assert 0 <= there <= len(tokens)
                     self.pinned[tokens] = there
 
-    def _store(self) -> PageStore | None:
+    def _made_store(self) -> PageStore | None:
         setting = self.setting
         size = stored_bytes(PAGE_TOKENS, self.program.page_bytes)
         if not setting.memory_pages:
@@ -346,7 +352,17 @@ class World:
         producer = producer_of(self.program.bundle, self.program.program)
         # Files have a header of their own.
         limit = setting.disk_pages * (size + 128)
-        return Tiered(memory, DiskStore(self._folder, limit, producer, size))
+        return Tiered(memory, WriteBehind(DiskStore(self._folder, limit, producer, size)))
+
+    def _pages(self) -> tuple[int, int]:
+        """Pages that sequences hold and the tokens in them, one by one."""
+        tokens: dict[int, int] = {}
+        for sequence in self.scheduler.running:
+            holding = sequence.holding
+            for nth, page in enumerate(holding.pages if holding else ()):
+                here = min(max(sequence.computed - nth * PAGE_TOKENS, 0), PAGE_TOKENS)
+                tokens[page] = max(here, tokens.get(page, 0))
+        return len(tokens), sum(tokens.values())
 
     def _check_written(self, sequence: Running) -> None:
         """The pages of a running sequence hold its tokens, and prefill wrote what it should."""

@@ -10,7 +10,7 @@ import pytest
 
 from edgewise_runtime.format.bundle import Bundle, FileEntry
 from edgewise_runtime.format.manifest import BundleManifest
-from edgewise_runtime.kv.keys import producer_of, root_key
+from edgewise_runtime.kv.keys import KeyChain, page_key, producer_of, root_key
 from tests.runtime import sample
 
 PARAMS = "params/cpu/00000.safetensors"
@@ -95,3 +95,20 @@ def test_pages_are_not_written_as_by(bundle: Bundle, what: str) -> None:
 @pytest.mark.parametrize("what", CLAIMS)
 def test_pages_are_the_same_with(bundle: Bundle, what: str) -> None:
     assert keys(bundle, CLAIMS[what]) == keys(bundle)
+
+
+def test_a_chain_computes_each_key_once() -> None:
+    pages = [(1, 2), (3, 4), (5, 6)]
+    chain = KeyChain(b"root")
+    keys = [chain.key(nth, tokens) for nth, tokens in enumerate(pages)]
+    assert keys[0] == page_key(b"root", pages[0])
+    assert keys[1:] == [page_key(keys[nth], pages[nth + 1]) for nth in range(2)]
+    assert [chain.before(nth) for nth in range(4)] == [b"root", *keys]
+    # What a page holds is not looked at again.
+    assert [chain.key(nth, ()) for nth in range(3)] == keys
+
+
+def test_a_chain_goes_on_from_the_keys_that_are_known() -> None:
+    first = page_key(b"root", (1, 2))
+    chain = KeyChain(b"root", [first])
+    assert chain.key(1, (3, 4)) == page_key(first, (3, 4))

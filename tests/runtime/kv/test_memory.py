@@ -14,6 +14,7 @@ from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.state import pages_for
 from edgewise_runtime.kv.holding import Holding
+from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.kv.spill import MemoryStore
 from edgewise_runtime.kv.stored import stored_bytes
@@ -112,7 +113,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def acquire(self, root: bytes, tokens: tuple[int, ...], more: int, spare: int) -> None:
         total, spare = len(tokens) + more, spare % 3
         left = len(self.memory) - len(self._needed())
-        holding = self._try(lambda: self.memory.acquire(root, tokens, total, spare=spare))
+        holding = self._try(lambda: self.memory.acquire(KeyChain(root), tokens, total, spare=spare))
         if holding is None:
             assert self.failed or pages_for(total, PAGE_TOKENS) + spare > left
             return
@@ -203,7 +204,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(which=which)
     def pin(self, which: int) -> None:
         reader = self.readers[which % len(self.readers)]
-        keys = self.memory.keys_of(reader.root, reader.known)
+        keys = self.memory.keys_of(KeyChain(reader.root), reader.known)
         self.memory.pin(keys)
         self.pinned.append((reader.root, reader.known, keys))
 
@@ -249,6 +250,7 @@ class MemoryMachine(RuleBasedStateMachine):
         memory = self.memory
         assert memory.check([reader.holding for reader in self.readers]) == []
         assert memory.free + memory.kept + len(self._held()) == len(memory)
+        assert memory.held == len(self._held())
         for reader in self.readers:
             data = b"".join(bytes(self.pages.data[page]) for page in reader.holding.pages)
             for position in range(reader.written):
@@ -257,9 +259,11 @@ class MemoryMachine(RuleBasedStateMachine):
                 assert found == word(reader.tokens[: position + 1], exact), position
             if self.inexact and not self.distrusted:
                 keys = reader.holding.keys
-                assert list(memory.keys_of(reader.root, reader.known))[: len(keys)] == keys
+                assert (
+                    list(memory.keys_of(KeyChain(reader.root), reader.known))[: len(keys)] == keys
+                )
         for root, known, keys in self.pinned:
-            assert memory.keys_of(root, known)[: len(keys)] == keys
+            assert memory.keys_of(KeyChain(root), known)[: len(keys)] == keys
 
     def teardown(self) -> None:
         if hasattr(self, "memory"):
@@ -284,7 +288,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def _needed(self) -> set[int]:
         """Pages that cannot go: those of sequences and pins, and what they follow."""
-        index = self.memory._index
+        index = self.memory._shelf.index
         held, needed = self._held(), set[int]()
         for node in index:
             if node.pins or node.page in held:
@@ -323,8 +327,8 @@ def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
     memory = PageMemory(Pages(8), 8, page_tokens=PAGE_TOKENS, inexact=True)
     tokens = (1,) * PAGE_TOKENS
-    decoded = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
-    prefilled = memory.acquire(ROOTS[0], tokens[:1], PAGE_TOKENS)
+    decoded = memory.acquire(KeyChain(ROOTS[0]), tokens[:1], PAGE_TOKENS)
+    prefilled = memory.acquire(KeyChain(ROOTS[0]), tokens[:1], PAGE_TOKENS)
     assert decoded is not None
     assert prefilled is not None
     assert memory.publish(decoded, tokens, PAGE_TOKENS, 5) == 5
@@ -336,14 +340,14 @@ def test_a_page_in_place_of_ones_own_tells_who_wrote_it() -> None:
 def test_pages_hold_as_many_tokens_as_is_said(page_tokens: int, pages: int, full: int) -> None:
     memory = PageMemory(Pages(8), 8, page_tokens=page_tokens, inexact=True)
     tokens = tuple(range(18))
-    holding = memory.acquire(ROOTS[0], tokens, len(tokens))
+    holding = memory.acquire(KeyChain(ROOTS[0]), tokens, len(tokens))
     assert holding is not None
     assert len(holding.pages) == pages
     assert memory.room(holding) == pages * page_tokens
     memory.publish(holding, tokens, len(tokens), len(tokens))
-    assert len(holding.keys) == len(memory.keys_of(ROOTS[0], tokens)) == full
+    assert len(holding.keys) == len(memory.keys_of(KeyChain(ROOTS[0]), tokens)) == full
     memory.discard(holding)
-    again = memory.acquire(ROOTS[0], tokens, len(tokens))
+    again = memory.acquire(KeyChain(ROOTS[0]), tokens, len(tokens))
     assert again is not None
     assert again.found.total == full * page_tokens
     assert memory.check([again]) == []

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.page_disk import HEADER
-from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered
+from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 
 PAGE = 512
 FILE = HEADER.size + PAGE
@@ -247,6 +247,20 @@ def test_prefixes_survive_a_restart(tmp_path: Path) -> None:
     assert [again.get(key(number)) for number in range(6)] == [*map(page, range(5)), None]
 
 
+def test_closing_waits_for_a_slow_disk_rather_than_to_lose_pages(tmp_path: Path) -> None:
+    dropped: list[int] = []
+    disk = DiskStore(tmp_path / "pages", 1 << 20, "me", PAGE)
+    store = Tiered(
+        MemoryStore(1 << 20), WriteBehind(disk, room=2 * PAGE, on_dropped=dropped.append)
+    )
+    for number in range(12):
+        store.put(key(number), page(number))
+    store.close()
+    assert dropped == []
+    again = tiered(tmp_path, 12, 12)
+    assert [again.get(key(number)) for number in range(12)] == [*map(page, range(12))]
+
+
 def test_closing_writes_no_more_than_the_disk_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,9 +280,13 @@ def test_closing_writes_no_more_than_the_disk_keeps(
     assert written == [key(number).hex() for number in range(8 - 2 * FILE // PAGE, 8)]
 
 
+def behind(folder: Path) -> WriteBehind:
+    return WriteBehind(DiskStore(folder / "behind", 1 << 20, "me", PAGE))
+
+
 def test_a_closed_store_has_no_pages_and_keeps_none(tmp_path: Path) -> None:
     disk = DiskStore(tmp_path / "alone", 1 << 20, "me", PAGE)
-    for store in (MemoryStore(1 << 20), disk, tiered(tmp_path, 1, 1)):
+    for store in (MemoryStore(1 << 20), disk, tiered(tmp_path, 1, 1), behind(tmp_path)):
         store.put(key(1), page(1))
         store.close()
         store.put(key(2), page(2))
@@ -280,7 +298,7 @@ def test_a_closed_store_has_no_pages_and_keeps_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [b"", b"short", bytes(33), "x" * 32, None])
 def test_only_keys_of_32_bytes_are_keys(tmp_path: Path, wrong: bytes) -> None:
     disk = DiskStore(tmp_path / "alone", 1 << 20, "me", PAGE)
-    for store in (MemoryStore(1 << 20), disk, tiered(tmp_path, 1, 1)):
+    for store in (MemoryStore(1 << 20), disk, tiered(tmp_path, 1, 1), behind(tmp_path)):
         for use in (
             lambda store=store: store.put(wrong, page(1)),
             lambda store=store: store.get(wrong),
@@ -290,3 +308,4 @@ def test_only_keys_of_32_bytes_are_keys(tmp_path: Path, wrong: bytes) -> None:
             with pytest.raises(InputError) as error:
                 use()
             assert error.value.code == "input.key"
+        store.close()

@@ -1,6 +1,6 @@
 /** Pages found again by what they hold, and given up in the order in which they were wanted. */
 
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { PrefixPages } from "../../engine/prefix.ts";
 
 /** `count` tokens of a history named by a number. */
@@ -17,6 +17,23 @@ function keep(memory: PrefixPages, tokens: readonly number[], prefilled = tokens
 
 function cachedOf(memory: PrefixPages, tokens: readonly number[]): number {
   return memory.writers(tokens).length;
+}
+
+/** How often maps and sets were asked, changed or walked on by one, and arrays sorted. */
+function operations(run: () => void): number {
+  const walked = [new Map().values(), new Set().values()].map((one) => Object.getPrototypeOf(one));
+  const spied = [
+    ...(["get", "set", "has", "delete"] as const).map((name) => vi.spyOn(Map.prototype, name)),
+    ...(["add", "has", "delete"] as const).map((name) => vi.spyOn(Set.prototype, name)),
+    ...walked.map((iterator) => vi.spyOn(iterator, "next")),
+    vi.spyOn(Array.prototype, "sort"),
+  ];
+  try {
+    run();
+    return spied.reduce((sum, spy) => sum + spy.mock.calls.length, 0);
+  } finally {
+    for (const spy of spied) spy.mockRestore();
+  }
 }
 
 test("full pages are found by all that came before them", () => {
@@ -83,6 +100,33 @@ test("pages whose contents are in doubt are not kept", () => {
   const lease = memory.acquire(history(1, 48), 47, 48);
   memory.discard(lease?.pages ?? []);
   expect([memory.cached, memory.free]).toEqual([0, 4]);
+});
+
+test("what follows a page whose contents were in doubt is kept once", () => {
+  const memory = new PrefixPages(6, 16);
+  const tokens = history(1, 48);
+  keep(memory, tokens);
+  const whole = memory.acquire(tokens, 48, 48)?.pages ?? [];
+  const doubtful = memory.acquire(tokens, 16, 20)?.pages ?? [];
+  memory.discard(doubtful);
+  memory.retire(tokens, whole, 48);
+  expect(memory.check([])).toEqual([]);
+  expect([memory.cached, memory.obtainable]).toEqual([3, 6]);
+});
+
+test("taking and giving back pages is the same work however many are kept", () => {
+  const counts = [20, 200, 2000].map((pages) => {
+    const memory = new PrefixPages(pages, 16);
+    for (let name = 0; name < pages / 2 - 4; name++) keep(memory, history(name, 32));
+    const held = memory.acquire(history(pages, 64), 63, 64)?.pages ?? [];
+    return operations(() => {
+      // The four that are free, and four that have to go for it; then all is given back.
+      memory.retire(history(pages, 70), memory.extend(held, 8), 70);
+      memory.acquire(history(pages, 70), 69, 70);
+    });
+  });
+  expect(counts[0]).toBeGreaterThan(0);
+  expect(counts).toEqual(counts.map(() => counts[0]));
 });
 
 test("a page says who wrote it", () => {

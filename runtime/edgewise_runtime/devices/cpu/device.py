@@ -1,4 +1,4 @@
-"""The CPU: one compiled host function per plan, called on the kernel thread."""
+"""The CPU: one compiled host function per plan, called in turns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_thr
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
-from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
+from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.reading import shorten
@@ -28,10 +28,12 @@ class CpuDevice:
 
     Args:
         threads: how many threads kernels use, all programs of the process alike: the device made
-            last decides. None for one per physical core this process may use.
+            last decides, but an engine keeps the number it began to compute with. None for one per
+            physical core this process may use.
     """
 
     target = "cpu"
+    host_memory = True
     load = loading.load
 
     def __init__(self, threads: int | None = None) -> None:
@@ -64,7 +66,7 @@ class CpuDevice:
         """See `loading.Binds.bind`."""
         ((path, data),) = checked.code.items()
         library = tvm_library.load_library(data, f"{checked.bundle.name}/{path}")
-        _kernels.start(self.threads)
+        _kernels.expect(self.threads)
         return CpuProgram(checked, library)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
-from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
+from edgewise_runtime.devices.kernel_thread import KernelThread
 from edgewise_runtime.devices.wgpu.adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.wgpu.binding import BoundPlan, Grid, Launch, bind_plans, read_shaders
 from edgewise_runtime.devices.wgpu.buffers import Buffers, Counters, submit
@@ -41,6 +41,7 @@ class WgpuDevice:
     """
 
     target = "webgpu"
+    host_memory = False
     load = loading.load
 
     def __init__(self, index: int | None = None) -> None:
@@ -87,7 +88,7 @@ class WgpuProgram:
         self.program = checked.program
         self.plans = checked.plans
         self.counters = Counters()
-        _calls.start(1)
+        _calls.expect(1)
         self._gpu = gpu
         self._process = os.getpid()
         self._closed = False

@@ -1,4 +1,4 @@
-"""The one kernel thread: calls in turn, interrupts that wait, and errors that come back."""
+"""Who calls kernels: calls in turn, interrupts that wait, and errors that come back."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 
 import pytest
 
-from edgewise_runtime.devices.cpu.kernel_thread import KernelThread
+from edgewise_runtime.devices.kernel_thread import KernelThread, launching
 from edgewise_runtime.errors import DeviceError
 
 
@@ -90,6 +92,108 @@ def test_the_thread_is_configured_first_and_anew_for_another_number() -> None:
     thread.start(2)
     assert thread.call(len, "abc") == 3
     thread.stop()
+
+
+def launch(function: Callable[[], object]) -> threading.Thread:
+    """Run a function on a new thread that makes its calls itself."""
+
+    def work() -> None:
+        with launching():
+            function()
+
+    made = threading.Thread(target=work)
+    made.start()
+    return made
+
+
+def test_a_thread_that_launches_makes_its_calls_itself() -> None:
+    configured: list[tuple[int, int]] = []
+    thread = KernelThread(lambda threads: configured.append((threads, threading.get_ident())))
+    thread.expect(3)
+    found: list[int] = []
+
+    def work() -> None:
+        found.extend(thread.call(threading.get_ident) for _ in range(5))
+        # A call within a call has its turn already.
+        found.append(thread.call(thread.call, threading.get_ident))
+        with pytest.raises(ZeroDivisionError):
+            thread.call(divmod, 1, 0)
+        found.append(thread.call(threading.get_ident))
+
+    names = {other.name for other in threading.enumerate()}
+    launcher = launch(work)
+    launcher.join()
+    assert set(found) == {launcher.ident}
+    assert configured == [(3, launcher.ident)]
+    assert {other.name for other in threading.enumerate()} <= names
+    # Others still hand theirs over, to a thread that begins now.
+    assert thread.call(threading.get_ident) not in (launcher.ident, threading.get_ident())
+    assert [threads for threads, _ in configured] == [3, 3]
+    thread.stop()
+
+
+def test_threads_that_launch_take_turns_and_nobody_has_two_in_a_row(thread: KernelThread) -> None:
+    calls: list[str] = []
+    busy = set("ab")
+    within = threading.Lock()
+
+    def call(name: str) -> None:
+        assert within.acquire(blocking=False)
+        calls.append(name)
+        # Not before the other one waits for its turn.
+        while len(busy) == 2 and not thread._line.locked():
+            time.sleep(0)
+        within.release()
+
+    def work(name: str) -> None:
+        for _ in range(50):
+            thread.call(call, name)
+        busy.discard(name)
+
+    launchers = [launch(partial(work, name)) for name in "ab"]
+    for launcher in launchers:
+        launcher.join()
+    assert len(calls) == 100
+    assert all(one != other for one, other in pairwise(calls))
+
+
+def test_calls_that_are_handed_over_take_turns_with_those_that_are_not(
+    thread: KernelThread,
+) -> None:
+    together: list[int] = []
+    running: list[None] = []
+
+    def call() -> None:
+        running.append(None)
+        time.sleep(0.001)
+        together.append(len(running))
+        running.pop()
+
+    def work() -> None:
+        for _ in range(20):
+            thread.call(call)
+
+    launcher, other = launch(work), threading.Thread(target=work)
+    other.start()
+    for made in (launcher, other):
+        made.join()
+    assert together == [1] * 40
+
+
+def test_a_process_forked_from_one_with_kernels_is_told_so(thread: KernelThread) -> None:
+    seen: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(DeviceError) as error:
+            thread.call(len, "abc")
+        seen.append(error.value.code)
+
+    thread._after_fork()  # as in the child, where neither thread is
+    ask()
+    launch(ask).join()
+    assert seen == ["device.fork"] * 2
+    thread.expect(2)
+    assert thread.call(len, "abc") == 3
 
 
 @pytest.mark.parametrize("times", [1, 4])
