@@ -243,6 +243,12 @@ class PageMemory:
             most -= 1
         return self.idle > self.keep
 
+    def key(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bytes | None:
+        """The key of a full page of these tokens, None for one that is not; the keys of those
+        before it are known to the chain."""
+        content = self._lookup.content(tokens, nth)
+        return chain.key(nth, content) if len(content) == self.page_tokens else None
+
     def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
         """How many full pages on the device hold the first of these tokens and may be shared.
 
