@@ -304,16 +304,26 @@ class PageMemory:
         return (len(tokens) - 1) // self.page_tokens
 
     def _fits(self, chain: KeyChain, tokens: Sequence[int], pages: int) -> bool:
-        """Whether there is room for this many pages, of which the first may be here already."""
+        """Whether there is room for this many pages, of which the first may be here already.
+
+        Those in use take no room, and come first. One that is idle is part of the room it takes.
+        """
         room = self._shelf.room
-        for nth in range(self._adoptable(tokens)):
-            node = self._known(chain, tokens, nth)
-            if node is None:
-                break
-            pages -= 1
-            # It takes none of what is left, unless it was part of that.
-            room -= not node.needs
-        return pages <= room
+        if pages <= room:
+            return True
+        # Who is refused asks again at each step: only what has changed since is looked at.
+        used = chain.used
+        while used and not self._used(chain, tokens, used - 1):
+            used -= 1
+        while used < self._adoptable(tokens) and self._used(chain, tokens, used):
+            used += 1
+        chain.used = used
+        return pages - used <= room
+
+    def _used(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bool:
+        """Whether page `nth` of these tokens is on the device, and needed there."""
+        node = self._known(chain, tokens, nth)
+        return node is not None and node.needs > 0
 
     def _known(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> Node | None:
         """What is on the device for page `nth` of these tokens, if it may be shared."""

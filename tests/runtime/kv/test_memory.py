@@ -107,17 +107,28 @@ class MemoryMachine(RuleBasedStateMachine):
             keep=keep,
         )
         self.readers: list[Reader] = []
+        self.waiting: list[tuple[KeyChain, tuple[int, ...], int, int]] = []
         self.pinned: list[tuple[bytes, tuple[int, ...], tuple[bytes, ...]]] = []
         self.published: dict[bytes, set[tuple[int, ...]]] = {root: set() for root in ROOTS}
         self.complete = pages == 400 and keep is None
 
     @rule(root=st.sampled_from(ROOTS), tokens=histories, more=st.integers(1, 20), spare=which)
     def acquire(self, root: bytes, tokens: tuple[int, ...], more: int, spare: int) -> None:
-        total, spare = len(tokens) + more, spare % 3
+        self._acquire(KeyChain(root), tokens, len(tokens) + more, spare % 3)
+
+    @precondition(lambda self: self.waiting)
+    @rule(which=which)
+    def ask_again(self, which: int) -> None:
+        """One that there was no room for looks whether there is now."""
+        self._acquire(*self.waiting.pop(which % len(self.waiting)))
+
+    def _acquire(self, chain: KeyChain, tokens: tuple[int, ...], total: int, spare: int) -> None:
+        root = chain.root
         left = len(self.memory) - len(self._needed())
-        holding = self._try(lambda: self.memory.acquire(KeyChain(root), tokens, total, spare=spare))
+        holding = self._try(lambda: self.memory.acquire(chain, tokens, total, spare=spare))
         if holding is None:
             assert self.failed or pages_for(total, PAGE_TOKENS) + spare > left
+            self.waiting.append((chain, tokens, total, spare))
             return
         found = holding.found.total
         assert len(holding.pages) == pages_for(total, PAGE_TOKENS)

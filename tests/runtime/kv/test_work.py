@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log2
 
 import pytest
@@ -191,6 +192,20 @@ def test_work_does_not_grow_with_pages(
 ) -> None:
     counts = [instructions(operation(memory(pages))) for pages in SIZES]
     assert counts == counts[:1] * len(SIZES)
+
+
+@pytest.mark.parametrize("used", [0, 8])
+def test_being_refused_again_costs_little(used: int) -> None:
+    """However long the prompt is that begins as others do."""
+    counts: list[int] = []
+    for pages in (16, 48, 96):
+        memory = full(SIZES[0])
+        hold(memory, text(1 << 20, pages))
+        chain, wanted = KeyChain(ROOT), text(1 << 20, pages + used)
+        total = (len(memory) + 1) * PAGE_TOKENS
+        assert memory.acquire(chain, wanted, total) is None
+        counts.append(instructions(partial(memory.acquire, chain, wanted, total)))
+    assert counts == counts[:1] * len(counts)
 
 
 class Page(int):
