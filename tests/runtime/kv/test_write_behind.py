@@ -152,7 +152,10 @@ def test_a_file_that_is_not_whole_is_removed_behind(
         store.put(key(number), page(number))
     store.wait()
     corrupt(file_of(tmp_path, 1))
+    disk.going.clear()
     assert store.get(key(1)) is None
+    assert (key(1) in store, store.touch(key(1))) == (False, False)
+    disk.going.set()
     store.wait()
     assert disk.damaged == 1
     assert not os.path.lexists(file_of(tmp_path, 1))
@@ -160,6 +163,25 @@ def test_a_file_that_is_not_whole_is_removed_behind(
     assert store.get(key(1)) == page(1, 9)
     store.close()
     assert HeldDisk(tmp_path).get(key(1)) == page(1, 9)
+
+
+@pytest.mark.parametrize("corrupt", CORRUPTIONS)
+def test_a_page_is_written_in_place_of_a_file_that_is_not_whole(
+    disk: HeldDisk, tmp_path: Path, corrupt: Callable[[Path], None]
+) -> None:
+    store = WriteBehind(disk)
+    store.put(key(2), page(2))
+    store.put(key(1), page(1))
+    store.wait()
+    corrupt(file_of(tmp_path, 1))
+    disk.begun.clear()
+    held(disk, store)
+    assert store.get(key(1)) is None
+    if not store.touch(key(1)):
+        store.put(key(1), page(1))
+    disk.going.set()
+    store.close()
+    assert HeldDisk(tmp_path).get(key(1)) == page(1)
 
 
 def test_what_is_no_page_is_refused_where_it_is_put(disk: HeldDisk) -> None:
