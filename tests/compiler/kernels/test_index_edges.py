@@ -51,11 +51,15 @@ from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.abi import (
     LIMIT,
+    PAGE_TOKENS,
     PRESENCE,
+    Q_LEN,
+    Q_START,
     REPETITION,
     ROWS,
     SEQUENCES,
     SLOT,
+    TABLE_HEADER,
     shared_buffers,
 )
 from tests.compiler.kernels.conftest import Array, aligned, build
@@ -190,6 +194,23 @@ def test_tokens_are_counted_where_there_are_more_than_2_31_counts(
     run(record(spec, advance=True), *(buffers[name] for name in names))
     assert buffers["counts"][-1, -1] == 2
     assert buffers["counts"][0, 0] == 0
+
+
+def test_sequences_that_may_have_a_million_tokens_each_are_attended_to_all_32() -> None:
+    heads, width, count = 32, 128, 32
+    spec = AttentionSpec(count, count, 1 << 20, heads, 8, width, "float32", scale=1.0)
+    function = attention_decode(spec, ISA)
+    (part,) = (p.shape for p in function.params if p.name == "part")
+    q, out = (aligned((count, heads * width), "float32") for _ in range(2))
+    kv = aligned((count, 2, 8, PAGE_TOKENS * width), "float32")
+    values = np.arange(count)[:, None] + np.arange(width) / width
+    kv[:, 1, :, :width] = values[:, None]
+    table, step = aligned((count, TABLE_HEADER + spec.pages), "int32"), aligned(8, "int32")
+    table[:, TABLE_HEADER] = table[:, Q_START] = np.arange(count)
+    table[:, Q_LEN] = 1
+    step[[ROWS, SEQUENCES]] = count
+    run(function, q, kv, table, aligned(tuple(map(int, part)), "float32"), out, step)
+    np.testing.assert_array_equal(out.reshape(count, heads, width), values[:, None].repeat(32, 1))
 
 
 def gpu_attention_spec(rows: int, batch: int = 2, context: int = 64) -> AttentionSpec:

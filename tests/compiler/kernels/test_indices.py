@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import pytest
 from tvm import tirx
@@ -162,6 +163,29 @@ def test_it_refuses_what_an_index_may_not_hold(what: str) -> None:
     with pytest.raises(UnsupportedError, match="'example' counts up to") as refused:
         made(NOT_PROVEN[what])
     assert refused.value.code == "unsupported.index"
+
+
+PARTS = (32, 32, 16384, 144)
+"""Sequences, heads, segments, and a segment's results: attention with contexts of 1,048,576."""
+
+
+def parts_written(shape: tuple[int, ...]) -> PrimFunc:
+    """Writes to each sequence's last part: by four indices, or by the one that they come to."""
+
+    def body(part: Buffer, numbers: Buffer, promised: Buffer) -> None:
+        with block("all"), T.serial(0, T.min(promised[0], PARTS[0] - 1)) as s:
+            at = (s, 31, 16383, 0)
+            if len(shape) == 1:
+                at = ((((s * PARTS[1]) + 31) * PARTS[2] + 16383) * PARTS[3],)
+            T.buffer_store(part, 1.0, list(at))
+
+    return kernel("example", (Arg("part", "float32", shape), NUMBERS, PROMISED), body)
+
+
+def test_parts_of_a_million_tokens_are_counted_in_64_bits_or_refused() -> None:
+    assert wide_buffers(parts_written(PARTS)) == {"part"}
+    with pytest.raises(UnsupportedError, match=r"counts up to 2,340,421,488 for 'part', more than"):
+        parts_written((prod(PARTS),))
 
 
 def test_a_refusal_names_the_option_that_has_to_be_smaller() -> None:
