@@ -18,16 +18,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgewise_runtime.engine.awaiting import Awaited, leader_of, still_awaits
-from edgewise_runtime.engine.pace import MIN_CHUNK, Pace
+from edgewise_runtime.engine.pace import LONGEST_BURST, MAX_BURST, MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line, charge, shares
 from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
-
-MAX_BURST = 8
-"""Tokens that are decoded without the host looking, at most."""
 
 APART = 3
 """Of so many steps beside streams one has tokens of short prompts that the pace leaves none for."""
@@ -215,6 +212,8 @@ class Scheduler:
         can share. Who has to wait lets those behind it go first; but where it waits for room, only
         where there will be room for it, too, when those before it have ended.
         """
+        if not self.waiting:
+            return
         prompts = [s for s in self.running if s.prefilling]
         line = Line(prompts, self.limits.rows, streams=len(prompts) < len(self.running))
         awaited = Awaited(line, self.memory)
@@ -336,7 +335,10 @@ class Scheduler:
             return 1
         youngest = min(s.bursts for s in decodes)
         most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
-        return max(1, min(MAX_BURST, 1 << min(youngest, MAX_BURST), most))
+        # Nobody gives up pages for a burst that is longer than it has to be.
+        plenty = self.memory.free >= len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        longest = self.pace.burst() if plenty else MAX_BURST
+        return max(1, min(longest, 1 << min(youngest, LONGEST_BURST), most))
 
     def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
         """Those of them, still running, that have pages for a burst."""

@@ -29,7 +29,7 @@ WITHIN = 3
 """Steps until a short prompt's first token."""
 
 
-class Sparing:
+class Sparing(Unpaced):
     """A pace that lets so many prompt tokens into every n-th step; none with 0."""
 
     def __init__(self, tokens: int, every: int) -> None:
@@ -37,9 +37,6 @@ class Sparing:
 
     def tokens(self, most: int, decoding: int, prefilling: int) -> int:
         return min(self._tokens, most) if next(self._steps) % self._every == 0 else 0
-
-    def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
-        """Time plays no part in tests."""
 
 
 @dataclass
