@@ -283,9 +283,12 @@ class PageMemory:
             self._spill.store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program; waits for the store."""
-        for node in list(self._shelf.index):
-            self._leave(node, wait=True)
+        """Store the full pages that were used last, as many as the store holds, so that they may
+        outlive the program; waits for the store."""
+        if self._spill is not None:
+            lasting = [node for node in self._shelf.index if self._storable(node)]
+            for node in lasting[max(len(lasting) - self._spill.room(self.page_tokens), 0) :]:
+                self._leave(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
@@ -303,11 +306,11 @@ class PageMemory:
         chain.used = self._lookup.leading(chain, tokens, chain.used, lambda node: node.needs > 0)
         return pages - chain.used <= room
 
+    def _storable(self, node: Node) -> bool:
+        """Whether a page may be stored: it is full and may be shared."""
+        return len(node.tokens) == self.page_tokens and self._lookup.sound(node)
+
     def _leave(self, node: Node, *, wait: bool = False) -> None:
-        """Store a page, if it is full and may be shared."""
-        if (
-            self._spill is not None
-            and len(node.tokens) == self.page_tokens
-            and self._lookup.sound(node)
-        ):
+        """Store a page, if there is where and it may be."""
+        if self._spill is not None and self._storable(node):
             self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
