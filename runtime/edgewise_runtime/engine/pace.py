@@ -33,8 +33,8 @@ MAX_BURST = 8
 LONGEST_BURST = 32
 """so many at most, if they take less than"""
 
-BURST_S = 0.01
-"""seconds. Who comes meanwhile waits for them, and a small model's are done in a tenth of that."""
+BURST_S = 0.02
+"""seconds, for which whoever comes meanwhile waits at most."""
 
 _OLD = 0.75
 

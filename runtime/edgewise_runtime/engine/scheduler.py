@@ -210,6 +210,8 @@ class Scheduler:
         can share. Who has to wait lets those behind it go first; but where it waits for room, only
         where there will be room for it, too, when those before it have ended.
         """
+        if not self.waiting:
+            return
         line = Line((s for s in self.running if s.prefilling), self.limits.rows)
         beside: int | None = None
         for sequence in list(self.waiting):
