@@ -316,6 +316,17 @@ class World:
                 self.judge(asked)
                 self._judged.add(asked)
 
+    def seen(self) -> set[str]:
+        """What happens to the turns of those that wait and run."""
+        scheduler = self.scheduler
+        turns = [sequence.turn for sequence in (*scheduler.waiting, *scheduler.running)]
+        found = {
+            "passed": any(turn.yielded for turn in turns),
+            "its turn has come": any(turn.come for turn in turns),
+            "waits for pages": any(turn.awaits for turn in turns),
+        }
+        return {what for what, happens in found.items() if happens}
+
     def finish(self) -> None:
         """Let everything come to its end; nothing is left over."""
         self.program.fail(Failure(calls=1 << 60))
