@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -107,6 +108,23 @@ def checkpoints(shared: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
+def long_bundle(shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None) -> Path:
+    """A tiny bundle of a model that was made for a long context: 131,072 tokens, 256 sequences, 512
+    rows a step."""
+    from edgewise_compiler.compile import compile_model
+
+    def compile_to(out: Path) -> None:
+        model = out.with_name("checkpoint")
+        shutil.copytree(checkpoints("llama-mha"), model)
+        config = json.loads((model / "config.json").read_text())
+        config["max_position_embeddings"] = 131072
+        (model / "config.json").write_text(json.dumps(config))
+        compile_model(model, out, quant="q4", max_batch=256)
+
+    return made_once(shared / "long-bundle", compile_to)
+
+
+@pytest.fixture(scope="session")
 def bundles(
     shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None
 ) -> BundleFactory:
@@ -133,6 +151,7 @@ def bundles(
                 quant=quant,
                 recipe=recipe if recipe.exists() else None,
                 cpu=cpu,
+                max_batch=8,
                 prefill_chunk=128,
                 kv=kv,
             )

@@ -24,7 +24,7 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.elsewhere import BEYOND, EVERY_TRAIT
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.traits import PAGE
-from edgewise_compiler.options import MAX_BATCH, MAX_CONTEXT
+from edgewise_compiler.options import MAX_CONTEXT
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, PRESETS, SCHEMES, Recipe, Scheme
 from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets import table as compiled
@@ -106,8 +106,8 @@ def _models() -> Iterator[str]:
         f"At most: {decoder.MAX_HEAD_DIM} elements a head, "
         f"{decoder.MAX_LAYERS:,} layers, {decoder.MAX_VOCAB:,} tokens in a vocabulary, "
         f"{decoder.MAX_EOS} of them that end a text, {MAX_CONTEXT:,} tokens of context "
-        f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {MAX_BATCH} sequences "
-        "decoded together. How a family is added: [add-a-family.md](add-a-family.md)."
+        f"({compiled.DEFAULT_CONTEXT:,} unless `--context` says more), {compiled.MAX_BATCH} "
+        "sequences decoded together. How a family is added: [add-a-family.md](add-a-family.md)."
     )
     yield ""
     yield "What a model may ask for beyond that is refused, by these keys:"

@@ -44,7 +44,7 @@ class CompileOptions(TypedDict, total=False):
     recipe: str | Path | None
     bits: float | None
     context: int | None
-    max_batch: int
+    max_batch: int | None
     prefill_chunk: int
     cpu: str
     kv: str

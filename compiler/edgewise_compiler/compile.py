@@ -18,7 +18,7 @@ from edgewise_compiler.layouts.packing import layout_tensors, pack_weights
 from edgewise_compiler.layouts.rows import GPU
 from edgewise_compiler.layouts.schemes import linear_schemes
 from edgewise_compiler.layouts.table import LAYOUTS
-from edgewise_compiler.merge import check_kept, copy_programs, kept_programs
+from edgewise_compiler.merge import bounds_beside, check_kept, copy_programs, kept_programs
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.pages import check_pages
 from edgewise_compiler.proof import make_proof
@@ -53,7 +53,7 @@ def compile_model(
     recipe: str | Path | None = None,
     bits: float | None = None,
     context: int | None = None,
-    max_batch: int = 8,
+    max_batch: int | None = None,
     prefill_chunk: int = 512,
     cpu: str = "native",
     kv: str = "auto",
@@ -73,8 +73,10 @@ def compile_model(
         recipe: a TOML file (`quantize.recipe_file`) that says it instead, tensor by tensor.
         bits: bits a weight on average, scales included, instead of ``quant`` or ``recipe``: what is
             found to matter more gets more (`calibrate.sensitivity`). Takes a minute or more.
-        context: most tokens of one sequence; default: the model's own, at most 4096.
-        max_batch: most sequences decoded together.
+        context: most tokens of one sequence; default: those of the programs that stay in the
+            bundle, else the model's own, at most `targets.table.DEFAULT_CONTEXT`.
+        max_batch: most sequences decoded together; default: as many as the programs that stay,
+            else `targets.table.default_batch`.
         prefill_chunk: most prompt tokens of one step.
         cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
         kv: what KV pages hold: ``auto`` (float16, float32 in f32 programs), or ``int8``, half of
@@ -118,6 +120,7 @@ def compile_model(
             cpu=cpu,
             kv=kv,
             debug_dump=debug_dump,
+            beside=bounds_beside(destination, targets),
         )
         model = model_info(opened, options)
         schemes = linear_schemes(options.recipe, opened.family.params(opened.model))

@@ -16,6 +16,20 @@ from edgewise_runtime.format.proof import PROOF
 from edgewise_runtime.format.seal import MANIFEST
 
 
+def bounds_beside(destination: Path, targets: Sequence[str]) -> ModelInfo | None:
+    """What the bundle at ``destination`` says of its model, where programs of it would stay.
+
+    None where nothing does, or nothing can be read; `kept_programs` says what is wrong then.
+    """
+    if not (destination / MANIFEST).is_file():
+        return None
+    try:
+        manifest = read_manifest(destination)
+    except BundleError:
+        return None
+    return manifest.model if any(p.target not in targets for p in manifest.programs) else None
+
+
 def kept_programs(
     destination: Path, targets: Sequence[str], model: ModelInfo, weights: str
 ) -> tuple[Bundle, tuple[Program, ...]] | None:

@@ -10,14 +10,20 @@ from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
 from edgewise_compiler.state import KV_KINDS
-from edgewise_compiler.targets.table import DEFAULT_CONTEXT, TARGETS, check_tools
+from edgewise_compiler.targets.table import (
+    DEFAULT_CONTEXT,
+    MAX_BATCH,
+    TARGETS,
+    check_tools,
+    default_batch,
+)
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.abi import PAGE_TOKENS
+from edgewise_runtime.format.manifest import ModelInfo
 from edgewise_runtime.format.state import pages_for
 
 MAX_CONTEXT = 1 << 20
-MAX_BATCH = 64
 MAX_PREFILL_CHUNK = 4096
 
 
@@ -64,16 +70,18 @@ def check_options(
     targets: Sequence[str],
     recipe: Callable[[], Recipe],
     context: int | None,
-    max_batch: int,
+    max_batch: int | None,
     prefill_chunk: int,
     cpu: str,
     kv: str,
     debug_dump: str | Path | None,
+    beside: ModelInfo | None = None,
 ) -> Options:
     """Check what `compile_model` was given against the model.
 
     Args:
         recipe: asked last, for it may take minutes to find.
+        beside: of a bundle whose programs these join: its bounds are theirs unless asked for.
 
     Raises:
         UnsupportedError: an unknown target, CPU path or kind of pages.
@@ -100,7 +108,10 @@ def check_options(
             code="unsupported.kv",
         )
     if context is None:
-        context = min(cfg.context, DEFAULT_CONTEXT)
+        most = DEFAULT_CONTEXT if beside is None else beside.context
+        context = min(cfg.context, most)
+    if max_batch is None:
+        max_batch = default_batch(targets) if beside is None else beside.max_batch
     _in_range("context", context, 2, min(cfg.context, MAX_CONTEXT))
     _in_range("max_batch", max_batch, 1, MAX_BATCH)
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)

@@ -152,6 +152,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     shorter needs no bundle of its own.
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
+    from edgewise_compiler.targets.table import DEFAULT_CONTEXT
 
     path = _place(checkpoint)
     if quant is None and not is_gguf(path):
@@ -159,7 +160,8 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
     made_by = [installed.VERSION, VERSION, cpu_arch(), sorted(cpu_features())]
     longer = _longer(context)
-    what = [repo_of(path) or str(path), files, quant, *([longer] if longer else []), *made_by]
+    bound = longer or DEFAULT_CONTEXT
+    what = [repo_of(path) or str(path), files, quant, bound, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
     # What becomes of a GGUF file unless told otherwise is known once it is read.
     parts = [model_name(path), quant, f"c{longer}" if longer else None, key]

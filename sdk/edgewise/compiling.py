@@ -18,7 +18,7 @@ def compile(  # noqa: A001 (called as edgewise.compile)
     recipe: str | Path | None = None,
     bits: float | None = None,
     context: int | None = None,
-    max_batch: int = 8,
+    max_batch: int | None = None,
     prefill_chunk: int = 512,
     cpu: str = "native",
     kv: str = "auto",
@@ -45,8 +45,10 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         recipe: a TOML file that says it tensor by tensor. Default: none.
         bits: bits a weight on average, scales included, from 4.5 on: what is found to matter more
             gets more, which takes a minute or more. Default: none.
-        context: tokens of prompt and answer, at most. Default: the model's own, up to 4096.
-        max_batch: sequences decoded together at most, 1 to 64. Default: 8.
+        context: tokens of prompt and answer, at most. Default: that of the programs that stay in
+            the bundle, else the model's own, up to 131,072.
+        max_batch: sequences decoded together at most, 1 to 256. Default: that of the programs that
+            stay in the bundle, else 32, or 8 where one of the targets is a GPU's.
         prefill_chunk: tokens of prompts computed together at most, 1 to 4096. Default: 512.
         cpu: the programs for CPUs: ``"native"``, the best one for this machine; ``"all"``, one for
             each kind; or ``"avx512vnni"``, ``"avx2"`` or ``"portable"``. Default: ``"native"``.

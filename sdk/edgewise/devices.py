@@ -11,7 +11,7 @@ from edgewise_runtime.format.bundle import Bundle, Progress
 from edgewise_runtime.format.proof import read_proof
 from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.format.targets import TARGETS, is_native
-from edgewise_runtime.kv.budget import pool_pages
+from edgewise_runtime.kv.budget import LEAST_CONTEXT, pool_pages
 
 
 def target_for(device: Device | None, program: str | None) -> str | None:
@@ -59,7 +59,7 @@ def load_program(
     device: Device,
     program: str | None,
     *,
-    context: int,
+    context: int | None,
     beside: int = 0,
     trust: bool = False,
     progress: Progress | None = None,
@@ -68,6 +68,8 @@ def load_program(
 
     Args:
         program: its id; None for the best for the device.
+        context: tokens of a sequence; None for as many as the bundle allows and memory has room
+            for, which may be pages for fewer than one such sequence.
         beside: bytes of pages more than those need.
 
     Returns:
@@ -77,9 +79,17 @@ def load_program(
         EdgewiseError: as `Device.load` does.
     """
     chosen = choose(bundle, program, device.features(), device.target, device.name)
-    least = pages_for(context, paged_state(bundle.manifest).page_tokens)
+    most = bundle.model.context if context is None else context
+    shortest = min(most, LEAST_CONTEXT) if context is None else context
+    least = pages_for(shortest, paged_state(bundle.manifest).page_tokens)
     pages = pool_pages(
-        bundle, chosen, context, device.available_memory(), device.largest_buffer(), beside
+        bundle,
+        chosen,
+        most,
+        device.available_memory(),
+        device.largest_buffer(),
+        beside,
+        least=shortest,
     )
     while True:
         symbols = {"pages": pages}

@@ -61,7 +61,8 @@ class Engine(Loaded):
             threads: threads for kernels on the CPU. Default: one per physical core.
             trust: load native code that this user did not compile. Default: False, refuse it.
             context: tokens of a sequence, prompt and answer, at most: fewer save memory. Default:
-                all that the bundle allows.
+                all that the bundle allows, or as many of them as memory has room for, with a
+                warning; `context` of the engine says how many these are.
             settings: how requests share the device, and where prefixes are kept. Default:
                 ``Settings()``.
             draft: short for ``Settings(draft=...)``. Default: no guesses.

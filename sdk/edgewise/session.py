@@ -30,6 +30,7 @@ from edgewise_runtime.engine.trace import Trace
 from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
+from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
 from edgewise_runtime.text.files import TextFiles
@@ -68,7 +69,7 @@ class Session:
             progress=progress,
         )
         self.bundle = Bundle.open(path, progress=progress)
-        self.context = _context(self.bundle.model.context, context)
+        _check_context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_bundle(self.bundle)
         self._segments = SegmentCache(self.tokenizer)
         special = self.tokenizer.special_tokens
@@ -91,13 +92,17 @@ class Session:
             self.bundle,
             chosen,
             program,
-            context=self.context,
+            context=context,
             beside=beside,
             trust=trust,
             progress=progress,
         )
         opened: list[LoadedProgram | Drafter | PageStore] = [self.program]
         try:
+            most = self.bundle.model.context if context is None else context
+            self.context = min(most, pages * paged_state(self.bundle.manifest).page_tokens)
+            if self.context < most:
+                warnings.warn(_less_context(self.bundle.name, self.context, most), stacklevel=3)
             drafter = open_drafter(
                 settings,
                 self.bundle,
@@ -352,13 +357,19 @@ class Loaded:
         return f"<{type(self).__name__} {self.name} {self.program} context={self.context}>"
 
 
-def _context(most: int, asked: int | None) -> int:
+def _less_context(name: str, held: int, most: int) -> str:
+    return (
+        f"Memory has room for {held:,} tokens of context; {name} allows {most:,}. Free some for "
+        "more, or ask for no more than that (context, --context)."
+    )
+
+
+def _check_context(most: int, asked: int | None) -> None:
     if asked is None:
-        return most
+        return
     if isinstance(asked, bool) or not isinstance(asked, int) or not 1 < asked <= most:
         raise InputError(
             f"context is {asked!r}; this bundle allows 2 to {most}.",
             remedy="Compile the model with a larger --context for more.",
             code="input.context",
         )
-    return asked

@@ -206,6 +206,7 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(
         ({"context": 0}, "input.range"),
         ({"context": 257}, "input.range"),
         ({"max_batch": 0}, "input.range"),
+        ({"max_batch": 257}, "input.range"),
         ({"prefill_chunk": -1}, "input.range"),
         ({"cpu": "z80"}, "unsupported"),
     ],
@@ -273,7 +274,7 @@ def test_a_bundle_can_be_compiled_again_in_place(
     compile_model(checkpoints(CASE), out, quant="q4", prefill_chunk=128)
     second = Bundle.open(out)
     assert (first.model.quant, second.model.quant) == ("q8", "q4")
-    assert second.model.max_batch == 8
+    assert second.model.max_batch == 32
     # Who has opened the first one can read it to the end.
     first.check()
     first.close()

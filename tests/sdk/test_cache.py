@@ -108,18 +108,18 @@ def test_what_is_no_model_is_refused(tmp_path: Path, make: bool, said: str) -> N
 def test_a_longer_context_than_usual_asks_for_a_bundle_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     usual = cached_bundle(tmp_path)
-    assert cached_bundle(tmp_path, context=512) == cached_bundle(tmp_path, context=4096) == usual
-    longer = cached_bundle(tmp_path, context=8192)
-    assert longer.name.startswith(f"{tmp_path.name}-balanced-c8192-")
-    assert cached_bundle(tmp_path, context=9000) != longer
+    assert cached_bundle(tmp_path, context=512) == cached_bundle(tmp_path, context=131072) == usual
+    longer = cached_bundle(tmp_path, context=200000)
+    assert longer.name.startswith(f"{tmp_path.name}-balanced-c200000-")
+    assert cached_bundle(tmp_path, context=200001) != longer
 
 
 def test_a_checkpoint_is_compiled_with_the_context_that_is_asked_for(
     checkpoints: Callable[[str], Path],
 ) -> None:
     """The model's own is shorter: compiling it so is refused."""
-    with pytest.raises(InputError, match=r"context is 5000, outside 2\.\.256"):
-        find_bundle(checkpoints("llama-mha"), context=5000)
+    with pytest.raises(InputError, match=r"context is 200000, outside 2\.\.256"):
+        find_bundle(checkpoints("llama-mha"), context=200000)
 
 
 def test_programs_for_another_device_go_to_what_is_kept(

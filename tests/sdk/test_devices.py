@@ -12,7 +12,7 @@ from edgewise import Engine
 from edgewise.devices import device_for, load_program, target_for
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
-from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.errors import DeviceError, InputError
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
 from tests.runtime.devices import tiny_webgpu
@@ -110,9 +110,9 @@ class Tight(CpuDevice):
         return super().load(*args, load_symbols=load_symbols, **options)
 
 
-def pages_on(bundle: Path, device: Tight) -> int:
+def pages_on(bundle: Path, device: Tight, context: int | None = 256) -> int:
     loaded: LoadedProgram
-    loaded, pages = load_program(Bundle.open(bundle), device, None, context=256)
+    loaded, pages = load_program(Bundle.open(bundle), device, None, context=context)
     with loaded:
         assert loaded.read("kv.0").shape[0] == pages
     return pages
@@ -135,6 +135,22 @@ def test_one_sequence_must_fit(bundle: Path) -> None:
     with pytest.raises(DeviceError, match="no room"):
         pages_on(bundle, device)
     assert device.tried == [128, 64, 32, 16]
+
+
+def test_where_no_context_was_asked_for_an_engine_has_what_there_is_room_for(
+    long_bundle: Path,
+) -> None:
+    device = Tight(100)
+    with pytest.warns(UserWarning, match="room for 1,024 tokens of context; .* allows 131,072"):
+        engine = Engine(long_bundle, device=device)
+    with engine:
+        assert device.tried == [65536 >> turn for turn in range(11)]
+        assert engine.context == 1024
+        with pytest.raises(InputError, match="1,024"):
+            engine.generate([5] * 1100)
+        assert engine.generate([5] * 1000, max_tokens=3, ignore_eos=True).token_ids
+    with pytest.raises(DeviceError, match="no room"):
+        Engine(long_bundle, device=Tight(100), context=2048)
 
 
 def test_a_layers_pages_stay_within_the_largest_buffer(bundle: Path) -> None:

@@ -11,10 +11,15 @@ const MAX_PAGES = 1 << 16;
 const SHARE = 0.5;
 const MEBIBYTE = 1 << 20;
 
+/** Tokens of each sequence that there are pages for where nobody knows how much room there is. */
+const USUAL_CONTEXT = 4096;
+
 /** A machine with so many gigabytes, or with an adapter of smaller buffers than these bytes, is small. */
 const SMALL = { gigabytes: 4, buffer: 1 << 30 } as const;
 /** What a small one begins with: pages of so many bytes, for so many tokens at least and at most. */
 const FIRST = { bytes: 64 << 20, least: 1024, most: 2048 } as const;
+/** What others begin with at most, beyond the pages of one sequence: a tab shares its GPU. */
+const KV_BYTES = 256 << 20;
 
 /** Bytes of the layout whose weights the program uses. */
 export function weightBytes(manifest: BundleManifest, program: Program): number {
@@ -26,10 +31,11 @@ export function weightBytes(manifest: BundleManifest, program: Program): number 
  * The number of pages for `maxBatch` sequences of `context` tokens each.
  *
  * Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the device
- * allows for one layer's pages, cannot hold them, but always enough for one sequence. Null: not
- * known, or without a limit.
+ * allows for one layer's pages, cannot hold them. Null: not known, or without a limit; where nobody
+ * knows what is available there are pages for one sequence, or for `USUAL_CONTEXT` tokens of each.
  *
- * @throws EdgewiseError `device.memory` where not even one fits, `unsupported.state`.
+ * @param least tokens of a sequence that there must be pages for: all of `context` unless said.
+ * @throws EdgewiseError `device.memory` where not even those fit, `unsupported.state`.
  */
 export function poolPages(
   manifest: BundleManifest,
@@ -37,18 +43,22 @@ export function poolPages(
   context: number,
   available: number | null,
   largestBuffer: number | null = null,
+  least = context,
 ): number {
   const group = pagedState(manifest);
   const one = pagesFor(context, group.pageTokens);
+  const tokens = Math.min(least, context);
+  const needed = pagesFor(tokens, group.pageTokens);
   const [size = 0] = program.pageBytes;
-  let wanted = Math.max(one, Math.min(one * manifest.model.maxBatch, MAX_PAGES));
+  const each = available === null ? Math.min(one, pagesFor(USUAL_CONTEXT, group.pageTokens)) : one;
+  let wanted = Math.max(one, Math.min(each * manifest.model.maxBatch, MAX_PAGES));
   if (largestBuffer !== null) {
     const rows = [...pageRows(group, program.stateDtype).values()];
     const layer = Math.max(1, ...rows.map(rowBytes));
-    if (one * layer > largestBuffer) {
+    if (needed * layer > largestBuffer) {
       throw new EdgewiseError(
         "device.memory",
-        `One layer's KV pages of a sequence of ${context} tokens take ${mib(one * layer)} MiB; ` +
+        `One layer's KV pages of a sequence of ${tokens} tokens take ${mib(needed * layer)} MiB; ` +
           `this device's buffers hold ${mib(largestBuffer)}.`,
         "Choose a smaller context.",
       );
@@ -58,15 +68,15 @@ export function poolPages(
   if (available === null) return wanted;
   const weights = weightBytes(manifest, program);
   const left = Math.max(available - weights, 0);
-  if (one * size > left) {
+  if (needed * size > left) {
     throw new EdgewiseError(
       "device.memory",
-      `The model takes ${mib(weights)} MiB and the KV pages of one sequence of ${context} tokens ` +
-        `${mib(one * size)} MiB; ${mib(available)} MiB are available.`,
+      `The model takes ${mib(weights)} MiB and the KV pages of one sequence of ${tokens} tokens ` +
+        `${mib(needed * size)} MiB; ${mib(available)} MiB are available.`,
       "Choose a smaller context, a smaller model or a smaller quantization.",
     );
   }
-  return Math.max(one, Math.min(wanted, Math.floor((left * SHARE) / size)));
+  return Math.max(needed, Math.min(wanted, Math.floor((left * SHARE) / size)));
 }
 
 /**
@@ -80,12 +90,39 @@ export function isSmall({ handheld, gigabytes }: Machine, largestBuffer: number)
   return handheld || few || largestBuffer < SMALL.buffer;
 }
 
-/** Pages that a program begins with where memory is short, of `most` that it may come to have. */
-export function firstPages(program: Program, pageTokens: number, most: number): number {
+/**
+ * Pages that a program begins with, of `most` that it may come to have.
+ *
+ * @param small whether memory is short.
+ */
+export function firstPages(
+  program: Program,
+  pageTokens: number,
+  most: number,
+  small: boolean,
+): number {
   const [size = 1] = program.pageBytes;
+  if (!small) {
+    const usual = Math.max(pagesFor(USUAL_CONTEXT, pageTokens), Math.floor(KV_BYTES / size));
+    return Math.min(usual, most);
+  }
   const affordable = Math.floor(FIRST.bytes / size) * pageTokens;
   const tokens = Math.min(Math.max(affordable, FIRST.least), FIRST.most);
   return Math.min(pagesFor(tokens, pageTokens), most);
+}
+
+/**
+ * Pages that a program may come to have, of `pool`: those of one sequence of `context` tokens, and
+ * for others as many as take `KV_BYTES`.
+ */
+export function mostPages(
+  program: Program,
+  pageTokens: number,
+  context: number,
+  pool: number,
+): number {
+  const [size = 1] = program.pageBytes;
+  return Math.min(pool, Math.max(pagesFor(context, pageTokens), Math.floor(KV_BYTES / size)));
 }
 
 function mib(bytes: number): number {

@@ -9,12 +9,12 @@ import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
 import { timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
-import { firstPages, isSmall, poolPages } from "../engine/memory.ts";
+import { firstPages, isSmall, mostPages, poolPages } from "../engine/memory.ts";
 import { prove } from "../engine/prove.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
 import type { Proof } from "../format/proof.ts";
-import { pagedState, pagesFor } from "../format/state.ts";
+import { pagedState } from "../format/state.ts";
 import { outstanding } from "../store/download.ts";
 import type { Store } from "../store/store.ts";
 import { BundleFiles } from "./bundle.ts";
@@ -34,9 +34,6 @@ const NEEDED = {
   maxStorageBufferBindingSize: 128 << 20,
   maxBufferSize: 128 << 20,
 } as const;
-
-/** KV pages take at most this much beyond those of one conversation: a tab shares its GPU. */
-const KV_BYTES = 256 << 20;
 
 /** Contexts tried at last, in tokens, where memory is short and nobody asked for a size. */
 const LEAST_CONTEXT = 256;
@@ -177,11 +174,10 @@ async function onDevice(
   const rows = await firstChunk(gpu.report.key, runs, store, clock);
   while (true) {
     try {
-      const [size = 1] = chosen.pageBytes;
-      const enough = Math.floor(KV_BYTES / size);
-      const wanted = poolPages(manifest, chosen, context, null, largest);
-      const mostPages = Math.min(wanted, Math.max(pagesFor(context, pageTokens), enough));
-      const pages = small ? firstPages(chosen, pageTokens, mostPages) : mostPages;
+      const least = request.context ?? LEAST_CONTEXT;
+      const wanted = poolPages(manifest, chosen, context, null, largest, least);
+      const most = mostPages(chosen, pageTokens, context, wanted);
+      const pages = firstPages(chosen, pageTokens, most, small);
       const program = await loadProgram(gpu, {
         ...runs,
         loadSymbols: new Map([["pages", pages]]),
@@ -194,9 +190,19 @@ async function onDevice(
         program.close();
         throw error;
       }
-      const held = Math.min(context, mostPages * pageTokens);
+      const held = Math.min(context, most * pageTokens);
+      if (held < context) tellOfContext(reporter, gpu, held);
       const memory = program.memory();
-      return { files, gpu, program, pages, mostPages, context: held, firstChunk: rows, memory };
+      return {
+        files,
+        gpu,
+        program,
+        pages,
+        mostPages: most,
+        context: held,
+        firstChunk: rows,
+        memory,
+      };
     } catch (error) {
       const tight = error instanceof EdgewiseError && error.code === "device.memory";
       if (tight && !small) {
@@ -205,13 +211,17 @@ async function onDevice(
       }
       if (!tight || request.context !== undefined || context <= LEAST_CONTEXT) throw error;
       context = Math.max(LEAST_CONTEXT, context >> 1);
-      reporter.warning({
-        code: "load.context",
-        message: `${gpu.report.name} has no room for longer conversations than ${context} tokens.`,
-        remedy: "Close other tabs, or choose a smaller model.",
-      });
+      tellOfContext(reporter, gpu, context);
     }
   }
+}
+
+function tellOfContext(reporter: Reporter, gpu: Gpu, tokens: number): void {
+  reporter.warning({
+    code: "load.context",
+    message: `${gpu.report.name} has no room for longer conversations than ${tokens} tokens.`,
+    remedy: "Close other tabs, or choose a smaller model.",
+  });
 }
 
 function contextOf(request: LoadRequest, most: number): number {

@@ -174,8 +174,11 @@ def param_bytes(params: tuple[Tensor, ...]) -> int:
     return sum(param.bytes for param in params)
 
 
-def attention_cost(heads: Heads, kv_dtype: str, *, decode: bool) -> tuple[Expr, Expr]:
-    """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``."""
+def attention_cost(
+    heads: Heads, kv_dtype: str, *, decode: bool, sequences: Expr = "b"
+) -> tuple[Expr, Expr]:
+    """Bytes and operations of one layer's attention over ``n``, ``b`` and ``kv``; in ``decode`` of
+    so many of the sequences."""
     token_bytes = 2 * heads.kv * heads.width * DTYPES[kv_dtype]
     if kv_dtype == "int8":
         token_bytes += heads.kv * DTYPES["uint32"]
@@ -183,8 +186,8 @@ def attention_cost(heads: Heads, kv_dtype: str, *, decode: bool) -> tuple[Expr, 
     row_flops = 4 * heads.query * heads.width
     if decode:
         context: Expr = add("kv", 1)
-        moved = add(mul("b", token_bytes, context), mul("b", row_bytes))
-        return moved, mul("b", row_flops, context)
+        moved = add(mul(sequences, token_bytes, context), mul(sequences, row_bytes))
+        return moved, mul(sequences, row_flops, context)
     moved = add(mul(add("n", mul("b", "kv")), token_bytes), mul("n", row_bytes))
     return moved, mul("n", row_flops, add("kv", ("ceildiv", "n", ("mul", 2, "b"))))
 

@@ -37,6 +37,7 @@ class Target:
     Attributes:
         name: as people write it.
         layout: that its weights are packed in.
+        batch: most sequences decoded together unless asked for.
         options: what can be asked of it alone.
         tools: each finds a program that making code calls, or raises the CompileError that says
             which one is missing; asked before any work is done.
@@ -44,6 +45,7 @@ class Target:
 
     name: str
     layout: str
+    batch: int
     options: tuple[TargetOption, ...] = ()
     tools: tuple[Callable[[], object], ...] = ()
 
@@ -72,6 +74,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "cpu",
             layout="cpu",
+            batch=32,
             options=(
                 TargetOption(
                     "cpu",
@@ -82,13 +85,27 @@ TARGETS: Mapping[str, Target] = {
             ),
             tools=(find_linker,),
         ),
-        Target("webgpu", layout="gpu"),
+        Target("webgpu", layout="gpu", batch=8),
     )
 }
 """By name, in the order in which texts list them."""
 
-DEFAULT_CONTEXT = 4096
-"""Most tokens of a sequence where nothing is asked for and the model has as many."""
+DEFAULT_CONTEXT = 1 << 17
+"""Most tokens of a sequence where nothing is asked for and the model has as many: its rotation's
+table takes 64 MiB then, where heads are 128 wide."""
+
+MAX_BATCH = 256
+"""Most sequences decoded together that can be asked for."""
+
+
+def default_batch(targets: Iterable[str]) -> int:
+    """Most sequences decoded together where nothing is asked for.
+
+    Buffers of the CPU take memory once a sequence uses them; a GPU's take it from the beginning,
+    and a tab serves one person.
+    """
+    return min(TARGETS[target].batch for target in targets)
+
 
 DEFAULT = ("cpu",)
 """What is compiled for where nothing is asked for."""

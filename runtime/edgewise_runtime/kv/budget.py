@@ -12,6 +12,12 @@ MAX_PAGES = 1 << 16
 SHARE = 0.5
 """The part of the memory beside the weights that pages may take."""
 
+USUAL_CONTEXT = 4096
+"""Tokens of each sequence that there are pages for where nobody knows how much room there is."""
+
+LEAST_CONTEXT = 256
+"""Tokens of a sequence that there must be pages for where nobody asked for a number."""
+
 
 def weight_bytes(bundle: Bundle, program: Program) -> int:
     """Return the bytes of the layout whose weights the program uses."""
@@ -25,25 +31,39 @@ def pool_pages(
     available: int | None,
     largest_buffer: int | None = None,
     beside: int = 0,
+    least: int | None = None,
 ) -> int:
     """Return the number of pages for `max_batch` sequences of `context` tokens each, and `beside`
     bytes more.
 
     Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the
-    device allows for one layer's pages, cannot hold them, but always enough for one sequence.
+    device allows for one layer's pages, cannot hold them. A device that does not tell what is
+    available gives what is asked of it at once: pages for one sequence, or for `USUAL_CONTEXT`
+    tokens of each.
 
-    Raises DeviceError ``device.memory`` where not even one fits, and UnsupportedError
-    ``unsupported.state`` as `paged_state` does.
+    Args:
+        context: tokens of a sequence, at most.
+        least: tokens of one that there must be pages for; None for all of `context`.
+
+    Raises:
+        DeviceError: ``device.memory`` where not even those fit.
+        UnsupportedError: ``unsupported.state`` as `paged_state` does.
     """
     group, (size,) = paged_state(bundle.manifest), program.page_bytes
     one = pages_for(context, group.page_tokens)
-    wanted = max(one, min(one * bundle.model.max_batch + beside // size, MAX_PAGES))
+    least = context if least is None else min(least, context)
+    needed = pages_for(least, group.page_tokens)
+    each = one
+    if available is None:
+        each = min(one, pages_for(USUAL_CONTEXT, group.page_tokens))
+    wanted = max(one, min(each * bundle.model.max_batch + beside // size, MAX_PAGES))
     if largest_buffer is not None:
         layer = max(map(row_bytes, page_rows(group, program.state_dtype).values()))
-        if one * layer > largest_buffer:
+        if needed * layer > largest_buffer:
             raise DeviceError(
-                f"One layer's KV pages of a sequence of {context:,} tokens take "
-                f"{one * layer >> 20:,} MiB; this device's buffers hold {largest_buffer >> 20:,}.",
+                f"One layer's KV pages of a sequence of {least:,} tokens take "
+                f"{needed * layer >> 20:,} MiB; this device's buffers hold "
+                f"{largest_buffer >> 20:,}.",
                 remedy="Choose a smaller context.",
                 code="device.memory",
             )
@@ -52,11 +72,11 @@ def pool_pages(
         return wanted
     weights = weight_bytes(bundle, program)
     left = max(available - weights, 0)
-    if one * size > left:
+    if needed * size > left:
         raise DeviceError(
             f"The model takes {weights >> 20:,} MiB and the KV pages of one sequence of "
-            f"{context:,} tokens {one * size >> 20:,} MiB; {available >> 20:,} MiB are available.",
+            f"{least:,} tokens {needed * size >> 20:,} MiB; {available >> 20:,} MiB are available.",
             remedy="Choose a smaller context, a smaller model or a smaller quantization.",
             code="device.memory",
         )
-    return max(one, min(wanted, int(left * SHARE) // size))
+    return max(needed, min(wanted, int(left * SHARE) // size))

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     # Only names and words: this loads neither TVM nor what uses it.
     from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, QUANTS
-    from edgewise_compiler.targets.table import DEFAULT, TARGETS
+    from edgewise_compiler.targets.table import DEFAULT, DEFAULT_CONTEXT, MAX_BATCH, TARGETS
 
     kinds = ", ".join(f"{target.name} ({target.about})" for target in TARGETS.values())
     parser.add_argument(
@@ -64,10 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--context",
         type=int,
         metavar="N",
-        help="most tokens of prompt and answer (default: the model's, up to 4096)",
+        help=f"most tokens of prompt and answer (default: the model's, up to {DEFAULT_CONTEXT:,})",
     )
+    batches = ", ".join(f"{target.batch} for {target.name}" for target in TARGETS.values())
     parser.add_argument(
-        "--max-batch", type=int, metavar="N", default=8, help="most sequences together (default: 8)"
+        "--max-batch",
+        type=int,
+        metavar="N",
+        help=f"most sequences together, up to {MAX_BATCH} (default: {batches})",
     )
     parser.add_argument(
         "--prefill-chunk",

@@ -106,8 +106,8 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--context",
         type=int,
         metavar="N",
-        help="most tokens of prompt and answer: fewer save memory; more than 4096 only where a "
-        "checkpoint is compiled with them (default: all that the bundle allows)",
+        help="most tokens of prompt and answer: fewer save memory; more than 131,072 only where a "
+        "checkpoint is compiled with them (default: all that the bundle and memory allow)",
     )
     group.add_argument(
         "--quant",

@@ -38,10 +38,12 @@ def stored_again(path: Path, quant: str) -> str:
 
 
 def came_out(bundle: Bundle) -> str:
-    """Return how the weights of a bundle are stored, in bytes by scheme."""
+    """Return how the weights of a bundle are stored, in bytes by scheme, and its bounds."""
     layout = bundle.manifest.layouts[bundle.manifest.programs[0].layout]
     schemes = [f"{name} {size(stored.bytes)}" for name, stored in stored_by_scheme(layout).items()]
-    return f"Weights, {bundle.model.stored}: {', '.join(schemes)}"
+    model = bundle.model
+    bounds = f"context {model.context:,}, {model.max_batch} sequences at a time"
+    return f"Weights, {model.stored}: {', '.join(schemes)}; {bounds}"
 
 
 def speed(completion: Completion) -> str:

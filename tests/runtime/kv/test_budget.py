@@ -10,7 +10,7 @@ import pytest
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.bundle import Bundle
-from edgewise_runtime.kv.budget import pool_pages, weight_bytes
+from edgewise_runtime.kv.budget import USUAL_CONTEXT, pool_pages, weight_bytes
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,43 @@ def test_pages_are_enough_for_the_batch_or_for_one(
     size = page_bytes(bundle)
     available = None if spare_pages is None else weights(bundle) + spare_pages * size
     assert pool_pages(bundle, bundle.manifest.programs[0], context, available) == expected
+
+
+@pytest.mark.parametrize(
+    ("spare_pages", "largest", "expected"),
+    [
+        (None, None, 128),
+        (None, 10, 10),
+        (1000, None, 128),
+        (100, None, 50),
+        (20, None, 10),
+        (4, None, 2),
+        (2, None, 2),
+        (100, 7, 7),
+    ],
+)
+def test_where_fewer_tokens_will_do_there_are_as_many_as_there_is_room_for(
+    bundle: Bundle, spare_pages: int | None, largest: int | None, expected: int
+) -> None:
+    """A sequence gets more than its share of the memory only where all of it was asked for."""
+    available = None if spare_pages is None else weights(bundle) + spare_pages * page_bytes(bundle)
+    layer = page_bytes(bundle) // 2
+    program = bundle.manifest.programs[0]
+    pages = pool_pages(
+        bundle, program, 256, available, None if largest is None else largest * layer, least=32
+    )
+    assert pages == expected
+
+
+def test_a_device_that_does_not_tell_is_asked_for_the_usual_context_of_each(
+    bundle: Bundle,
+) -> None:
+    """A GPU gives the memory at once: not for 8 sequences of 131,072 tokens that nobody has."""
+    program = bundle.manifest.programs[0]
+    assert pool_pages(bundle, program, 131072, None) == 131072 // 16
+    assert pool_pages(bundle, program, 8192, None) == 8 * USUAL_CONTEXT // 16
+    plenty = weights(bundle) + (1 << 20) * page_bytes(bundle)
+    assert pool_pages(bundle, program, 8192, plenty) == 8 * 8192 // 16
 
 
 @pytest.mark.parametrize(

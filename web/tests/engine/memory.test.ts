@@ -1,7 +1,7 @@
 /** How many pages there are: enough for every sequence where memory allows it, always for one. */
 
 import { expect, test } from "vitest";
-import { firstPages, isSmall, poolPages, weightBytes } from "../../engine/memory.ts";
+import { firstPages, isSmall, mostPages, poolPages, weightBytes } from "../../engine/memory.ts";
 import type { BundleManifest, TensorEntry } from "../../format/manifest.ts";
 import { model, program } from "./reference-bundle.ts";
 
@@ -53,6 +53,19 @@ test.each([
   expect(() => poolPages(manifest, f16, 1024, available, largest)).toThrow(refused);
 });
 
+test("a long context does not make the pool larger where nobody knows what there is room for", () => {
+  const long = { ...manifest, model: { ...manifest.model, context: 131072 } };
+  expect(poolPages(long, f16, 131072, null)).toBe(8192);
+  expect(poolPages(long, f16, 8192, null)).toBe(8 * 256);
+  expect(poolPages(long, f16, 131072, 1000 + 2 * 9000 * 3 * LAYER)).toBe(9000);
+});
+
+test("where no context was asked for, as much of it as there is room for will do", () => {
+  expect(poolPages(manifest, f16, 1024, null, 63 * LAYER, 256)).toBe(63);
+  expect(poolPages(manifest, f16, 1024, 1000 + 40 * 3 * LAYER, null, 256)).toBe(20);
+  expect(() => poolPages(manifest, f16, 1024, null, 15 * LAYER, 256)).toThrow(/256 tokens/);
+});
+
 const LARGE = 2 ** 32;
 const PLENTY = { handheld: false, gigabytes: 16 };
 
@@ -75,5 +88,19 @@ test.each([
   [22 << 10, 40, 640],
 ])("of %i bytes a token, %i pages at most: %i tokens at first", (bytes, most, tokens) => {
   const sized = { ...f16, pageBytes: [16 * bytes] };
-  expect(16 * firstPages(sized, 16, most)).toBe(tokens);
+  expect(16 * firstPages(sized, 16, most, true)).toBe(tokens);
+});
+
+test.each([
+  // Bytes of a token, tokens of context, and the tokens of pages at first and at most.
+  [112 << 10, 4096, 4096, 4096],
+  [112 << 10, 40960, 4096, 40960],
+  [22 << 10, 40960, 11904, 40960],
+  [22 << 10, 1024, 8192, 8192],
+])("of %i bytes a token and %i tokens of context: %i tokens at first, %i at most", (...row) => {
+  const [bytes, context, first, last] = row;
+  const sized = { ...f16, pageBytes: [16 * bytes] };
+  const most = mostPages(sized, 16, context, poolPages(manifest, sized, context, null));
+  expect(16 * most).toBe(last);
+  expect(16 * firstPages(sized, 16, most, false)).toBe(first);
 });

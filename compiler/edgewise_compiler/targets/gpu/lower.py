@@ -21,6 +21,8 @@ from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
     attention_near,
+    groups_of,
+    live_sequences,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
@@ -247,12 +249,16 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         yield _call(launch, arguments, node.label, moved, flops)
         return
     part = Tensor(f"{node.output.id}.part", "scratch", "float32", (part_elements(spec),))
-    launch = attention_decode(spec, low.limits)
-    arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
-    yield _call(launch, arguments, f"{node.label}.segments", moved, flops)
-    launch = attention_merge(spec)
-    arguments = (*read(part, table), *to("write", out), *read(step))
-    yield _call(launch, arguments, node.label, mul("b", op.heads.query * op.heads.width * 8), 0)
+    for first, count in groups_of(spec)[: 1 if low.few else None]:
+        live = live_sequences(first, count, spec.batch)
+        costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=live)
+        launch = attention_decode(spec, low.limits, first)
+        arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
+        yield _call(launch, arguments, f"{node.label}.segments", *costs)
+        launch = attention_merge(spec, first)
+        arguments = (*read(part, table), *to("write", out), *read(step))
+        moved = mul(live, op.heads.query * op.heads.width * 8)
+        yield _call(launch, arguments, node.label, moved, 0)
 
 
 def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:

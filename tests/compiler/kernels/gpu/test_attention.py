@@ -14,6 +14,7 @@ from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
     attention_near,
+    groups_of,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
@@ -21,6 +22,7 @@ from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.targets.webgpu.limits import LIMITS
 from edgewise_runtime.errors import CompileError
+from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.compiler.kernels.attention_cases import (
     BOUNDS,
     Part,
@@ -35,6 +37,7 @@ from tests.compiler.kernels.attention_cases import (
 from tests.compiler.kernels.cpu.test_attention import random_parts
 from tests.compiler.kernels.paged import (
     Array,
+    Bounds,
     Heads,
     Rows,
     batch_of,
@@ -80,10 +83,11 @@ HISTORIES = [0, 1, 15, 16, 63, 64, 65, CONTEXT - 1]  # tokens in the pages befor
 Kernel = Callable[..., list[Array]]
 
 
-def spec_of(part: Part) -> AttentionSpec:
+def spec_of(part: Part, bounds: Bounds = BOUNDS) -> AttentionSpec:
     """What a kernel for this part is made for."""
     heads, kv_dtype = part.story.heads, part.story.kv_dtype
-    steps, shape = (BOUNDS.rows, BOUNDS.batch, CONTEXT), (heads.query, heads.kv, heads.dim)
+    steps = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
+    shape = (heads.query, heads.kv, heads.dim)
     return AttentionSpec(*steps, *shape, kv_dtype, float(heads.dim**-0.5))
 
 
@@ -96,13 +100,13 @@ KERNELS = [
 
 
 def buffers_of(
-    parts: Sequence[Part], seed: int, reach: int, live: int | None
+    parts: Sequence[Part], seed: int, reach: int, live: int | None, bounds: Bounds = BOUNDS
 ) -> tuple[list[Array], Array, Array]:
     """[qkv, the pages' buffers, table], step and out: NaN where nothing is written or read."""
     heads = parts[0].story.heads
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed))
-    batch = batch_of(rows, BOUNDS, page_ids)
+    batch = batch_of(rows, bounds, page_ids)
     batch.step[3] = reach
     if live is not None:
         batch.step[:3] = live
@@ -126,18 +130,24 @@ def split_rows(out: Array, parts: Sequence[Part]) -> list[Array]:
 
 
 def decode(
-    parts: Sequence[Part], *, seed: int = 0, live: int | None = None, reach: int | None = None
+    parts: Sequence[Part],
+    *,
+    seed: int = 0,
+    live: int | None = None,
+    reach: int | None = None,
+    bounds: Bounds = BOUNDS,
 ) -> list[Array]:
     """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
-    inputs, step, out = buffers_of(parts, seed, reach, live)
-    spec = spec_of(parts[0])
-    segments = np.full(part_elements(spec), np.nan, "float32")
+    inputs, step, out = buffers_of(parts, seed, reach, live, bounds)
+    spec = spec_of(parts[0], bounds)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
-    launch = attention_decode(spec, LIMITS)
-    *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
-    launch = attention_merge(spec)
-    _, _, out, _ = run(launch, [segments, inputs[-1], out, step], **symbols)
+    for first, _ in groups_of(spec):
+        segments = np.full(part_elements(spec), np.nan, "float32")
+        launch = attention_decode(spec, LIMITS, first)
+        *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
+        launch = attention_merge(spec, first)
+        _, _, out, _ = run(launch, [segments, inputs[-1], out, step], **symbols)
     return split_rows(out, parts)
 
 
@@ -169,6 +179,19 @@ def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
     parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES]
     for batch in (parts[:4], parts[4:]):
         agrees(batch, decode(batch))
+
+
+@pytest.mark.parametrize("live", [1, 2, 3, 4])
+def test_sequences_in_groups_have_the_bits_of_all_together(live: int) -> None:
+    """Partial results of long contexts are kept for some of the sequences at a time."""
+    heads, long = Heads(32, 8, 64), replace(BOUNDS, pages=4000)
+    parts = [
+        Part(story(heads, h + 1), h, 1, stop) for h, stop in ((70, 0), (5, 1), (99, 0), (64, 0))
+    ]
+    assert groups_of(spec_of(parts[0])) == [(0, 4)]
+    assert groups_of(spec_of(parts[0], long)) == [(0, 2), (2, 2)]
+    for a, b in zip(decode(parts[:live], bounds=long), decode(parts[:live]), strict=True):
+        same_bits(a, b)
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)

@@ -69,19 +69,49 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
+from edgewise_runtime.format.expr import Expr as GridExpr
 
 _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
+PART_BYTES = 32 << 20
+"""What partial results take of a GPU's memory, or those of one sequence where these are more."""
+
+
+def groups_of(spec: AttentionSpec) -> list[tuple[int, int]]:
+    """Which sequences are computed after each other, because partial results of all of them would
+    take more than `PART_BYTES`: the first of each group, and how many it has at most."""
+    per_sequence = prod(_part(spec, 1).shape) * 16
+    most = max(1, PART_BYTES // per_sequence)
+    count = -(-spec.batch // -(-spec.batch // most))
+    return [(first, min(count, spec.batch - first)) for first in range(0, spec.batch, count)]
+
 
 def part_elements(spec: AttentionSpec) -> int:
-    """How many float32 the partial results take: o, m, l and padding for every segment."""
+    """How many float32 the partial results of a group take: o, m, l and padding for every
+    segment."""
     return prod(_part(spec).shape) * 4
 
 
-def _part(spec: AttentionSpec) -> Arg:
+def _part(spec: AttentionSpec, sequences: int | None = None) -> Arg:
+    if sequences is None:
+        sequences = groups_of(spec)[0][1]
     segments = -(-spec.context // SEGMENT)
-    return Arg("part", "float32x4", (spec.batch, spec.heads, segments, spec.head_dim // 4 + 1))
+    return Arg("part", "float32x4", (sequences, spec.heads, segments, spec.head_dim // 4 + 1))
+
+
+def live_sequences(first: int, count: int, batch: int) -> GridExpr:
+    """How many sequences of a group a step has, or one that is none, which kernels leave alone."""
+    if count == batch:
+        return "b"
+    return ("min", count, ("max", 1, ("sub", "b", first)) if first else "b")
+
+
+def _parts_of(spec: AttentionSpec, first: int) -> tuple[int, tuple[int, ...]]:
+    """How many sequences the group from ``first`` on has, and what tells its kernels from those of
+    all sequences."""
+    groups = groups_of(spec)
+    return dict(groups)[first], (() if len(groups) == 1 else (first,))
 
 
 def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
@@ -95,26 +125,27 @@ def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
     return threads, min(group, most)
 
 
-def attention_decode(spec: AttentionSpec, limits: Limits) -> Launch:
+def attention_decode(spec: AttentionSpec, limits: Limits, first: int = 0) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [B, HQ, ceil(C/64), D+4], written: o, m, l
-    and padding; step int32 [8], whose field 1 is the number of sequences. Segments that a sequence
-    does not reach and stopped sequences are left alone. Grid: segments of ``t`` tokens in x,
-    sequences times KV heads in y.
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(C/64), D+4], written: o, m, l
+    and padding for the sequences of a group; step int32 [8], whose field 1 is the number of
+    sequences. Segments that a sequence does not reach and stopped sequences are left alone. Grid:
+    segments of ``t`` tokens in x, sequences of the group times KV heads in y.
 
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
             of D.
         limits: of the target, whose shared memory decides how many heads are computed at once.
+        first: sequence of the group, see `groups_of`.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    return _segments(spec, limits, near=False)
+    return _segments(spec, limits, first, near=False)
 
 
 def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
@@ -123,14 +154,15 @@ def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
     Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
     place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
     """
-    return _segments(spec, limits, near=True)
+    return _segments(spec, limits, 0, near=True)
 
 
 @cache
-def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
+def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) -> Launch:
     group = check_attention(spec)
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
+    count, parts = _parts_of(spec, begin)
     threads, most = _heads_at_once(group, D, limits.shared)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
@@ -152,7 +184,8 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
     def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
         *kv_scale, table, result, step = rest
         t, segment = thread.t, thread.x
-        s, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
+        place, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
+        s = bind(place + begin) if begin else place
         queries = shared((most * D,))
         sums = shared((threads * most,), "float32x4")  # over slices, then over strides
         weights = shared((most * SEGMENT,))
@@ -280,13 +313,13 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
                 if near:
                     store(result, acc[0] / splat(total(g)), s, head + g, c)
                 else:
-                    store(result, acc[0], s, head + g, segment, c)
+                    store(result, acc[0], place, head + g, segment, c)
 
             deal(thread, heads * vectors, join)
             if not near:
                 with when(t < heads):
                     stats = vector_of(largest(t), total(t), number(0.0), number(0.0))
-                    store(result, stats, s, head + t, segment, vectors)
+                    store(result, stats, place, head + t, segment, vectors)
 
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
@@ -301,19 +334,23 @@ def _segments(spec: AttentionSpec, limits: Limits, *, near: bool) -> Launch:
         symbol(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+            *(() if near else parts),
         ),
         arguments,
         body,
         threads=threads,
-        grid=(1 if near else ("ceildiv", "t", SEGMENT), ("mul", "b", HK)),
+        grid=(
+            1 if near else ("ceildiv", "t", SEGMENT),
+            ("mul", "b" if near else live_sequences(begin, count, B), HK),
+        ),
         bounds={"t": C, "b": B},
     )
 
 
-def attention_merge(spec: AttentionSpec) -> Launch:
+def attention_merge(spec: AttentionSpec, first: int = 0) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
-    Arguments: part float32 [B, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
+    Arguments: part float32 [G, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
     sequences. Grid: query heads in x, sequences in y.
 
@@ -323,13 +360,14 @@ def attention_merge(spec: AttentionSpec) -> Launch:
     """
     check_attention(spec)
     # Scores are scaled already: layers that differ in that share one kernel, which has one name.
-    return _merge(replace(spec, scale=1.0))
+    return _merge(replace(spec, scale=1.0), first)
 
 
 @cache
-def _merge(spec: AttentionSpec) -> Launch:
+def _merge(spec: AttentionSpec, first: int) -> Launch:
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, D = spec.heads, spec.head_dim
+    count, parts = _parts_of(spec, first)
     vectors = D // 4
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
@@ -340,7 +378,8 @@ def _merge(spec: AttentionSpec) -> Launch:
     ]
 
     def body(thread: Thread, part: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
-        head, s = thread.x, thread.y
+        head, place = thread.x, thread.y
+        s = bind(place + first) if first else place
         outputs = shared((slices * vectors,), "float32x4")
         totals = shared((slices,))
         state = local((2,))  # M, L
@@ -351,19 +390,19 @@ def _merge(spec: AttentionSpec) -> Launch:
             c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
             store(state, LOWEST, 0)
             with T.serial(0, segments) as i:
-                store(state, T.max(state[0], lane(part[s, head, i, vectors], 0)), 0)
+                store(state, T.max(state[0], lane(part[place, head, i, vectors], 0)), 0)
             with when(z < slices):
                 store(state, 0.0, 1)
                 store(acc, 0.0, 0)
                 with T.serial(0, T.floordiv(segments - z + (slices - 1), slices)) as i:
                     segment = bind(z + i * slices)
-                    stats = bind(part[s, head, segment, vectors])
+                    stats = bind(part[place, head, segment, vectors])
                     # 2**0 need not be exactly 1, and the likeliest segment may be the only one.
                     largest = lane(stats, 0)
                     weight = exp2(largest - state[0])
                     weight = bind(T.Select(largest == state[0], number(1.0), weight))
                     store(state, fma(weight, lane(stats, 1), state[1]), 1)
-                    store(acc, fma(splat(weight), part[s, head, segment, c], acc[0]), 0)
+                    store(acc, fma(splat(weight), part[place, head, segment, c], acc[0]), 0)
                 store(outputs, acc[0], z * vectors + c)
                 with when(c == 0):
                     store(totals, state[1], z)
@@ -379,10 +418,10 @@ def _merge(spec: AttentionSpec) -> Launch:
                 merge()
 
     return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C),
+        symbol("attention_merge", N, B, MP, HQ, D, C, *parts),
         arguments,
         body,
         threads=_MERGE_THREADS,
-        grid=(HQ, "b"),
+        grid=(HQ, live_sequences(first, count, B)),
         bounds={"b": B},
     )
