@@ -81,7 +81,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--llama", type=Path, help="virtual environment with llama-cpp-python")
     parser.add_argument("--json", type=Path, help="where to write every number")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
+    long = [name for name, shape in SHAPES.items() if shape.context >= CONTEXT]
+    parser.add_argument("--shape", choices=long, default="qwen3-0.6b")
     parser.add_argument("--bundle", type=Path, help=f"of that shape and --context {CONTEXT}")
     parser.add_argument(
         "--only",
@@ -101,11 +102,11 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(names: str) -> dict[str, Question]:
-    """The questions of these names, separated by commas."""
-    unknown = set(names.split(",")) - QUESTIONS.keys()
-    if unknown:
+    """The questions of these names, separated by commas, in the order of `QUESTIONS`."""
+    wanted = set(names.split(","))
+    if unknown := wanted - QUESTIONS.keys():
         raise argparse.ArgumentTypeError(f"no questions: {', '.join(sorted(unknown))}")
-    return {name: QUESTIONS[name] for name in names.split(",")}
+    return {name: question for name, question in QUESTIONS.items() if name in wanted}
 
 
 def commands(args: argparse.Namespace) -> dict[str, Command]:

@@ -60,6 +60,7 @@ def load_program(
     program: str | None,
     *,
     context: int | None,
+    beside: int = 0,
     trust: bool = False,
     progress: Progress | None = None,
 ) -> tuple[LoadedProgram, int]:
@@ -69,6 +70,7 @@ def load_program(
         program: its id; None for the best for the device.
         context: tokens of a sequence; None for as many as the bundle allows and memory has room
             for, which may be pages for fewer than one such sequence.
+        beside: bytes of pages more than those need.
 
     Returns:
         The program, and how many pages it has.
@@ -86,6 +88,7 @@ def load_program(
         most,
         device.available_memory(),
         device.largest_buffer(),
+        beside,
         least=shortest,
     )
     while True:

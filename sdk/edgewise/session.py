@@ -16,7 +16,7 @@ from edgewise.messages import conversation, each_conversation
 from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids, too_long
 from edgewise.request import Asked, read_options
-from edgewise.settings import Settings, open_drafter, open_store
+from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.table import named_device
@@ -87,8 +87,15 @@ class Session:
             warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
+        kept, beside = kept_bytes(settings, chosen)
         self.program, pages = load_program(
-            self.bundle, chosen, program, context=context, trust=trust, progress=progress
+            self.bundle,
+            chosen,
+            program,
+            context=context,
+            beside=beside,
+            trust=trust,
+            progress=progress,
         )
         opened: list[LoadedProgram | Drafter | PageStore] = [self.program]
         try:
@@ -118,6 +125,7 @@ class Session:
                     max_waiting=settings.max_waiting,
                     share_decoded=settings.share_decoded,
                     store=store,
+                    kept_bytes=kept,
                     drafter=drafter,
                     metrics=self.metrics,
                 ),

@@ -25,9 +25,14 @@ MAX_CACHE_BYTES = 1 << 50
 _WHOLE = {
     "step_tokens": (1, 1 << 31),
     "max_waiting": (1, 1 << 20),
+    "prefix_device": (0, MAX_CACHE_BYTES),
     "prefix_memory": (0, MAX_CACHE_BYTES),
     "prefix_disk": (0, MAX_CACHE_BYTES),
 }
+_OPTIONAL = ("step_tokens", "prefix_device")
+
+KEPT_BYTES = 2 << 30
+"""What pages of prefixes may take of this machine's memory where nobody says."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,12 @@ class Settings:
             can prefill at once.
         max_waiting: requests that may wait until they can run, every choice counted; more are
             refused with EngineError ``engine.busy``. Default: 1024.
+        prefix_device: bytes of KV pages on the device for prefixes that no request needs at the
+            moment; what is pinned does not count. Default: 2 GiB on the CPU, whose pages take
+            memory as they are written; elsewhere all of them, which take it from the beginning.
         prefix_memory: bytes of this machine's memory for KV pages of prefixes that have no room
-            among those of the device. On the CPU, whose pages lie there already, it is of no use.
-            Default: 512 MiB.
+            among those of requests: pages are copied there, and on the CPU, whose pages lie there
+            already, there are so many more of them. Default: 512 MiB.
         prefix_disk: bytes of disk for them, where they outlive the engine. Default: 0, which keeps
             prompts off the disk.
         prefix_folder: where on disk. Default: ``$XDG_CACHE_HOME/edgewise/prefixes``.
@@ -55,6 +63,7 @@ class Settings:
 
     step_tokens: int | None = None
     max_waiting: int = 1024
+    prefix_device: int | None = None
     prefix_memory: int = 512 << 20
     prefix_disk: int = 0
     prefix_folder: str | Path | None = None
@@ -65,7 +74,7 @@ class Settings:
         """Raise InputError ``input.option`` for a value out of range."""
         for name, (low, high) in _WHOLE.items():
             value = getattr(self, name)
-            if value is None and name == "step_tokens":
+            if value is None and name in _OPTIONAL:
                 continue
             if type(value) is not int or not low <= value <= high:
                 raise _refused(name, value, f"a whole number from {low:,} to {high:,}")
@@ -134,11 +143,21 @@ def open_drafter(
         raise
 
 
+def kept_bytes(settings: Settings, device: Device) -> tuple[int | None, int]:
+    """Bytes of a device's KV pages that may be kept for later requests, None for all of them; and
+    bytes of pages that there are to be for it, beside those of requests."""
+    kept = settings.prefix_device
+    if not device.host_memory:
+        return kept, 0
+    # Pages cost nothing before they are written, and copies of them elsewhere would save nothing.
+    kept = KEPT_BYTES if kept is None else kept
+    return kept, min(kept, settings.prefix_memory)
+
+
 def open_store(
     settings: Settings, program: LoadedProgram, device: Device, metrics: Metrics
 ) -> PageStore | None:
     """Where a program's KV pages go that have no room on its device; None for nowhere."""
-    # Where pages are in this machine's memory already, copies in it would make no room.
     room = 0 if device.host_memory else settings.prefix_memory
     memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:

@@ -91,8 +91,10 @@ def test_the_table_has_only_what_was_asked() -> None:
     assert shown.splitlines()[1:] == ["evict_stall_ms                 420.000"]
 
 
-def test_questions_are_chosen_by_name() -> None:
-    assert chosen("evict,host_1") == {name: QUESTIONS[name] for name in ("evict", "host_1")}
+def test_questions_are_chosen_by_name_and_asked_in_their_order() -> None:
+    assert list(chosen("evict,host_1").items()) == [
+        (name, QUESTIONS[name]) for name in ("host_1", "evict")
+    ]
     with pytest.raises(ArgumentTypeError, match="no questions: hots_1"):
         chosen("evict,hots_1")
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
 
 from edgewise import Engine, Settings
+from edgewise.settings import KEPT_BYTES, kept_bytes
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.errors import EngineError, InputError
+from tests.sdk.gate import PATIENCE
 
 BEGIN = [(11 * i) % 300 for i in range(96)]
 OPTIONS: dict[str, Any] = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
+
+PAGE_BYTES = 1 << 13
+"""Of the bundle that is asked here."""
 
 
 @pytest.fixture
@@ -126,13 +132,64 @@ def test_prefixes_without_room_come_back_from_memory(bundle: Path) -> None:
 
 
 def test_pages_that_are_in_memory_are_not_copied_there(bundle: Path) -> None:
-    settings = Settings(prefix_memory=1 << 30)
+    settings = Settings(prefix_device=64 * PAGE_BYTES, prefix_memory=1 << 30)
     with Engine(bundle, context=128, settings=settings) as engine:
         engine.generate([1], max_tokens=1)
         for other in range(1, engine.metrics()["kv_pages"] // 4):
             engine.generate([other, *BEGIN, 7], max_tokens=20, ignore_eos=True)
         counted = engine.metrics()
         assert (counted["kv_pages_spilled_total"], counted["kv_pages_restored_total"]) == (0, 0)
+
+
+def test_no_more_is_kept_than_may_be(bundle: Path) -> None:
+    settings = Settings(prefix_device=15 * PAGE_BYTES + 1)
+    with Engine(bundle, settings=settings) as engine:
+        for first in range(5):
+            engine.generate([first, *BEGIN], max_tokens=1)
+            counted = engine.metrics()
+            assert counted["prefix_cache_bytes"] <= counted["prefix_cache_limit_bytes"]
+        # Two prompts of 7 pages, and the first page of another.
+        assert counted["prefix_cache_bytes"] == 15 * PAGE_BYTES
+        assert [cached(engine, [first, *BEGIN]) for first in (4, 3, 0)] == [96, 96, 0]
+
+
+def test_what_is_pinned_is_kept_beside_what_may_be(bundle: Path) -> None:
+    with Engine(bundle, settings=Settings(prefix_device=0)) as engine:
+        assert engine.pin(BEGIN) == 96
+        assert cached(engine, [*BEGIN, 7]) == 96
+        assert cached(engine, [8, *BEGIN]) == cached(engine, [8, *BEGIN]) == 0
+        assert engine.metrics()["prefix_cache_bytes"] == 0
+        engine.unpin(BEGIN)
+        assert cached(engine, [*BEGIN, 7]) == 0
+
+
+def test_what_is_kept_beyond_the_bound_is_stored_while_nobody_asks(bundle: Path) -> None:
+    settings = Settings(prefix_device=2 * PAGE_BYTES)
+    with Engine(bundle, settings=settings, device=Elsewhere()) as engine:
+        for first in range(3):
+            engine.generate([first, *BEGIN], max_tokens=1)
+        began = monotonic()
+        while engine.metrics()["prefix_cache_bytes"] > 2 * PAGE_BYTES:
+            assert monotonic() < began + PATIENCE
+            sleep(0.001)
+        assert engine.metrics()["kv_pages_spilled_total"] >= 3 * 6 - 2
+        assert cached(engine, [0, *BEGIN]) == 96
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "expected"),
+    [
+        (CpuDevice, Settings(), (KEPT_BYTES, 512 << 20)),
+        (CpuDevice, Settings(prefix_memory=7), (KEPT_BYTES, 7)),
+        (CpuDevice, Settings(prefix_device=5), (5, 5)),
+        (Elsewhere, Settings(), (None, 0)),
+        (Elsewhere, Settings(prefix_device=5), (5, 0)),
+    ],
+)
+def test_where_pages_take_memory_as_they_are_written_there_is_a_bound(
+    device: Callable[[], CpuDevice], asked: Settings, expected: tuple[int | None, int]
+) -> None:
+    assert kept_bytes(asked, device()) == expected
 
 
 def test_what_is_too_short_for_a_page_is_not_kept(fresh: Engine) -> None:

@@ -25,6 +25,8 @@ class EngineOptions:
             text may depend on whether it did. Programs where both agree always do.
         pace: how prefill and decode share the time.
         store: where pages go that have no room on the device; the engine closes it.
+        kept_bytes: bytes of pages on the device that no request needs, kept for the next ones, at
+            most; None for as many as there is room for. What is pinned does not count.
         drafter: guesses tokens for the model to verify; the engine closes it.
         metrics: who counts.
     """
@@ -34,6 +36,7 @@ class EngineOptions:
     share_decoded: bool = False
     pace: Pace = field(default_factory=SharedTime)
     store: PageStore | None = None
+    kept_bytes: int | None = None
     drafter: Drafter | None = None
     metrics: Metrics = field(default_factory=Metrics)
 

@@ -16,6 +16,7 @@ from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
 from edgewise_runtime.engine.faults import find_fault, not_finite, sound_rows
 from edgewise_runtime.engine.logprobs import check_logprobs
+from edgewise_runtime.engine.pins import Pins
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler, Step
@@ -24,9 +25,15 @@ from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.holding import Holding
-from edgewise_runtime.kv.keys import KeyChain, root_key, salted
+from edgewise_runtime.kv.keys import root_key
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
+
+GONE = ("device.lost", "device.closed")
+"""Codes of errors after which nothing goes on."""
+
+TIDIED = 4
+"""Pages that are stored in one go because more are kept than may be."""
 
 
 class GenerationEngine:
@@ -73,17 +80,21 @@ class GenerationEngine:
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
             ),
+            keep=None if options.kept_bytes is None else options.kept_bytes // program.page_bytes,
         )
+        memory, size = self._memory, program.page_bytes
+        self.metrics.kept = lambda: (memory.idle * size, memory.keep * size)
         self._pace = options.pace
+        root = root_key(program.bundle, program.program)
         self._scheduler = Scheduler(
             self._memory,
             step_limits(self._runner, options),
             options.pace,
-            root_key(program.bundle, program.program),
+            root,
         )
         self._account = Account(options.metrics, self._scheduler, self._memory)
         self._drafting = Drafting(options.drafter, self._memory, self._scheduler.limits)
-        self._pinned: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[bytes, ...]] = {}
+        self._pins = Pins(self._memory, root)
 
     @property
     def budget(self) -> int:
@@ -130,6 +141,7 @@ class GenerationEngine:
         """
         arriving = list(sequences)
         self._scheduler.submit(arriving)
+        self._pins.expect(arriving)
         self._account.queued(arriving)
 
     def check_room(self, arriving: int) -> None:
@@ -157,12 +169,16 @@ class GenerationEngine:
                 self._drafting.forget(sequence)
             if step is not None:
                 said = self._run(step, started)
+                # Faster than a step can fill pages that are kept later.
+                tokens = step.prefill_tokens + step.decode_tokens
+                self._memory.trim(TIDIED + 2 * self._memory.pages_for(tokens))
         except EdgewiseError as error:
             # The first that waits, if none runs: the error would be met again and again.
             self._fail(error, self._scheduler.running or self._scheduler.waiting[:1])
-            if isinstance(error, DeviceError) and error.code in ("device.lost", "device.closed"):
+            if error.code in GONE:
                 raise
         finally:
+            self._pins.settle()
             self._scheduler.retire_ended(perf_counter())
             for sequence in watched:
                 if sequence.ended:
@@ -248,20 +264,28 @@ class GenerationEngine:
         `sequences` does.
         """
         params = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
-        return self.sequence(Request(tuple(tokens), params, extras=extras))
+        return self.sequence(Request(tuple(tokens), params, extras=extras, pin=True))
 
     def pinned(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> int:
         """Pin what has been computed of a prefix; return for how many tokens it is there."""
-        self.unpin(tokens, extras)
-        root = root_key(self._program.bundle, self._program.program)
-        keys = self._memory.keys_of(KeyChain(salted(root, extras)), tokens)
-        self._memory.pin(keys)
-        self._pinned[extras, tuple(tokens)] = keys
-        return len(keys) * self._memory.page_tokens
+        return self._pins.pin(tokens, extras)
 
     def unpin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> None:
         """Let a prefix go when its room is needed."""
-        self._memory.pin(self._pinned.pop((extras, tuple(tokens)), ()), -1)
+        self._pins.unpin(tokens, extras)
+
+    def tidy(self) -> bool:
+        """Let some pages go that are more than may be kept; whether there are still more.
+
+        For when there is nothing else to do. Raises DeviceError where the device is lost.
+        """
+        try:
+            return self._memory.trim(TIDIED)
+        except DeviceError as error:
+            self._fail(error, ())
+            if error.code in GONE:
+                raise
+            return False
 
     def forget(self) -> None:
         """Drop all prefixes that are kept and not pinned."""
@@ -363,7 +387,7 @@ class GenerationEngine:
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
         """End those concerned, or everything where the device is gone."""
         self._memory.distrust()
-        if error.code in ("device.lost", "device.closed"):
+        if error.code in GONE:
             concerned = [*self._scheduler.running, *self._scheduler.waiting]
         for sequence in list(concerned):
             sequence.fail(error)

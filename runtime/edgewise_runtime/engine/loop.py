@@ -180,6 +180,8 @@ class EngineLoop:
     def _turn(self) -> None:
         """Do what was asked for, then one step; wait where there is nothing to do."""
         if not self.engine.busy:
+            while self._jobs.empty() and self.engine.tidy():
+                pass
             self._do(self._jobs.get())
         # Those that are here: more may come as fast as they are done.
         for _ in range(self._jobs.qsize()):

@@ -7,6 +7,7 @@ what kind of number it is and what it counts, as a Prometheus endpoint has to.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import count
 from threading import Lock
@@ -100,6 +101,11 @@ FAMILIES = MappingProxyType(
         "kv_pages_used": _gauge("KV pages in use."),
         "kv_cache_usage_perc": _gauge("Used share of the KV pages, 0 to 1."),
         "kv_tokens": _gauge("Tokens whose keys and values lie in the pages in use."),
+        "prefix_cache_bytes": _gauge(
+            "Bytes of KV pages that no request needs, kept on the device for the next ones, those "
+            "that are pinned not counted."
+        ),
+        "prefix_cache_limit_bytes": _gauge("How many that may be."),
     }
 )
 """Every name of `Metrics.snapshot`."""
@@ -114,10 +120,13 @@ class Metrics:
 
     Attributes:
         trace: where steps and requests are recorded, too; None for nowhere. May be set at any time.
+        kept: tells bytes of pages that are kept for the next requests, and how many may be. Set by
+            an engine, before anybody else asks.
     """
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.trace = trace
+        self.kept: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lock = Lock()
         self._ids = count()
         self._phases = Counter[Phase | None]()
@@ -238,6 +247,7 @@ class Metrics:
         """Return all numbers at one moment, ready for JSON, by the names of `FAMILIES`."""
         with self._lock:
             used, total, tokens = self._kv
+            kept, limit = self.kept()
             values: dict[str, Any] = {
                 **self._counts,
                 **{name: dict(counts) for name, counts in self._labelled.items()},
@@ -248,6 +258,8 @@ class Metrics:
                 "kv_pages_used": used,
                 "kv_cache_usage_perc": used / total if total else 0.0,
                 "kv_tokens": tokens,
+                "prefix_cache_bytes": kept,
+                "prefix_cache_limit_bytes": limit,
             }
         return {name: values[name] for name in FAMILIES}
 

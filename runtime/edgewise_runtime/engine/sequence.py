@@ -40,6 +40,7 @@ class Request:
         dropped_turns: turns of the conversation that the prompt lacks already.
         extras: what keeps its prefixes apart from those of others, such as a tenant's name.
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
+        pin: whether what it computes is to stay on the device until it is unpinned.
     """
 
     prompt: tuple[int, ...]
@@ -51,6 +52,7 @@ class Request:
     dropped_turns: int = 0
     extras: tuple[str, ...] = ()
     begun: int = 0
+    pin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

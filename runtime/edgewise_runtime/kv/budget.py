@@ -30,9 +30,11 @@ def pool_pages(
     context: int,
     available: int | None,
     largest_buffer: int | None = None,
+    beside: int = 0,
     least: int | None = None,
 ) -> int:
-    """Return the number of pages for `max_batch` sequences of `context` tokens each.
+    """Return the number of pages for `max_batch` sequences of `context` tokens each, and `beside`
+    bytes more.
 
     Fewer where `SHARE` of the `available` bytes beside the weights, or the largest buffer the
     device allows for one layer's pages, cannot hold them. A device that does not tell what is
@@ -54,7 +56,7 @@ def pool_pages(
     each = one
     if available is None:
         each = min(one, pages_for(USUAL_CONTEXT, group.page_tokens))
-    wanted = max(one, min(each * bundle.model.max_batch, MAX_PAGES))
+    wanted = max(one, min(each * bundle.model.max_batch + beside // size, MAX_PAGES))
     if largest_buffer is not None:
         layer = max(map(row_bytes, page_rows(group, program.state_dtype).values()))
         if needed * layer > largest_buffer:

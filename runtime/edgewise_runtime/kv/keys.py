@@ -32,13 +32,15 @@ class KeyChain:
 
     Attributes:
         root: the key before the first page.
+        used: how many of the first pages others needed when last there was no room for the rest.
     """
 
-    __slots__ = ("_keys", "root")
+    __slots__ = ("_keys", "root", "used")
 
     def __init__(self, root: bytes, keys: Iterable[bytes] = ()) -> None:
         """Begin with the `keys` of the first pages, as far as they are known."""
         self.root = root
+        self.used = 0
         self._keys = list(keys)
 
     def before(self, nth: int) -> bytes:

@@ -30,6 +30,12 @@ class PageMemory:
         store: where pages go that have to leave; None for nowhere.
         finite: whether all numbers of a page are finite: others are not stored.
         moved: hears how many pages were spilled and restored.
+        keep: pages for the next sequences that may be kept, those that are pinned not counted; None
+            for as many as there is room for.
+
+    Attributes:
+        page_tokens: how many tokens each page holds.
+        keep: how many pages may be idle.
     """
 
     def __init__(
@@ -42,12 +48,14 @@ class PageMemory:
         store: PageStore | None = None,
         finite: Callable[[bytes], bool] = lambda data: True,
         moved: Callable[[int, int], None] = lambda spilled, restored: None,
+        keep: int | None = None,
     ) -> None:
         self.page_tokens = page_tokens
         self._mover = mover
         self._inexact = inexact
         self._spill = None if store is None else Spill(mover, store, finite, moved)
         self._shelf = Shelf(pages, page_tokens, self._leave)
+        self.keep = pages if keep is None else min(keep, pages)
 
     def __len__(self) -> int:
         return len(self._shelf.pool)
@@ -61,6 +69,11 @@ class PageMemory:
     def kept(self) -> int:
         """Pages that no sequence holds, kept for the next ones."""
         return self._shelf.index.unheld
+
+    @property
+    def idle(self) -> int:
+        """Pages that nothing needs: of `kept` those that are not pinned, nor before one that is."""
+        return self._shelf.index.idle
 
     @property
     def held(self) -> int:
@@ -200,15 +213,32 @@ class PageMemory:
         """The device has failed, and perhaps with what it had only been handed: let nobody find
         pages published since it last answered."""
         self._shelf.distrust()
+        self.trim(0)
 
     def withdraw(self, pages: Iterable[int]) -> None:
         """Let nobody find these pages, which hold what is not finite."""
         self._shelf.withdraw(pages)
+        self.trim(0)
 
     def discard(self, holding: Holding) -> None:
         """Take back a sequence's pages; those it has not published are forgotten."""
         pages, holding.pages, holding.keys = holding.pages, [], []
         self._shelf.release(pages)
+        self.trim(0)
+
+    def trim(self, most: int) -> bool:
+        """Let pages go that are more than may be kept, the least recently used first.
+
+        Returns whether there are still more.
+
+        Args:
+            most: how many may be stored for that, which takes time. Without a store all go at once.
+        """
+        most = most if self._spill is not None else self.idle
+        while self.idle > self.keep and most > 0:
+            self._shelf.evict()
+            most -= 1
+        return self.idle > self.keep
 
     def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
         """How many full pages on the device hold the first of these tokens and may be shared.
@@ -245,6 +275,7 @@ class PageMemory:
             if node is not None:
                 # A page that was distrusted has lost its pins.
                 self._shelf.index.pin(node, by)
+        self.trim(0)
 
     def forget(self) -> None:
         """Drop all that is kept for the next sequences and not pinned, here and elsewhere."""
@@ -270,16 +301,26 @@ class PageMemory:
         return (len(tokens) - 1) // self.page_tokens
 
     def _fits(self, chain: KeyChain, tokens: Sequence[int], pages: int) -> bool:
-        """Whether there is room for this many pages, of which the first may be here already."""
+        """Whether there is room for this many pages, of which the first may be here already.
+
+        Those in use take no room, and come first. One that is idle is part of the room it takes.
+        """
         room = self._shelf.room
-        for nth in range(self._adoptable(tokens)):
-            node = self._known(chain, tokens, nth)
-            if node is None:
-                break
-            pages -= 1
-            # It takes none of what is left, unless it was part of that.
-            room -= not node.needs
-        return pages <= room
+        if pages <= room:
+            return True
+        # Who is refused asks again at each step: only what has changed since is looked at.
+        used = chain.used
+        while used and not self._used(chain, tokens, used - 1):
+            used -= 1
+        while used < self._adoptable(tokens) and self._used(chain, tokens, used):
+            used += 1
+        chain.used = used
+        return pages - used <= room
+
+    def _used(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bool:
+        """Whether page `nth` of these tokens is on the device, and needed there."""
+        node = self._known(chain, tokens, nth)
+        return node is not None and node.needs > 0
 
     def _known(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> Node | None:
         """What is on the device for page `nth` of these tokens, if it may be shared."""

@@ -104,20 +104,25 @@ def _spec(heads: Heads, kv_dtype: str, bounds: Bounds) -> AttentionSpec:
 def prefill(
     parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
 ) -> list[Array]:
-    """Rows of every part out of one call of attention_prefill: [rows, query heads, dim] each.
+    """Rows of every part out of the kernels of a prefill: [rows, query heads, dim] each.
 
     Pages come in an order that depends on ``seed``, from a pool with ``spare`` more than needed.
-    All memory that is not a token of a part's history or rows is NaN; what the kernel does not
+    All memory that is not a token of a part's history or rows is NaN; what the kernels do not
     write comes back as NaN.
     """
-    return _step(attention_prefill, parts, isa, seed, spare, bounds, scratch=False)
+    return _step((attention_decode, attention_prefill), parts, isa, seed, spare, bounds)
+
+
+def chunks(parts: Sequence[Part], isa: str) -> list[Array]:
+    """As :func:`prefill`, out of attention_prefill alone."""
+    return _step((attention_prefill,), parts, isa, 0, 3, BOUNDS)
 
 
 def decode(
     parts: Sequence[Part], isa: str, *, seed: int = 0, spare: int = 3, bounds: Bounds = BOUNDS
 ) -> list[Array]:
-    """As :func:`prefill`, out of attention_decode: every part must have one row."""
-    return _step(attention_decode, parts, isa, seed, spare, bounds, scratch=True)
+    """As :func:`prefill`, out of attention_decode alone."""
+    return _step((attention_decode,), parts, isa, seed, spare, bounds)
 
 
 def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
@@ -128,14 +133,12 @@ def decode_rows(sequence: Story, positions: Sequence[int], isa: str) -> Array:
 
 
 def _step(
-    kernel: Callable[..., object],
+    kernels: Sequence[Callable[..., object]],
     parts: Sequence[Part],
     isa: str,
     seed: int,
     spare: int,
     bounds: Bounds,
-    *,
-    scratch: bool,
 ) -> list[Array]:
     heads, kv_dtype = parts[0].story.heads, parts[0].story.kv_dtype
     spec = _spec(heads, kv_dtype, bounds)
@@ -156,9 +159,9 @@ def _step(
     out[...] = np.nan
     part_buffer = aligned((part_elements(spec),), "float32")
     part_buffer[...] = np.nan
-    _compiled(kernel, spec, isa)(
-        q, *kv, batch.table, *([part_buffer] if scratch else []), out, batch.step
-    )
+    for kernel in kernels:
+        scratch = [part_buffer] if kernel is attention_decode else []
+        _compiled(kernel, spec, isa)(q, *kv, batch.table, *scratch, out, batch.step)
     assert np.isnan(out[first:]).all(), "rows beyond the step were written"
     starts = np.cumsum([part.rows for part in parts])[:-1]
     return [x.reshape(-1, heads.query, heads.dim) for x in np.split(out[:first], starts)]

@@ -86,6 +86,18 @@ def preemptions(engine: GenerationEngine) -> int:
     return int(engine.metrics.snapshot()["num_preemptions_total"])
 
 
+def test_rows_that_decode_have_the_same_attention_in_both_plans(program: LoadedProgram) -> None:
+    """The same kernels, layer by layer; a prefill may have one more, for chunks."""
+
+    def attention(operation: str) -> set[tuple[str, str]]:
+        plans = [plan for name, plan in program.plans.items() if name.startswith(operation)]
+        steps = [step for plan in plans for step in plan.steps]
+        return {(s.label, s.kernel) for s in steps if s.kernel.startswith("attention_")}
+
+    assert attention("decode")
+    assert attention("decode") <= attention("prefill")
+
+
 def test_preemption_changes_nothing(program: LoadedProgram, cold: dict[str, list[Said]]) -> None:
     engine = engine_of(program, pages=10)
     assert answers(engine, LONG) == cold["long"]

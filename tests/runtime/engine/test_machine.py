@@ -79,6 +79,7 @@ def made_settings(draw: st.DrawFn) -> Setting:
         drafter=draw(drafters),
         max_waiting=draw(st.sampled_from([3, 1024])),
         pace=draw(st.sampled_from([0, 1, 2])),
+        kept=draw(st.sampled_from([None, None, 0, 5])),
     )
 
 

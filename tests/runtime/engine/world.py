@@ -52,6 +52,7 @@ class Setting:
         drafter: ``none``, ``lookup``, or ``oracle``, which mostly knows what will come.
         max_waiting: requests that may wait for a slot.
         pace: a seed of how much of a step may be prefill; 0 for as much as fits.
+        kept: pages that no request needs which are kept for the next ones; None for all.
     """
 
     bounds: Bounds
@@ -62,6 +63,7 @@ class Setting:
     drafter: str = "none"
     max_waiting: int = 1024
     pace: int = 0
+    kept: int | None = None
 
 
 @dataclass(eq=False)
@@ -178,6 +180,7 @@ class World:
             share_decoded=setting.share_decoded,
             pace=DrawnPace(setting.pace) if setting.pace else Unpaced(),
             store=self._store,
+            kept_bytes=None if setting.kept is None else setting.kept * self.program.page_bytes,
             drafter=self._drafter,
         )
         self.engine = GenerationEngine(
@@ -231,6 +234,8 @@ class World:
         said: list[tuple[Running, Piece]] = []
         try:
             said = self.engine.step()
+            if not self.engine.busy:
+                self.engine.tidy()
         except DeviceError as error:
             lost = error
         for sequence, piece in said:
@@ -294,6 +299,8 @@ class World:
     def check(self) -> None:
         """Nothing is inconsistent, and whatever has ended ended rightly."""
         assert self.engine.check() == []
+        # What has to be stored first goes little by little.
+        assert self._store is not None or self.memory.idle <= self.memory.keep
         if not any(sequence.rewound for sequence in self.scheduler.running):
             assert self.engine._account._pages() == self._pages()
         for sequence in () if self.program.failing else self.scheduler.running:
@@ -318,7 +325,12 @@ class World:
         assert not self.open
         assert not isinstance(self._drafter, Oracle) or not self._drafter.open
         assert self.memory.free + self.memory.kept == self.setting.bounds.pages
+        while self.engine.tidy():
+            pass
         told = self.engine.metrics.snapshot()
+        kept = told["prefix_cache_bytes"] // self.program.page_bytes
+        assert kept == self.memory.idle <= self.memory.keep
+        assert self.setting.kept is None or self.memory.keep <= self.setting.kept
         assert sum(told["request_success_total"].values()) == self._submitted
         names = ("num_requests_running", "num_requests_waiting", "kv_pages_used", "kv_tokens")
         assert [told[name] for name in names] == [0, 0, 0, 0]

@@ -101,6 +101,18 @@ def test_a_device_that_does_not_tell_is_asked_for_the_usual_context_of_each(
     assert pool_pages(bundle, program, 8192, plenty) == 8 * 8192 // 16
 
 
+@pytest.mark.parametrize(
+    ("beside", "spare_pages", "expected"),
+    [(0, None, 128), (40, None, 168), (1 << 40, None, 1 << 16), (40, 300, 150), (40, 1000, 168)],
+)
+def test_pages_beside_those_of_the_batch_come_out_of_the_same_share(
+    bundle: Bundle, beside: int, spare_pages: int | None, expected: int
+) -> None:
+    size, program = page_bytes(bundle), bundle.manifest.programs[0]
+    available = None if spare_pages is None else weights(bundle) + spare_pages * size
+    assert pool_pages(bundle, program, 256, available, beside=beside * size) == expected
+
+
 @pytest.mark.parametrize("pages", [-1000, 0, 15])
 def test_too_little_memory_for_one_sequence_is_said(bundle: Bundle, pages: int) -> None:
     program = bundle.manifest.programs[0]

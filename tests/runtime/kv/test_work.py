@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log2
 
 import pytest
@@ -80,6 +81,13 @@ def roomy(pages: int) -> PageMemory:
     """Most pages are free."""
     memory = PageMemory(Pages(), pages, page_tokens=PAGE_TOKENS, inexact=False)
     keep(memory, SIZES[0] // 2)
+    return memory
+
+
+def at_the_bound(pages: int) -> PageMemory:
+    """As many pages are kept as may be, and as many are free."""
+    memory = PageMemory(Pages(), 2 * pages, page_tokens=PAGE_TOKENS, inexact=False, keep=pages)
+    keep(memory, pages)
     return memory
 
 
@@ -177,13 +185,27 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.mark.parametrize("memory", [full, in_use, roomy])
+@pytest.mark.parametrize("memory", [full, in_use, roomy, at_the_bound])
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_work_does_not_grow_with_pages(
     operation: Operation, memory: Callable[[int], PageMemory]
 ) -> None:
     counts = [instructions(operation(memory(pages))) for pages in SIZES]
     assert counts == counts[:1] * len(SIZES)
+
+
+@pytest.mark.parametrize("used", [0, 8])
+def test_being_refused_again_costs_little(used: int) -> None:
+    """However long the prompt is that begins as others do."""
+    counts: list[int] = []
+    for pages in (16, 48, 96):
+        memory = full(SIZES[0])
+        hold(memory, text(1 << 20, pages))
+        chain, wanted = KeyChain(ROOT), text(1 << 20, pages + used)
+        total = (len(memory) + 1) * PAGE_TOKENS
+        assert memory.acquire(chain, wanted, total) is None
+        counts.append(instructions(partial(memory.acquire, chain, wanted, total)))
+    assert counts == counts[:1] * len(counts)
 
 
 class Page(int):

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.page_disk import DiskStore
 from edgewise_runtime.kv.write_behind import NAME, WriteBehind
+from tests.runtime.counting import instructions
 from tests.runtime.kv.test_page_disk import CORRUPTIONS, FILE, KEYS, PAGE, file_of, key, page
 
 SOON = 60.0
@@ -347,6 +348,35 @@ def test_a_file_that_is_not_whole_is_removed_behind(
     assert store.get(key(1)) == page(1, 9)
     store.close()
     assert HeldDisk(tmp_path).get(key(1)) == page(1, 9)
+
+
+def work_while_waiting(folder: Path, pages: int) -> list[int]:
+    """What it takes to use a store in which so many pages wait, as many as may."""
+    disk = HeldDisk(folder)
+    disk.going.clear()
+    store = WriteBehind(disk, room=pages * PAGE)
+    names = [number.to_bytes(32, "little") for number in range(pages + 2)]
+    for name in names[:pages]:
+        store.put(name, bytes(PAGE))
+    assert disk.begun.wait(SOON)
+    assert store.bytes_queued == pages * PAGE
+    *_, waiting, new, unknown = names
+    uses: list[Callable[[], object]] = [
+        lambda: store.put(new, bytes(PAGE)),
+        lambda: store.get(waiting),
+        lambda: store.touch(waiting),
+        lambda: store.get(unknown),
+        lambda: store.discard(new),
+    ]
+    counts = [instructions(use) for use in uses]
+    disk.going.set()
+    store.close()
+    return counts
+
+
+def test_who_uses_a_store_does_no_more_where_many_pages_wait(tmp_path: Path) -> None:
+    few, *more = (work_while_waiting(tmp_path / str(pages), pages) for pages in (8, 64, 512))
+    assert more == [few] * len(more)
 
 
 def test_what_is_no_page_is_refused_where_it_is_put(disk: HeldDisk) -> None:

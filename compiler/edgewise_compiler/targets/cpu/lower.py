@@ -232,6 +232,9 @@ def _attention_decode(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]
 
 
 def _attention_prefill(low: CpuLowering, node: Node[Attention]) -> Iterator[Call]:
+    # Sequences that decode have decode's kernel here, too. How many do stands in the table, not in
+    # a symbol: the cost of chunks is that of all rows.
+    yield from (replace(call, bytes=0, flops=0) for call in _attention_decode(low, node))
     kernel = attention_prefill(low.attention_spec(node.op), low.isa)
     yield _attention(low, node, kernel, decode=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,15 +93,17 @@ def test_decode_in_a_batch_equals_alone(isa: str) -> None:
     ],
 )
 def test_decode_in_rounds_equals_prefill(tokens: list[int]) -> None:
-    """More segments than are kept at a time; prefill merges one after the other."""
+    """More segments than are kept at a time; prefill of two rows merges one after the other."""
     isa, small = RUNNABLE[0], Heads(2, 1, 16)
-    bounds = Bounds(rows=8, batch=8, pages=-(-max(tokens) // PAGE_TOKENS))
+    bounds = Bounds(rows=16, batch=8, pages=-(-max(tokens) // PAGE_TOKENS))
     parts = [Part(story(small, count), count - 1, 1) for count in tokens]
     parts.insert(1, Part(story(small, 70), 69, 1, stop=1))
-    for part, a, b in zip(
-        parts, decode(parts, isa, bounds=bounds), prefill(parts, isa, bounds=bounds), strict=True
-    ):
-        same_bits(a, b)
+    pairs = [replace(part, history=part.history - 1, rows=2) for part in parts if part.history]
+    rows = decode(parts, isa, bounds=bounds)
+    expected = iter(prefill(pairs, isa, bounds=bounds))
+    for part, a in zip(parts, rows, strict=True):
+        if part.history:
+            same_bits(a, next(expected)[1:])
         assert np.isfinite(a).all() == (not part.stop)
 
 

@@ -1,4 +1,8 @@
-"""Attention of one query token per sequence: bound by the speed at which pages are read."""
+"""Attention of one query token of a sequence: bound by the speed at which pages are read.
+
+Decode's sequences have one each. So have those that decode beside chunks of prompts: a prefill
+plan calls this kernel for them, and :mod:`prefill` for the others.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,15 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
-from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    PAGE_TOKENS,
+    Q_LEN,
+    Q_START,
+    SEQUENCES,
+    STOP,
+    TABLE_HEADER,
+)
 
 # Partial results of fewer segments than this are merged before other threads would have woken up.
 _PARALLEL_MERGE = 128
@@ -66,12 +78,13 @@ def _width(spec: AttentionSpec) -> int:
 
 @functools.cache
 def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
-    """Attention of row i, the newest token of sequence i, over all tokens of the sequence.
+    """Attention of the newest token of a sequence over all its tokens, where it is its only row.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the row's own token already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
     [B, 8+MP]; part float32 [`part_elements`], scratch; out float32 [N, HQ*D], written; step int32
-    [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone.
+    [8], whose field 1 is the number of sequences. Rows of a stopped sequence are left alone, and
+    so are those of a sequence that has several.
 
     A segment of one KV head is one item of parallel work, so a single long sequence keeps all
     threads busy; the query heads that share the KV head share what is loaded. The results of the
@@ -106,7 +119,8 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
         *kv_scale, table, part, out, step = rest
 
         def segments(s: Expr) -> Expr:
-            return T.Select(table[s, STOP] == 0, segments_of(table[s, KV_LEN] + 1), 0)
+            alone = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
+            return T.Select(alone, segments_of(table[s, KV_LEN] + 1), 0)
 
         def partial(slot: Expr | int, head: Expr) -> Expr:
             return (slot * HQ + head) * width
@@ -121,6 +135,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             slot, h = let(T.floordiv(item, HK)), let(T.floormod(item, HK))
             run = let(run_of[slot])
             s = let(runs[run, _SEQUENCE])
+            row = let(table[s, Q_START])
             segment = let(runs[run, _SEGMENT] + slot - runs[run, _SLOT])
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
             pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
@@ -139,7 +154,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                     clear(acc, rows * columns)
 
                     def add(d: Expr, keys: list[Expr]) -> None:
-                        queries = [q[s, (h * GQ + first + r) * D + d] for r in range(rows)]
+                        queries = [q[row, (h * GQ + first + r) * D + d] for r in range(rows)]
                         accumulate(acc, queries, keys, isa)
 
                     each_dimension(kv, ids, h, isa, add, fetch_values=True)
@@ -213,10 +228,11 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 with T.serial(0, D // LANES) as i:
                     d = i * LANES
                     store(O, merged(load(O, d), a, load(part, at + d), c, isa), d)
+            row = let(table[s, Q_START])
             with T.If(segment + count == segments(s)):
                 with T.Then(), T.serial(0, D // LANES) as i:
                     d = i * LANES
-                    store(out, load(O, d) / splat(state[1]), s, head * D + d)
+                    store(out, load(O, d) / splat(state[1]), row, head * D + d)
                 with T.Else():
                     store(part, state[0], after + D)
                     store(part, state[1], after + D + 1)
@@ -258,13 +274,15 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             T.buffer_store(turn, 0, [0])
             with T.While(cursor[0] < sequences):
                 fill()
-                with T.parallel(0, filled[1] * HK) as item, block("segment"):
-                    attend(runs, run_of, item)
-                with T.If(filled[1] * HQ < _PARALLEL_MERGE):
-                    with T.Then(), T.serial(0, filled[0] * HQ) as item, block("merge"):
-                        merge(runs, turn[0], item)
-                    with T.Else(), T.parallel(0, filled[0] * HQ) as item, block("merge"):
-                        merge(runs, turn[0], item)
+                # Many a prefill has no such sequence; then no thread is woken.
+                with T.If(filled[1] > 0), T.Then():
+                    with T.parallel(0, filled[1] * HK) as item, block("segment"):
+                        attend(runs, run_of, item)
+                    with T.If(filled[1] * HQ < _PARALLEL_MERGE):
+                        with T.Then(), T.serial(0, filled[0] * HQ) as item, block("merge"):
+                            merge(runs, turn[0], item)
+                        with T.Else(), T.parallel(0, filled[0] * HQ) as item, block("merge"):
+                            merge(runs, turn[0], item)
                 T.buffer_store(turn, 1 - turn[0], [0])
 
     name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)

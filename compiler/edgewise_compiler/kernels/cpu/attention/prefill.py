@@ -1,4 +1,8 @@
-"""Attention of chunks of a prompt: bound by multiply-adds, with the bits of decode attention."""
+"""Attention of chunks of a prompt: bound by multiply-adds, with the bits of decode attention.
+
+A chunk of one token is :mod:`decode`'s: a tile of keys and values widened for 16 rows costs a
+single row several times what it costs there.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +51,13 @@ _ROWS = 16
 
 @functools.cache
 def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
-    """Causal attention of every row of a ragged batch over the tokens of its sequence up to itself.
+    """Causal attention of a ragged batch's rows over the tokens of their sequence up to themselves.
 
     Arguments of the PrimFunc: q float32 [N, HQ*D]; kv ``kv_dtype`` [pages, 2, HK, 16*D], which
     holds the rows' own tokens already; of int8 pages kv_scale uint32 [pages, HK, 16]; table int32
     [B, 8+MP]; out float32 [N, HQ*D], written; step int32 [8], whose field 1 is the number of
-    sequences. Rows of a stopped sequence are left alone.
+    sequences. Rows of a stopped sequence are left alone, and so is a sequence's only row: that is
+    for :func:`attention_decode`, which gives what this would.
 
     An item of parallel work is 16 positions of a sequence for one KV head with all the query heads
     that share it. Keys and values of a segment are widened once for an item, into a panel as wide
@@ -89,7 +94,7 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
         def tiles(s: Expr) -> Expr:
             end = table[s, KV_LEN] + table[s, Q_LEN]
             count = T.floordiv(end + (_ROWS - 1), _ROWS) - first_tile(s)
-            runs = (table[s, STOP] == 0) & (table[s, Q_LEN] > 0)
+            runs = (table[s, STOP] == 0) & (table[s, Q_LEN] > 1)
             return T.Select(runs, count, 0)
 
         def attend(index: Expr, h: Expr) -> None:
@@ -231,8 +236,9 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
             T.buffer_store(total, 0, [0])
             with T.serial(0, live_rows(step, SEQUENCES, B)) as s:
                 T.buffer_store(total, total[0] + tiles(s), [0])
-            with T.parallel(0, total[0] * HK) as item, block("tile"):
-                attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))
+            with T.If(total[0] > 0), T.Then():
+                with T.parallel(0, total[0] * HK) as item, block("tile"):
+                    attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))
 
     name = symbol("attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
     return kernel(name, arguments, body)
