@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.cpuid import cpu_features, cpu_name, default_threads
-from edgewise_runtime.engine.step_buffers import Line, step_array, table_array
+from edgewise_runtime.engine.step_buffers import step_array
+from edgewise_runtime.engine.table_rows import Line, table_array
 from edgewise_runtime.format.abi import PAGE_TOKENS, STEP_WIDTH, TABLE_HEADER
 from edgewise_runtime.format.state import pages_for
 from machine import wait_until_idle

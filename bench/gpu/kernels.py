@@ -21,13 +21,12 @@ from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.binding import Launch
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
 from edgewise_runtime.engine.step_buffers import (
-    Line,
     eos_array,
     row_arrays,
     sampling_arrays,
     step_array,
-    table_array,
 )
+from edgewise_runtime.engine.table_rows import Line, table_array
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.state import paged_state, pages_for
 from gpu.clock import Clock, TimedGpu

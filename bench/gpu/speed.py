@@ -13,7 +13,7 @@ from typing import Any
 
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
-from edgewise_runtime.engine.scheduler import MAX_BURST
+from edgewise_runtime.engine.pace import MAX_BURST
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from threading import Condition
+from queue import Empty, SimpleQueue
 from types import TracebackType
 
 from edgewise_runtime.engine.completion import Completion
@@ -196,39 +195,37 @@ class _Inbox:
     """
 
     def __init__(self, choices: int) -> None:
-        self._changed = Condition()
-        self._pieces: deque[Piece] = deque()
+        # The last one is None, which stays there.
+        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
         self._running = set(range(choices))
+        self.put: Callable[[Piece], None] = self._pieces.put
+        """A choice has a piece."""
 
     @property
     def ended(self) -> bool:
         """Whether no more pieces will come."""
         return not self._running
 
-    def put(self, piece: Piece) -> None:
-        """A choice has a piece."""
-        with self._changed:
-            self._pieces.append(piece)
-            self._changed.notify()
-
     def end(self, index: int) -> None:
         """A choice has ended."""
-        with self._changed:
+        if index in self._running:
             self._running.discard(index)
             if not self._running:
-                self._changed.notify_all()
+                self._pieces.put(None)
 
     def get(self) -> Piece | None:
         """Wait for the next piece; None where there will be none."""
-        with self._changed:
-            while not self._pieces and self._running:
+        while True:
+            try:
                 # Not for ever: a signal whose handler lets system calls restart wakes no one.
-                self._changed.wait(PATIENCE)
-            return self._pieces.popleft() if self._pieces else None
+                piece = self._pieces.get(timeout=PATIENCE)
+            except Empty:
+                continue
+            if piece is None:
+                self._pieces.put(None)  # for others who read
+            return piece
 
     def drop(self) -> None:
         """Wait for the end; what has not been read by then never will be."""
-        with self._changed:
-            while self._running:
-                self._changed.wait(PATIENCE)
-            self._pieces.clear()
+        while self.get() is not None:
+            pass

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.step_buffers import Line, StepBuffers
+from edgewise_runtime.engine.step_buffers import StepBuffers
+from edgewise_runtime.engine.table_rows import Line
 from edgewise_runtime.format.abi import COUNT, KV_LEN
 
 NEVER = 1 << 20

@@ -55,8 +55,9 @@ class LoadedProgram(Protocol):
         """
         ...
 
-    def read(self, buffer: str, rows: slice | None = None) -> Array:
-        """A copy of a buffer, or of some of its rows, in the buffer's shape and dtype.
+    def read(self, buffer: str, rows: slice | None = None, columns: slice | None = None) -> Array:
+        """A copy of a buffer, or of some of its rows, or of some columns of them, in the buffer's
+        shape and dtype.
 
         Raises:
             DeviceError: ``device.buffer`` for an unknown buffer or scratch.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
@@ -119,6 +121,13 @@ def check_write(buffer: Buffer, size: int, values: Array, offset_elems: int) -> 
         raise buffer_error(
             f"Elements {offset_elems}..{end} are not in {buffer.name!r}, which has {size}."
         )
+
+
+def piece_of(array: Array, rows: slice | None, columns: slice | None) -> Array:
+    """A copy of some rows of an array, or of all, and of some of their columns."""
+    if rows is not None:
+        array = array[rows]
+    return np.array(array if columns is None else array[:, columns])
 
 
 def closed(program: Program) -> DeviceError:

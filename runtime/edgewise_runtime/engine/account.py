@@ -64,7 +64,7 @@ class Account:
                 decode_tokens=plain * burst + len(drafts),
                 draft_tokens=sum(map(len, drafts.values())),
                 burst=burst if step.decodes else 0,
-                batch=len({chunk.sequence for chunk in step.chunks} | set(step.decodes)),
+                batch=len(step.chunks) + len(step.decodes),
                 waiting=len(self._scheduler.waiting),
                 pages_used=used,
                 pages_total=len(self._memory),

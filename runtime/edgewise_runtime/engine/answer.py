@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import StringIO
 
 from edgewise_runtime.engine.stops import StopStrings
 from edgewise_runtime.text.detokenize import Detokenizer
@@ -18,12 +17,13 @@ class AnswerText:
         """Begin with the text of the tokens `begun`."""
         self._detokenizer = detokenizer
         self._stops = StopStrings(stops) if stops else None
-        self._said = StringIO()
+        # A text of many pieces takes as much memory as it is long, in one piece.
+        self._said = bytearray()
         self.push(begun)
 
     def __str__(self) -> str:
         """All that was certain so far."""
-        return self._said.getvalue()
+        return self._said.decode(errors="surrogatepass")
 
     @property
     def stopped(self) -> bool:
@@ -35,7 +35,7 @@ class AnswerText:
         text = self._detokenizer.push(tokens)
         if self._stops is not None:
             text = self._stops.push(text)
-        self._said.write(text)
+        self._said += text.encode(errors="surrogatepass")
         return text
 
     def finish(self) -> str:
@@ -43,5 +43,5 @@ class AnswerText:
         text = self._detokenizer.finish()
         if self._stops is not None:
             text = self._stops.push(text) + self._stops.finish()
-        self._said.write(text)
+        self._said += text.encode(errors="surrogatepass")
         return text

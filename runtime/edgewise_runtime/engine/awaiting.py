@@ -15,16 +15,10 @@ WORTH_WAITING = 2
 """Pages of a prompt that another one is computing, for which it is better to wait."""
 
 
-def lacking(sequence: Sequence, memory: PageMemory) -> int:
-    """Tokens that one that waits would have to compute, if it began now; or a few more.
-
-    It costs what has changed since the last time, not what the prompt is long.
-    """
-    known, turn = len(sequence.known), sequence.turn
-    if known <= SHORT:
-        return known
-    turn.found = memory.found(sequence.chain, sequence.known, turn.found)
-    return known - turn.found * memory.page_tokens
+def still_awaits(sequence: Sequence) -> bool:
+    """Whether what one that waits has been waiting for has not been computed yet."""
+    other = sequence.turn.awaits
+    return other is not None and other.computed < sequence.turn.awaited and other.prefilling
 
 
 def leader_of(sequence: Sequence) -> Sequence | None:
@@ -36,44 +30,60 @@ def leader_of(sequence: Sequence) -> Sequence | None:
     return leader if leader.prompt_len == sequence.prompt_len else None
 
 
-def awaits(sequence: Sequence, line: Line, memory: PageMemory) -> bool:
-    """Whether one that waits should go on waiting, for what another one is computing.
+class Awaited:
+    """Which pages are computed now, and by whom.
 
-    Never for what it has waited for before, so not for ever.
+    Args:
+        line: the prompts that are computed, and who asks for a place among them.
     """
-    leader, turn = leader_of(sequence), sequence.turn
-    if leader is not None:
-        return leader.computed < sequence.prompt_len
-    other = turn.awaits
-    if other is None or not other.prefilling or other.computed >= turn.awaited:
-        turn.awaits, turn.awaited = _look(sequence, line, memory)
-    return turn.awaits is not None
+
+    def __init__(self, line: Line, memory: PageMemory) -> None:
+        self._line = line
+        self._memory = memory
+        self._computing: dict[bytes, Sequence] = {}
+        for sequence in line:
+            self.add(sequence)
+
+    def add(self, sequence: Sequence) -> None:
+        """A prompt is computed, too."""
+        if sequence.holding is not None:
+            nth = sequence.computed // self._memory.page_tokens
+            key = self._memory.key(sequence.holding.chain, sequence.known, nth)
+            if key is not None:
+                self._computing.setdefault(key, sequence)
+
+    def by(self, sequence: Sequence) -> bool:
+        """Whether the one that asks should wait for what another one is computing.
+
+        Never for what it has waited for before, so not for ever. What has been found of it is up to
+        date after that.
+        """
+        leader, turn = leader_of(sequence), sequence.turn
+        if leader is not None:
+            return leader.computed < sequence.prompt_len
+        turn.found = self._memory.found(sequence.chain, sequence.known, turn.found)
+        key = self._memory.key(sequence.chain, sequence.known, turn.found)
+        other = None if key is None else self._computing.get(key)
+        shared = 0 if other is None else self._shared(other, sequence)
+        turn.awaits = other if shared > turn.awaited else None
+        turn.awaited = max(shared, turn.awaited)
+        return turn.awaits is not None
+
+    def _shared(self, other: Sequence, sequence: Sequence) -> int:
+        """Tokens in the pages that one could share with another soon; 0 where they are too few.
+
+        Soon is in this step, as far as is known; or next of all, for one that lacks few itself.
+        """
+        size, found = self._memory.page_tokens, sequence.turn.found
+        short = len(sequence.known) - found * size <= SHORT
+        before = self._line.before(other)
+        if before is None or before >= (1 if short else self._line.rows):
+            return 0
+        alike, most = found, (min(len(other.known), len(sequence.known)) - 1) // size
+        while alike < most and _page(other, alike, size) == _page(sequence, alike, size):
+            alike += 1
+        return alike * size if alike >= found + WORTH_WAITING else 0
 
 
-def _look(sequence: Sequence, line: Line, memory: PageMemory) -> tuple[Sequence | None, int]:
-    """Whose pages one that waits could share soon, and how many tokens these hold."""
-    turn, size = sequence.turn, memory.page_tokens
-    turn.found = memory.found(sequence.chain, sequence.known, turn.found)
-    short = len(sequence.known) - turn.found * size <= SHORT
-    best, most = None, turn.awaited
-    for other in line.earlier(sequence):
-        same = other.request.extras == sequence.request.extras
-        if same and other.computed // size == turn.found and not line.late(other, short):
-            shared = _alike(other.known, sequence.known, turn.found, size)
-            if shared >= turn.found + WORTH_WAITING and shared * size > most:
-                best, most = other, shared * size
-    return best, most
-
-
-def _alike(one: list[int], other: list[int], begun: int, size: int) -> int:
-    """Full pages that two begin with alike, `begun` at least or 0; never with the last token."""
-    if one[: begun * size] != other[: begun * size]:
-        return 0
-    shared, most = begun, (min(len(one), len(other)) - 1) // size
-    while shared < most and _page(one, shared, size) == _page(other, shared, size):
-        shared += 1
-    return shared
-
-
-def _page(tokens: list[int], nth: int, size: int) -> list[int]:
-    return tokens[nth * size : (nth + 1) * size]
+def _page(sequence: Sequence, nth: int, size: int) -> list[int]:
+    return sequence.known[nth * size : (nth + 1) * size]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.engine.step_buffers import Line, StepBuffers
+from edgewise_runtime.engine.step_buffers import StepBuffers
+from edgewise_runtime.engine.table_rows import Line
 from edgewise_runtime.errors import BundleError
 
 

@@ -176,10 +176,13 @@ class Metrics:
         with self._lock:
             before = record.phase
             wait = record.take(count, at_s)
-            self._moved(before, record)
             self._counts["generation_tokens_total"] += count
             if wait is not None:
-                self._observe("inter_token_latency_seconds", wait / count, count)
+                self._histograms["inter_token_latency_seconds"].observe(wait / count, count)
+            if before == record.phase:
+                return
+            self._moved(before, record)
+            if wait is not None:
                 return
             metrics = record.metrics()
             self._observe("time_to_first_token_seconds", metrics.ttft_s)
@@ -224,9 +227,9 @@ class Metrics:
             self._counts["steps_total"] += 1
             self._counts["prefill_tokens_total"] += step.prefill_tokens
             self._counts["decode_tokens_total"] += step.decode_tokens
-            self._observe("step_seconds", step.seconds)
-            self._observe("iteration_tokens_total", step.tokens)
-            self._observe("step_batch_size", step.batch)
+            self._histograms["step_seconds"].observe(step.seconds)
+            self._histograms["iteration_tokens_total"].observe(step.tokens)
+            self._histograms["step_batch_size"].observe(step.batch)
             self._kv = (step.pages_used, step.pages_total, step.kv_tokens)
             if (trace := self.trace) is not None:
                 trace.add_step(step)

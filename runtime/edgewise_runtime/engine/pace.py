@@ -1,4 +1,5 @@
-"""How many prompt tokens a step may compute while others wait for their next token."""
+"""How many prompt tokens a step may compute while others wait for their next token, and how many
+tokens come before the host looks at them."""
 
 from __future__ import annotations
 
@@ -26,6 +27,15 @@ FIRST = 32
 MEASURE = 16
 """Steps with prefill after which one without shows again how long that takes."""
 
+MAX_BURST = 8
+"""Tokens that are decoded without the host looking, at most, but for those that take no time:"""
+
+LONGEST_BURST = 32
+"""so many at most, if they take less than"""
+
+BURST_S = 0.01
+"""seconds. Who comes meanwhile waits for them, and a small model's are done in a tenth of that."""
+
 _OLD = 0.75
 
 
@@ -43,6 +53,10 @@ class Pace(Protocol):
         """
         ...
 
+    def burst(self) -> int:
+        """Tokens of each sequence that may be decoded without the host looking, at most."""
+        ...
+
     def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
         """Take in what a step has computed and how long it took, for one token of each sequence."""
         ...
@@ -53,6 +67,9 @@ class Unpaced:
 
     def tokens(self, most: int, decoding: int, prefilling: int) -> int:
         return most
+
+    def burst(self) -> int:
+        return MAX_BURST
 
     def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
         """Nothing depends on it."""
@@ -81,6 +98,10 @@ class SharedTime:
         if self._credit_s <= 0 or self._decode_s is None or self._steps >= MEASURE:
             return 0
         return min(int(self._chunk) // ROUND * ROUND, most)
+
+    def burst(self) -> int:
+        known = self._decode_s
+        return max(MAX_BURST, min(int(BURST_S / known), LONGEST_BURST)) if known else MAX_BURST
 
     def observe(self, prefill_tokens: int, decoding: int, seconds: float) -> None:
         if not decoding:

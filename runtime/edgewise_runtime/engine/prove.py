@@ -11,7 +11,8 @@ import numpy as np
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.step_buffers import Line, StepBuffers
+from edgewise_runtime.engine.step_buffers import StepBuffers
+from edgewise_runtime.engine.table_rows import Line
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format.proof import Proof, bound_of
 from edgewise_runtime.format.state import paged_state, pages_for

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import asdict, dataclass, field
-from statistics import median
 from typing import Literal
+
+from edgewise_runtime.engine.waits import Waits
 
 Phase = Literal["queued", "prefill", "decode", "preempted"]
 """``queued``: not yet begun; ``prefill``: begun, until a token comes; ``decode``: from that token
@@ -73,7 +73,7 @@ class RequestMetrics:
         queue_s: from its arrival until it first ran, or until it ended.
         ttft_s: from its arrival to its first token.
         itl_median_s: of the times between tokens after the first. Tokens that come together
-            share the time since those before evenly.
+            share the time since those before evenly. To 1.1% where more than 128 differ.
         itl_max_s: the longest a reader of the stream waited after the first token.
         prefill_s: from when it first ran to its first token.
         decode_s: from the first token to the last, preemptions included; 0 for a single token.
@@ -111,8 +111,7 @@ class RequestRecord:
         id: unique within one `Metrics`.
         phase: None once it has ended.
         event_s: when it was last heard of.
-        waits: seconds between tokens after the first, one entry a token: as many as the context
-            holds at most.
+        waits: seconds between tokens after the first.
     """
 
     id: int
@@ -124,7 +123,7 @@ class RequestRecord:
     first_s: float | None = None
     last_s: float = 0.0
     longest_s: float | None = None
-    waits: array[float] = field(default_factory=lambda: array("d"))
+    waits: Waits = field(default_factory=Waits)
     cached_tokens: int = 0
     completion_tokens: int = 0
     preemptions: int = 0
@@ -156,7 +155,7 @@ class RequestRecord:
             self.first_s = self.event_s
         else:
             wait = self.event_s - self.last_s
-            self.waits.extend([wait / count] * count)
+            self.waits.add(wait / count, count)
             self.longest_s = max(wait, self.longest_s or 0.0)
         self.last_s = self.event_s
         return wait
@@ -175,7 +174,7 @@ class RequestRecord:
         return RequestMetrics(
             queue_s=begun - self.queued_s,
             ttft_s=ttft,
-            itl_median_s=median(self.waits) if self.waits else None,
+            itl_median_s=self.waits.median(),
             itl_max_s=self.longest_s,
             prefill_s=prefill,
             decode_s=decode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.format.abi import NOT_FINITE
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """Tokens that a step drew for a sequence, with their log-probabilities where it wants them.
 
     Not `sound` if there is none after them: its logits were not finite.
@@ -30,13 +29,10 @@ class Drawn:
     sound: bool = True
 
 
-def _drawn(
-    sequence: Sequence, tokens: Rows[int], logprobs: Rows[TokenLogprob | None] = ()
-) -> Drawn:
+def _drawn(sequence: Sequence, tokens: Rows[int], logprobs: tuple[TokenLogprob, ...] = ()) -> Drawn:
     """What the device has drawn, which says by its last token that there is none."""
     sound = tokens[-1] != NOT_FINITE
-    told = tuple(one for one in logprobs if one is not None)
-    return Drawn(sequence, tuple(tokens if sound else tokens[:-1]), told, sound)
+    return Drawn(sequence, tuple(tokens if sound else tokens[:-1]), logprobs, sound)
 
 
 class Runner:
@@ -73,7 +69,7 @@ class Runner:
         self._call("logits", r=len(drawing))
         tokens, said = self._sample([(s, len(s.known)) for s, _ in drawing])
         return [
-            _drawn(sequence, [token], [one])
+            _drawn(sequence, [token], one)
             for (sequence, _), token, one in zip(drawing, tokens, said, strict=True)
         ]
 
@@ -83,10 +79,7 @@ class Runner:
         self._call("decode", k=burst, b=len(sequences), t=reach)
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
-        return [
-            _drawn(sequence, drawn, [one])
-            for sequence, drawn, one in zip(sequences, tokens, said, strict=True)
-        ]
+        return list(map(_drawn, sequences, tokens, said))
 
     def verify(self, drafts: Mapping[Sequence, tuple[int, ...]]) -> list[Drawn]:
         """Draw the next token of each sequence, and those after it while its draft is right.
@@ -108,7 +101,8 @@ class Runner:
             right = next(
                 (i for i, (a, b) in enumerate(zip(mine, draft, strict=False)) if a != b), len(draft)
             )
-            drawn.append(_drawn(sequence, mine[: right + 1], said[first : first + right + 1]))
+            logprobs = tuple(one for row in said[first : first + right + 1] for one in row)
+            drawn.append(_drawn(sequence, mine[: right + 1], logprobs))
             first += len(draft) + 1
         return drawn
 
@@ -133,18 +127,21 @@ class Runner:
 
     def _sample(
         self, rows: Rows[tuple[Sequence, int]]
-    ) -> tuple[list[int], list[TokenLogprob | None]]:
+    ) -> tuple[list[int], list[tuple[TokenLogprob, ...]]]:
         self._batch.sample(rows)
         self._call("sample", b=len(rows))
         tokens = [drawn[0] for drawn in self._batch.sampled(len(rows))]
         return tokens, self._logprobs([sequence for sequence, _ in rows])
 
-    def _logprobs(self, sequences: Rows[Sequence]) -> list[TokenLogprob | None]:
+    def _logprobs(self, sequences: Rows[Sequence]) -> list[tuple[TokenLogprob, ...]]:
+        """What each of them wants to be told of its token: of one at most."""
         wanted = [sequence.params for sequence in sequences]
-        if any(params.logprobs for params in wanted):
-            self._batch.recount(len(sequences))
-            run_logprobs(self._program, len(sequences))
-        return read_logprobs(self._program, wanted)
+        if not any(params.logprobs for params in wanted):
+            return [()] * len(wanted)
+        self._batch.recount(len(sequences))
+        run_logprobs(self._program, len(sequences))
+        found = read_logprobs(self._program, wanted)
+        return [() if one is None else (one,) for one in found]
 
     def _call(self, operation: str, k: int = 1, **symbols: int) -> None:
         self._program.run(plan_for(self._program, operation, **symbols), k)

@@ -17,17 +17,14 @@ from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgewise_runtime.engine.awaiting import awaits, lacking, leader_of
-from edgewise_runtime.engine.pace import MIN_CHUNK, Pace
+from edgewise_runtime.engine.awaiting import Awaited, leader_of, still_awaits
+from edgewise_runtime.engine.pace import LONGEST_BURST, MAX_BURST, MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line, charge, shares
 from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
-
-MAX_BURST = 8
-"""Tokens that are decoded without the host looking, at most."""
 
 MOST_WITHOUT = 2
 """Steps in a row that may be without prompt tokens where a short prompt waits for some."""
@@ -199,6 +196,8 @@ class Scheduler:
         for sequence in self.running:
             if sequence.holding is None or self.memory.room(sequence.holding) < sequence.computed:
                 problems.append(f"A sequence with {sequence.computed} tokens has too few pages.")
+            if sequence.turn.lets_pass < 0:
+                problems.append(f"A prompt has let {sequence.turn.yielded} tokens pass.")
         for sequence in self.waiting:
             if sequence.holding is not None or sequence.slot != -1 or sequence.computed:
                 problems.append("A sequence that waits holds pages.")
@@ -214,17 +213,22 @@ class Scheduler:
         where there will be room for it, too, when those before it have ended.
         """
         line = Line((s for s in self.running if s.prefilling), self.limits.rows)
+        awaited = Awaited(line, self.memory)
         beside: int | None = None
         for sequence in list(self.waiting):
             if not self._slots or (beside is not None and beside <= 0):
                 return
+            if still_awaits(sequence):
+                continue
+            line.ask(sequence)
+            if awaited.by(sequence) or not line.lets(self._lacking(sequence)):
+                continue
             pages = self._pages_at_most(sequence)
             if beside is not None and pages > beside:
                 continue
-            if not line.lets(sequence, self._lacking) or awaits(sequence, line, self.memory):
-                continue
             if self._start(sequence):
                 line.join(sequence)
+                awaited.add(sequence)
                 beside = None if beside is None else beside - pages
             elif beside is not None:
                 return
@@ -263,7 +267,8 @@ class Scheduler:
         return True
 
     def _lacking(self, sequence: Sequence) -> int:
-        return lacking(sequence, self.memory)
+        """Tokens that one that waits would have to compute, if it began now."""
+        return len(sequence.known) - sequence.turn.found * self.memory.page_tokens
 
     def _beside(self, first: Sequence) -> int:
         """Pages for those that may go before one for which there is no room.
@@ -331,7 +336,10 @@ class Scheduler:
             return 1
         youngest = min(s.bursts for s in decodes)
         most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
-        return max(1, min(MAX_BURST, 1 << min(youngest, MAX_BURST), most))
+        # Nobody gives up pages for a burst that is longer than it has to be.
+        plenty = self.memory.free >= len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        longest = self.pace.burst() if plenty else MAX_BURST
+        return max(1, min(longest, 1 << min(youngest, LONGEST_BURST), most))
 
     def _reserve(self, decodes: list[Sequence], burst: int) -> list[Sequence]:
         """Those of them, still running, that have pages for a burst."""

@@ -185,7 +185,8 @@ class Sequence:
     @property
     def too_short(self) -> bool:
         """Whether it must not end yet."""
-        return len(self.begun) + self.drawn < self.params.min_tokens
+        least = self.params.min_tokens
+        return least > 0 and len(self.begun) + self.drawn < least
 
     @property
     def drawing(self) -> SamplingParams:
@@ -285,7 +286,7 @@ class Sequence:
 
         All at once, but for stop strings: one may end it with any of them.
         """
-        each = 1 if self.params.stop else max(self.remaining, 1)
+        each = 1 if self.params.stop else max(self.limit - len(self.known), 1)
         said = ""
         for start in range(0, len(tokens), each):
             run = tokens[start : start + each]
@@ -296,7 +297,7 @@ class Sequence:
             said += self._text.push(run[:-1] if ended else run)
             if ended or self._text.stopped:
                 self.finish_reason = "stop"
-            elif self.remaining <= 0:
+            elif len(self.known) >= self.limit:
                 self._at_limit()
             else:
                 continue

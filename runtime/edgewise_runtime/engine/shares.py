@@ -7,14 +7,14 @@ token within a few steps, and it goes on with the rest.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Rows
 from itertools import accumulate
 
 from edgewise_runtime.engine.pace import MIN_CHUNK
 from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.engine.turn import missing, order
+from edgewise_runtime.engine.turn import LAST, missing, order
 
 
 def shares(prompts: Rows[Sequence], left: int) -> dict[Sequence, int]:
@@ -67,56 +67,66 @@ def charge(prompts: Rows[Sequence], given: dict[Sequence, int]) -> None:
 class Line:
     """The prompts that are computed, as those see them that wait for a place among them.
 
+    Those that wait ask one after the other, in their order.
+
     Args:
         prompts: those that are computed.
+
+    Attributes:
         rows: prompt tokens of a step at most.
     """
 
     def __init__(self, prompts: Iterable[Sequence], rows: int) -> None:
+        self.rows = rows
+        self._place = 0
         self._prompts = sorted(prompts, key=order)
-        self._rows = rows
+        self._orders = [*map(order, self._prompts), LAST]
+        # Tokens before those of each, and before those of one behind them all.
+        self._before = list(accumulate(map(missing, self._prompts), initial=0))
         self._measure()
 
-    def lets(self, sequence: Sequence, lacking: Callable[[Sequence], int]) -> bool:
-        """Whether there is something to do for one that waits, in this step.
+    def ask(self, sequence: Sequence) -> None:
+        """The next of those that wait asks for a place."""
+        mine = order(sequence)
+        while self._orders[self._place] < mine:
+            self._place += 1
+
+    def lets(self, lacking: int) -> bool:
+        """Whether there is something to do in this step for the one that asks.
 
         Until then others may compute what it can share.
 
         Args:
             lacking: how many tokens it would have to compute.
         """
-        if self._before[self._place(sequence)] < self._rows:
+        if self._before[self._place] < self.rows:
             return True
-        crowded = self._passing >= self._rows // 2
-        return not crowded and self._long is not None and may_pass(lacking(sequence), self._long)
-
-    def earlier(self, sequence: Sequence) -> list[Sequence]:
-        """The prompts that come before one that waits."""
-        return self._prompts[: self._place(sequence)]
-
-    def late(self, sequence: Sequence, short: bool) -> bool:
-        """Whether the turn of one of the prompts does not come in this step.
-
-        Args:
-            short: or only comes after that of another one.
-        """
-        before = self._before[self._place(sequence)]
-        passes = self._long is not None and may_pass(missing(sequence), self._long)
-        return not passes and before >= (1 if short else self._rows)
+        crowded = self._passing >= self.rows // 2
+        return not crowded and self._long is not None and may_pass(lacking, self._long)
 
     def join(self, sequence: Sequence) -> None:
-        """One that waited has a place now."""
-        insort(self._prompts, sequence, key=order)
+        """The one that asks has a place now."""
+        place, lacking = self._place, missing(sequence)
+        self._prompts.insert(place, sequence)
+        self._orders.insert(place, order(sequence))
+        self._before[place + 1 :] = [before + lacking for before in self._before[place:]]
         self._measure()
 
-    def _place(self, sequence: Sequence) -> int:
-        return bisect_left(self._prompts, order(sequence), key=order)
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._prompts)
+
+    def before(self, sequence: Sequence) -> int | None:
+        """Tokens that are computed before those of one of the prompts: none where it may pass
+        others; None where it comes behind the one that asks."""
+        place = bisect_left(self._orders, order(sequence))
+        if place >= self._place:
+            return None
+        passes = self._long is not None and may_pass(missing(sequence), self._long)
+        return 0 if passes else self._before[place]
 
     def _measure(self) -> None:
-        lacking = [missing(sequence) for sequence in self._prompts]
-        # Tokens before each of them, and before one behind them all.
-        self._before = list(accumulate(lacking, initial=0))
-        place = bisect_right(self._before, self._rows) - 1
-        self._long = self._prompts[place] if place < len(self._prompts) else None
-        later = lacking[place + 1 :] if self._long is not None else []
-        self._passing = sum(n for n in later if self._long and may_pass(n, self._long))
+        """Find the first that a step does not finish, and the tokens of those that may pass it."""
+        place = bisect_right(self._before, self.rows) - 1
+        self._long = long = self._prompts[place] if place < len(self._prompts) else None
+        later = map(missing, self._prompts[place + 1 :])
+        self._passing = sum(n for n in later if long is not None and may_pass(n, long))

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.sampling import SamplingParams
+from edgewise_runtime.engine.table_rows import Integers, Line, TableRows
 from edgewise_runtime.errors import BundleError
 from edgewise_runtime.format import abi
 
-Integers = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
 """What to write, by buffer."""
 
@@ -25,43 +25,58 @@ SamplingOf = tuple[SamplingParams, int, int]
 """Parameters, the seed (64 bits), and which choice of its request a sequence is."""
 
 
+_UNNAMED = [0] * (abi.STEP_WIDTH - len(abi.STEP_SYMBOLS))
+
+
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A sequence's part of a step: its row of ``table``.
+class _Burst:
+    """A burst that the device has been told of.
 
     Attributes:
-        start: its tokens in KV before the step: the position of the first of its token rows.
-        rows: how many of the step's token rows are its own; they follow those of the line before.
-        pages: its pages in order.
-        limit: the most tokens it may come to have in KV.
-        slot: its row of ``counts``.
+        lines: the sequences in it, a row each.
+        before: how many tokens each of them had drawn before it.
     """
 
-    start: int
-    rows: int
-    pages: Sequence[int]
-    limit: int
-    slot: int = 0
+    lines: Sequence[Line]
+    before: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """Where a burst has left the device, which could go on from there.
+
+    Attributes:
+        burst: what it was.
+        tokens: the last one of each sequence.
+        counts: how many tokens each has drawn.
+    """
+
+    burst: _Burst
+    tokens: list[int]
+    counts: list[int]
+
+    def leads_to(self, lines: Sequence[Line], tokens: Sequence[int]) -> bool:
+        """Whether these lines are what the device has already, but for pages that came."""
+        if len(lines) != len(self.counts) or tokens != self.tokens:
+            return False
+        for line, was, before, count in zip(
+            lines, self.burst.lines, self.burst.before, self.counts, strict=True
+        ):
+            if (
+                line.pages is not was.pages
+                or line.start != was.start + count - before
+                or line.limit != was.limit
+                or line.slot != was.slot
+            ):
+                return False
+        return True
 
 
 def step_array(rows: int, sequences: int, logits: int, reach: int) -> Integers:
     """``step``: how many token rows, sequences and logit rows there are, and the most tokens that a
     sequence can come to have in KV."""
-    step = np.zeros(abi.STEP_WIDTH, np.int32)
-    step[[abi.ROWS, abi.SEQUENCES, abi.LOGIT_ROWS, abi.REACH]] = rows, sequences, logits, reach
-    return step
-
-
-def table_array(lines: Sequence[Line], columns: int) -> Integers:
-    """The first rows of ``table``, which has so many columns."""
-    table = np.zeros((len(lines), columns), np.int32)
-    first = 0
-    for row, line in zip(table, lines, strict=True):
-        row[[abi.KV_LEN, abi.Q_START, abi.Q_LEN]] = line.start, first, line.rows
-        row[[abi.LIMIT, abi.SLOT]] = line.limit, line.slot
-        row[abi.TABLE_HEADER : abi.TABLE_HEADER + len(line.pages)] = line.pages
-        first += line.rows
-    return table
+    # In the order of `abi.STEP_SYMBOLS`.
+    return np.array([rows, sequences, logits, reach, *_UNNAMED], np.int32)
 
 
 def row_arrays(lines: Sequence[Line], tokens: Sequence[int]) -> Arrays:
@@ -129,8 +144,10 @@ def counts_row(tokens: Sequence[int], prompt_len: int, vocab: int) -> Integers:
 
 
 class StepBuffers:
-    """The step buffers of a loaded program. What a plan reads is written before it runs, so nothing
-    depends on what ran before.
+    """The step buffers of a loaded program.
+
+    What a plan reads is written before it runs, so nothing depends on what ran before; but where a
+    burst follows one of the same sequences, whose tokens were read, the device has it already.
 
     Attributes:
         rows, sequences: the most token rows and sequences of a step.
@@ -145,8 +162,10 @@ class StepBuffers:
         self._program = program
         self._vocab = model.vocab
         self._context = model.context
-        self._columns = _columns(program, "table")
-        self.pages = self._columns - abi.TABLE_HEADER
+        self._table = TableRows(program)
+        self.pages = self._table.pages
+        self._burst: _Burst | None = None
+        self._ahead: _Ahead | None = None
         self._sampling: list[SamplingOf] = []
         program.write("eos", eos_array(end_tokens))
 
@@ -158,14 +177,21 @@ class StepBuffers:
         Args:
             tokens: of all lines, one after the other.
             reach: the most tokens that a sequence can come to have in KV.
-            logits: of how many of the first rows logits are wanted in the same plan.
+            logits: of how many of the first rows logits are wanted in the same plan, which draws
+                from them: of all, one for each line; or 0.
         """
-        self._step(sum(line.rows for line in lines), len(lines), logits, reach)
+        ahead, self._ahead, self._burst = self._ahead, None, None
+        self._step(len(tokens), len(lines), logits, reach)
+        if logits and ahead is not None and ahead.leads_to(lines, tokens):
+            self._table.go_on(lines)
+            self._burst = _Burst(lines, ahead.counts)
+            return
         for name, array in row_arrays(lines, tokens).items():
             self._program.write(name, array)
         if logits:
             self._program.write("logit_rows", np.arange(logits, dtype=np.int32))
-        self._program.write("table", table_array(lines, self._columns))
+            self._burst = _Burst(lines, [0] * len(lines))
+        self._table.begin(lines)
 
     def logit_rows(self, rows: Sequence[int]) -> None:
         """Ask for the logits of these rows of the step just run."""
@@ -176,8 +202,9 @@ class StepBuffers:
         """Make the rows of ``logits`` ready to be drawn from: a line each, of one row, whose
         `start` is the place of the token that is drawn."""
         count = len(lines)
+        self._ahead = self._burst = None
         self._step(count, count, count, max(line.start for line in lines))
-        self._program.write("table", table_array(lines, self._columns))
+        self._table.begin(lines, pages=False)
 
     def recount(self, rows: int) -> None:
         """Say again how many rows there are, which a burst that has ended may have taken back."""
@@ -188,8 +215,10 @@ class StepBuffers:
         if self._sampling == list(rows):
             return
         self._sampling = list(rows)
+        biased = any(params.logit_bias for params, _, _ in rows)
         for name, array in sampling_arrays(rows).items():
-            self._program.write(name, array)
+            if biased or not name.startswith("bias"):
+                self._program.write(name, array)
 
     def counts(self, slot: int, tokens: Sequence[int], prompt_len: int) -> None:
         """Say which tokens a sequence has had, on which penalties depend; see `counts_row`."""
@@ -198,22 +227,26 @@ class StepBuffers:
 
     def drawn(self, count: int) -> list[list[int]]:
         """Return the tokens that the last burst drew for each of the first `count` sequences."""
-        counts = self._program.read("table", slice(0, count))[:, abi.COUNT]
+        counts, going = self._table.drawn(count)
         ring = self._program.read("ring", slice(0, count))
-        return [ring[row, : counts[row]].tolist() for row in range(count)]
+        burst, self._burst = self._burst, None
+        if burst is None:
+            return [_drawn(row, 0, until) for row, until in zip(ring, counts, strict=True)]
+        tokens = list(map(_drawn, ring, burst.before, counts))
+        if going and count == len(burst.lines) and all(tokens):
+            self._ahead = _Ahead(burst, [drawn[-1] for drawn in tokens], counts)
+        return tokens
 
     def _step(self, rows: int, sequences: int, logits: int, reach: int) -> None:
         step = step_array(rows, sequences, logits, min(reach, self._context))
         self._program.write("step", step)
 
 
-def _columns(program: LoadedProgram, buffer: str) -> int:
-    for plan in program.plans.values():
-        found = plan.buffer_table.get(buffer)
-        if found is not None and isinstance(found.shape[-1], int):
-            return found.shape[-1]
-    raise BundleError(
-        f"No plan of program {program.program.id!r} has a buffer {buffer!r}.",
-        remedy="Compile the model again with this version of edgewise.",
-        code="bundle.buffer",
-    )
+def _drawn(row: Integers, first: int, until: int) -> list[int]:
+    """Tokens `first` to `until` of those that went round in a row of ``ring``."""
+    start = first % abi.RING
+    end = start + until - first
+    tokens: list[int] = row[start:end].tolist()
+    if end > abi.RING:
+        tokens += row[: end - abi.RING].tolist()
+    return tokens

@@ -7,6 +7,7 @@ ever: whoever has been passed often enough is as good as they are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,6 +78,10 @@ def order(sequence: Sequence) -> tuple[bool, int, int]:
     """
     come = sequence.turn.come
     return not come, 0 if come else sequence.request.priority, sequence.arrival
+
+
+LAST = (True, sys.maxsize, sys.maxsize)
+"""Later than the order of any sequence."""
 
 
 def missing(sequence: Sequence) -> int:

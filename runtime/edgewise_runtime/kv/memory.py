@@ -240,6 +240,12 @@ class PageMemory:
             most -= 1
         return self.idle > self.keep
 
+    def key(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bytes | None:
+        """The key of a full page of these tokens, None for one that is not; the keys of those
+        before it are known to the chain."""
+        content = self._content(tokens, nth)
+        return chain.key(nth, content) if len(content) == self.page_tokens else None
+
     def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
         """How many full pages on the device hold the first of these tokens and may be shared.
 
@@ -248,11 +254,7 @@ class PageMemory:
         Args:
             chain: the keys of `tokens`, as far as they have been computed.
         """
-        while pages and self._known(chain, tokens, pages - 1) is None:
-            pages -= 1
-        while pages < self._adoptable(tokens) and self._known(chain, tokens, pages) is not None:
-            pages += 1
-        return pages
+        return self._leading(chain, tokens, pages, lambda node: True)
 
     def keys_of(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
         """The keys of the full pages on the device that hold the first of these tokens.
@@ -309,18 +311,23 @@ class PageMemory:
         if pages <= room:
             return True
         # Who is refused asks again at each step: only what has changed since is looked at.
-        used = chain.used
-        while used and not self._used(chain, tokens, used - 1):
-            used -= 1
-        while used < self._adoptable(tokens) and self._used(chain, tokens, used):
-            used += 1
-        chain.used = used
-        return pages - used <= room
+        chain.used = self._leading(chain, tokens, chain.used, lambda node: node.needs > 0)
+        return pages - chain.used <= room
 
-    def _used(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bool:
-        """Whether page `nth` of these tokens is on the device, and needed there."""
-        node = self._known(chain, tokens, nth)
-        return node is not None and node.needs > 0
+    def _leading(
+        self, chain: KeyChain, tokens: Sequence[int], pages: int, fits: Callable[[Node], bool]
+    ) -> int:
+        """How many pages that hold the first of these tokens fit, where `pages` did before."""
+
+        def there(nth: int) -> bool:
+            node = self._known(chain, tokens, nth)
+            return node is not None and fits(node)
+
+        while pages and not there(pages - 1):
+            pages -= 1
+        while pages < self._adoptable(tokens) and there(pages):
+            pages += 1
+        return pages
 
     def _known(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> Node | None:
         """What is on the device for page `nth` of these tokens, if it may be shared."""

@@ -19,6 +19,7 @@ from edgewise_runtime.engine.sequence import Request, Sequence
 from edgewise_runtime.engine.turn import PASSES
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.format.abi import PAGE_TOKENS
+from tests.runtime.counting import instructions
 from tests.runtime.engine.toy import ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 from tests.runtime.engine.toy_model import VOCAB, mix
@@ -349,3 +350,29 @@ def test_one_that_never_has_room_is_told_so_though_others_keep_coming() -> None:
             break
     assert isinstance(large.failure, EngineError)
     assert large.failure.code == "engine.memory"
+
+
+@pytest.mark.parametrize(
+    ("alike", "behind"),
+    [(True, True), (False, True), (True, False)],
+    ids=["for pages", "for their turn", "only for pages"],
+)
+def test_who_waits_costs_a_step_the_same_however_long_the_prompts_are(
+    alike: bool, behind: bool
+) -> None:
+    """And each that waits as much as any other, however many there are."""
+
+    def work(waiting: int, length: int) -> int:
+        engines = engine(rows=64 if behind else LONG, batch=8, pace=Sparing(0, 1))
+        engines.until(engines.ask(text(2000, 30), 100))
+        engines.ask(text(0, length))
+        engines.step()
+        for which in range(1, waiting + 1):
+            begin = text(0, length - 40) if alike else text(which, length - 40)
+            engines.ask([*begin, *text(1000 + which, 40)])
+        engines.step(2)
+        return instructions(lambda: engines.core._scheduler.next_step(0.0))
+
+    few, some, many = (work(waiting, 1024) for waiting in (8, 16, 24))
+    assert work(8, 4096) == few
+    assert many - some == some - few

@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request
+from edgewise_runtime.engine.turn import PASSES
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.runtime.engine.toy import Failure
 from tests.runtime.engine.toy_bundle import Bounds
@@ -125,6 +126,7 @@ class EngineMachine(RuleBasedStateMachine):
     """Operations in any order on one engine."""
 
     operations = 0
+    seen: set[str]
 
     @initialize(setting=made_settings())
     def begin(self, setting: Setting) -> None:
@@ -171,11 +173,38 @@ class EngineMachine(RuleBasedStateMachine):
         self.arrive(**first)
         self.arrive(**second)
 
+    @rule(prompt=prompts, rest=st.integers(1, 12), times=st.integers(1, 3))
+    def crowd(self, prompt: Prompt, rest: int, times: int) -> None:
+        """Some of a better priority come one after another, and perhaps more than may pass."""
+        if len(self.world.open) > MANY:
+            self.step(8)
+            return
+        params = SamplingParams(temperature=0.0, max_tokens=4)
+        self.world.ask(Request(self._prompt(prompt), params, priority=2))
+        for nth in range(PASSES + 3):
+            begin = TEXTS[nth % len(TEXTS)][: rest + nth]
+            self.world.ask(Request((*begin, nth, 1), params, priority=-2))
+            self.step(times)
+
+    @rule(length=st.integers(20, 100), number=st.integers(2, 4))
+    def arrive_alike(self, length: int, number: int) -> None:
+        """Some begin with a text that nobody has asked about before."""
+        if len(self.world.open) > MANY:
+            self.step(8)
+            return
+        begin = [mix(len(self.world.asked) + len(TEXTS), i) % VOCAB for i in range(length)]
+        for nth in range(number):
+            params = SamplingParams(temperature=0.0, max_tokens=2 * nth)
+            ids = (*begin, nth, 1)[-(self.world.engine.context - 1) :]
+            self.world.ask(Request(ids, params))
+        self.step(2)
+
     @rule(times=st.integers(1, 4))
     def step(self, times: int) -> None:
         for _ in range(times):
             self.world.step()
             self.world.check()
+            self.seen.update(self.world.seen())
 
     @rule(times=st.integers(5, 40))
     def step_on(self, times: int) -> None:
@@ -259,10 +288,11 @@ def _open_files() -> int:
 
 
 def test_whatever_happens_every_request_gets_its_own_tokens() -> None:
-    EngineMachine.operations = 0
+    EngineMachine.operations, EngineMachine.seen = 0, set()
     gc.collect()  # what other tests left open is not closed in the middle of this one
     run_state_machine_as_test(EngineMachine, settings=settings(stateful_step_count=STEPS))
     assert EngineMachine.operations >= OPERATIONS * settings().max_examples
+    assert EngineMachine.seen == {"passed", "its turn has come", "waits for pages"}
 
 
 def test_what_fails_late_is_not_found_by_others(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.step_buffers import Line, StepBuffers
+from edgewise_runtime.engine.step_buffers import StepBuffers
+from edgewise_runtime.engine.table_rows import Line
 from edgewise_runtime.errors import DeviceError
 from tests.runtime.engine.toy import Failure, FaultError, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer

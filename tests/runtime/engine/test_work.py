@@ -8,9 +8,8 @@ import pytest
 
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
-from edgewise_runtime.engine.pace import Unpaced
+from edgewise_runtime.engine.pace import MAX_BURST, Unpaced
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.scheduler import MAX_BURST
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.kv.keys import KeyChain

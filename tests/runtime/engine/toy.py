@@ -104,10 +104,10 @@ class ToyProgram:
         common.check_write(self._declared[buffer], flat.size, values, offset_elems)
         flat[offset_elems : offset_elems + values.size] = values.reshape(-1)
 
-    def read(self, buffer: str, rows: slice | None = None) -> Array:
+    def read(self, buffer: str, rows: slice | None = None, columns: slice | None = None) -> Array:
         array = self._array(buffer)
         self._settle()
-        return np.array(array if rows is None else array[rows])
+        return common.piece_of(array, rows, columns)
 
     def view(self, buffer: str) -> Array:
         return self._array(buffer)

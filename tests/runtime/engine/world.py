@@ -103,6 +103,9 @@ class DrawnPace:
         self._state = mix(self._state, 1)
         return 0 if self._state % 5 == 0 else 1 + self._state % max(most, 1)
 
+    def burst(self) -> int:
+        return (8, 32)[self._state % 2]
+
     def observe(self, prefill_tokens: int, prefill_s: float, decode_s: float) -> None:
         """Time plays no part in tests."""
 
@@ -312,6 +315,17 @@ class World:
             if asked.sequence.ended and asked not in self._judged:
                 self.judge(asked)
                 self._judged.add(asked)
+
+    def seen(self) -> set[str]:
+        """What happens to the turns of those that wait and run."""
+        scheduler = self.scheduler
+        turns = [sequence.turn for sequence in (*scheduler.waiting, *scheduler.running)]
+        found = {
+            "passed": any(turn.yielded for turn in turns),
+            "its turn has come": any(turn.come for turn in turns),
+            "waits for pages": any(turn.awaits for turn in turns),
+        }
+        return {what for what, happens in found.items() if happens}
 
     def finish(self) -> None:
         """Let everything come to its end; nothing is left over."""

@@ -99,9 +99,8 @@ class CpuProgram:
         common.check_write(self._buffers[buffer], flat.size, values, offset_elems)
         flat[offset_elems : offset_elems + values.size] = values.reshape(-1)
 
-    def read(self, buffer: str, rows: slice | None = None) -> Array:
-        array = self._array(buffer)
-        return np.array(array if rows is None else array[rows])
+    def read(self, buffer: str, rows: slice | None = None, columns: slice | None = None) -> Array:
+        return common.piece_of(self._array(buffer), rows, columns)
 
     def view(self, buffer: str) -> Array:
         return self._array(buffer)

@@ -139,25 +139,26 @@ class WgpuProgram:
         with self._gpu.errors(f"Writing {buffer!r}"):
             self._gpu.queue.write_buffer(self._memory[buffer], start, flat)
 
-    def read(self, buffer: str, rows: slice | None = None) -> Array:
+    def read(self, buffer: str, rows: slice | None = None, columns: slice | None = None) -> Array:
         self._open()
         found = common.find_buffer(self._buffers, buffer)
-        array: Array = _calls.call(self._read, found, rows)
+        array: Array = _calls.call(self._read, found, rows, columns)
         return array
 
-    def _read(self, buffer: Buffer, rows: slice | None) -> Array:
+    def _read(self, buffer: Buffer, rows: slice | None, columns: slice | None = None) -> Array:
         name, shape, dtype = buffer.name, self._shapes[buffer.name], np.dtype(buffer.dtype)
         with self._gpu.errors(f"Reading {name!r}"):
             mail = self._mailbox.look(name)
             if mail is not None:
                 whole = mail[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-                return np.array(whole if rows is None else whole[rows])
+                return common.piece_of(whole, rows, columns)
             first, end, stride = (rows or slice(None)).indices(shape[0])
             if stride != 1:
-                return np.array(self._read(buffer, None)[rows])
+                return common.piece_of(self._read(buffer, None), rows, columns)
             count, row = max(end - first, 0), math.prod(shape[1:]) * dtype.itemsize
             data = self._reader.read(self._memory[name], first * row, count * row)
-        return data.view(dtype).reshape(count, *shape[1:])
+        read = data.view(dtype).reshape(count, *shape[1:])
+        return read if columns is None else common.piece_of(read, None, columns)
 
     def view(self, buffer: str) -> Array:
         self._open()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import plan_for
 from edgewise_runtime.engine.speculate.base import DraftView
-from edgewise_runtime.engine.step_buffers import Line, StepBuffers
+from edgewise_runtime.engine.step_buffers import StepBuffers
+from edgewise_runtime.engine.table_rows import Line
 from edgewise_runtime.format.abi import NOT_FINITE, STOP_TOKENS
 from edgewise_runtime.kv.pages import PageTable
 
