@@ -13,7 +13,7 @@ from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_runtime.format.expr import Expr
 
-PART_BYTES = 32 << 20
+PART_BYTES = 16 << 20
 """What partial results take of a GPU's memory, or those of one sequence where these are more."""
 
 
