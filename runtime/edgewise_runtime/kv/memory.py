@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from edgewise_runtime.format.state import pages_for
+from edgewise_runtime.kv.adoption import Adoption
 from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.keys import KeyChain, page_key
+from edgewise_runtime.kv.lookup import Lookup
 from edgewise_runtime.kv.prefix import Node
 from edgewise_runtime.kv.shelf import Shelf
 from edgewise_runtime.kv.spill import PageStore
@@ -52,9 +54,10 @@ class PageMemory:
     ) -> None:
         self.page_tokens = page_tokens
         self._mover = mover
-        self._inexact = inexact
         self._spill = None if store is None else Spill(mover, store, finite, moved)
         self._shelf = Shelf(pages, page_tokens, self._leave)
+        self._lookup = Lookup(self._shelf.index, page_tokens, inexact)
+        self._adoption = Adoption(self._shelf, self._lookup, mover, self._spill)
         self.keep = pages if keep is None else min(keep, pages)
 
     def __len__(self) -> int:
@@ -112,7 +115,7 @@ class PageMemory:
         holding = Holding(chain)
         taken: list[int] | None = None
         try:
-            holding.found = self._adopt(holding, tokens)
+            holding.found = self._adoption.begin(holding, tokens)
             missing = 0 if later else self.pages_for(total) - len(holding.pages)
             taken = self._shelf.take(missing)
         finally:
@@ -169,13 +172,13 @@ class PageMemory:
         holding.written = written
         for nth in range(len(holding.keys), written // self.page_tokens):
             start = nth * self.page_tokens
-            content = self._content(tokens, nth)
+            content = self._lookup.content(tokens, nth)
             key = holding.chain.key(nth, content)
             sound = min(max(exact - start, 0), self.page_tokens)
             node, page = self._shelf.index.get(key), holding.pages[nth]
             if node is None:
                 self._shelf.add(Node(key, holding.chain.before(nth), page, content, sound))
-            elif self._inexact or sound == node.exact == self.page_tokens:
+            elif self._lookup.inexact or sound == node.exact == self.page_tokens:
                 # The same tokens twice: one page is enough.
                 if node.exact < sound:
                     exact = start + node.exact
@@ -198,7 +201,7 @@ class PageMemory:
             parent = holding.chain.before(len(keys))
             key = page_key(parent, tail)
             sound = min(max(exact - start, 0), len(tail))
-            known = index.longest(parent, tail, inexact=self._inexact)
+            known = index.longest(parent, tail, inexact=self._lookup.inexact)
             if index.get(key) is None and (known is None or known[1] < len(tail)):
                 self._shelf.add(Node(key, parent, holding.pages[len(keys)], tail, sound))
             keys.append(key)
@@ -243,7 +246,7 @@ class PageMemory:
     def key(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bytes | None:
         """The key of a full page of these tokens, None for one that is not; the keys of those
         before it are known to the chain."""
-        content = self._content(tokens, nth)
+        content = self._lookup.content(tokens, nth)
         return chain.key(nth, content) if len(content) == self.page_tokens else None
 
     def found(self, chain: KeyChain, tokens: Sequence[int], pages: int = 0) -> int:
@@ -254,7 +257,7 @@ class PageMemory:
         Args:
             chain: the keys of `tokens`, as far as they have been computed.
         """
-        return self._leading(chain, tokens, pages, lambda node: True)
+        return self._lookup.leading(chain, tokens, pages, lambda node: True)
 
     def keys_of(self, chain: KeyChain, tokens: Sequence[int]) -> tuple[bytes, ...]:
         """The keys of the full pages on the device that hold the first of these tokens.
@@ -262,13 +265,7 @@ class PageMemory:
         Args:
             chain: the keys of `tokens`, as far as they have been computed.
         """
-        keys: list[bytes] = []
-        for nth in range(len(tokens) // self.page_tokens):
-            key = chain.key(nth, self._content(tokens, nth))
-            if self._shelf.index.get(key) is None:
-                break
-            keys.append(key)
-        return tuple(keys)
+        return self._lookup.keys(chain, tokens)
 
     def pin(self, keys: Iterable[bytes], by: int = 1) -> None:
         """Keep the pages with these keys as long as they are pinned; -1 takes a pin away."""
@@ -286,21 +283,16 @@ class PageMemory:
             self._spill.store.clear()
 
     def flush(self) -> None:
-        """Store all full pages, so that they may outlive the program; waits for the store."""
-        for node in list(self._shelf.index):
-            self._leave(node, wait=True)
+        """Store the full pages that were used last, as many as the store holds, so that they may
+        outlive the program; waits for the store."""
+        if self._spill is not None:
+            lasting = [node for node in self._shelf.index if self._storable(node)]
+            for node in lasting[max(len(lasting) - self._spill.room(self.page_tokens), 0) :]:
+                self._leave(node, wait=True)
 
     def check(self, holdings: Iterable[Holding]) -> list[str]:
         """What is inconsistent where sequences hold `holdings`, as sentences; empty if sound."""
         return self._shelf.check(page for holding in holdings for page in holding.pages)
-
-    def _content(self, tokens: Sequence[int], nth: int) -> tuple[int, ...]:
-        """What page `nth` holds of these tokens."""
-        return tuple(tokens[nth * self.page_tokens : (nth + 1) * self.page_tokens])
-
-    def _adoptable(self, tokens: Sequence[int]) -> int:
-        """How many full pages may be found: never the last token."""
-        return (len(tokens) - 1) // self.page_tokens
 
     def _fits(self, chain: KeyChain, tokens: Sequence[int], pages: int) -> bool:
         """Whether there is room for this many pages, of which the first may be here already.
@@ -311,98 +303,14 @@ class PageMemory:
         if pages <= room:
             return True
         # Who is refused asks again at each step: only what has changed since is looked at.
-        chain.used = self._leading(chain, tokens, chain.used, lambda node: node.needs > 0)
+        chain.used = self._lookup.leading(chain, tokens, chain.used, lambda node: node.needs > 0)
         return pages - chain.used <= room
 
-    def _leading(
-        self, chain: KeyChain, tokens: Sequence[int], pages: int, fits: Callable[[Node], bool]
-    ) -> int:
-        """How many pages that hold the first of these tokens fit, where `pages` did before."""
-
-        def there(nth: int) -> bool:
-            node = self._known(chain, tokens, nth)
-            return node is not None and fits(node)
-
-        while pages and not there(pages - 1):
-            pages -= 1
-        while pages < self._adoptable(tokens) and there(pages):
-            pages += 1
-        return pages
-
-    def _known(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> Node | None:
-        """What is on the device for page `nth` of these tokens, if it may be shared."""
-        content = self._content(tokens, nth)
-        node = self._shelf.index.get(chain.key(nth, content))
-        return node if node and node.tokens == content and self._sound(node) else None
-
-    def _adopt(self, holding: Holding, tokens: Sequence[int]) -> Found:
-        """Begin a holding with pages that are known to hold the first tokens."""
-        device = restored = exact = 0
-        for nth in range(self._adoptable(tokens)):
-            node = self._known(holding.chain, tokens, nth)
-            if node is not None:
-                self._shelf.hold([node.page])
-                holding.pages.append(node.page)
-                device += self.page_tokens
-            else:
-                node = self._restore(holding, self._content(tokens, nth))
-                if node is None:
-                    break
-                restored += self.page_tokens
-            if exact == nth * self.page_tokens:
-                exact += node.exact
-            holding.keys.append(node.key)
-        first = len(holding.pages) * self.page_tokens
-        rest = tokens[first : min(first + self.page_tokens, len(tokens) - 1)]
-        parent = holding.chain.before(len(holding.pages))
-        found = self._shelf.index.longest(parent, rest, inexact=self._inexact)
-        if found is not None:
-            node, same = found
-            if self._copy(node, holding):
-                device += same
-                if exact == first:
-                    exact += min(node.exact, same)
-        return Found(device, restored, exact)
-
-    def _copy(self, node: Node, holding: Holding) -> bool:
-        """Give a holding a page of its own with what a node's page holds; False without room."""
-        source = [node.page]
-        self._shelf.hold(source)
-        try:
-            taken = self._shelf.take(1)
-            if taken is not None:
-                holding.pages += taken
-                self._mover.copy_page(node.page, taken[0])
-        finally:
-            self._shelf.release(source)
-        self._shelf.index.touch([node.key])
-        return taken is not None
-
-    def _sound(self, node: Node) -> bool:
-        return self._inexact or node.exact == self.page_tokens
+    def _storable(self, node: Node) -> bool:
+        """Whether a page may be stored: it is full and may be shared."""
+        return len(node.tokens) == self.page_tokens and self._lookup.sound(node)
 
     def _leave(self, node: Node, *, wait: bool = False) -> None:
-        """Store a page, if it is full and may be shared."""
-        if self._spill is not None and len(node.tokens) == self.page_tokens and self._sound(node):
+        """Store a page, if there is where and it may be."""
+        if self._spill is not None and self._storable(node):
             self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
-
-    def _restore(self, holding: Holding, content: tuple[int, ...]) -> Node | None:
-        """Bring a holding's next page back from the store; None where it is not there, or there is
-        no room."""
-        nth = len(holding.pages)
-        key = holding.chain.key(nth, content)
-        if self._spill is None or self._shelf.index.get(key) is not None:
-            return None
-        found = self._spill.find(key, content)
-        if found is None:
-            return None
-        exact, state = found
-        node = Node(key, holding.chain.before(nth), -1, content, exact)
-        taken = self._shelf.take(1) if self._sound(node) else None
-        if taken is None:
-            return None
-        holding.pages += taken
-        self._spill.restore(state, taken[0])
-        node.page = taken[0]
-        self._shelf.add(node)
-        return node

@@ -63,6 +63,10 @@ class Spill:
     finite: Callable[[bytes], bool]
     moved: Callable[[int, int], None]
 
+    def room(self, page_tokens: int) -> int:
+        """How many pages the store holds."""
+        return self.store.limit // stored_bytes(page_tokens, self.mover.page_bytes)
+
     def keep(
         self, key: bytes, page: int, tokens: Sequence[int], exact: int, *, wait: bool = False
     ) -> None:

@@ -133,8 +133,11 @@ class WriteBehind:
             data = self._disk.read(key)
         except OSError:
             return None
-        # What is not whole is removed, unless another process writes it meanwhile.
-        self._send(key, partial(self._disk.get if data is None else self._disk.touch, key))
+        if data is None:
+            # Not whole: it is removed, unless another process writes it meanwhile.
+            self._send(key, partial(self._disk.get, key), gone=True)
+        else:
+            self._send(key, partial(self._disk.touch, key))
         return data
 
     def __contains__(self, key: bytes) -> bool:

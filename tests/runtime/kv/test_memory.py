@@ -462,3 +462,20 @@ def test_pages_given_up_are_used_again_before_others_are_touched() -> None:
         touched |= set(holding.pages)
         memory.retire(holding, tokens, len(tokens), len(tokens))
     assert touched == set(range(6 + 4))
+
+
+def test_closing_reads_no_more_pages_than_the_store_holds() -> None:
+    store = MemoryStore(3 * stored_bytes(PAGE_TOKENS, PAGE_BYTES))
+    moves = [0, 0]
+
+    def moved(spilled: int, restored: int) -> None:
+        moves[0] += spilled
+
+    memory = PageMemory(
+        Pages(40), 40, page_tokens=PAGE_TOKENS, inexact=True, store=store, moved=moved
+    )
+    visited(memory, 1, 2, 3)
+    last = memory.keys_of(KeyChain(ROOTS[0]), (3,) * (2 * PAGE_TOKENS))
+    memory.flush()
+    assert moves[0] == 3
+    assert [key in store for key in last] == [True, True]
