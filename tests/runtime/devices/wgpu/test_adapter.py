@@ -71,6 +71,13 @@ def test_an_adapter_is_described_by_what_programs_need() -> None:
     assert str(found) == "card (discrete, Metal)"
 
 
+def test_no_more_of_a_buffer_is_bound_than_kernels_can_count() -> None:
+    card = handle("card", "DiscreteGPU", "Metal")
+    card.limits["max-storage-buffer-binding-size"] = 1 << 36
+    (found,) = in_order([card])
+    assert found.max_binding == 1 << 32
+
+
 @pytest.mark.parametrize("index", [99, -1, "0", True, 1.0])
 def test_an_adapter_that_is_not_there_is_refused_with_those_that_are(index: Any) -> None:
     with pytest.raises(DeviceError, match=repr(index)) as error:
