@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from edgewise_runtime.errors import DeviceError
+from edgewise_runtime.format.abi import MAX_PAGES
 from edgewise_runtime.format.bundle import Bundle, Program
 from edgewise_runtime.format.state import page_rows, paged_state, pages_for, row_bytes
-
-MAX_PAGES = 1 << 16
-"""More than any plan allows."""
 
 SHARE = 0.5
 """The part of the memory beside the weights that pages may take."""
