@@ -19,8 +19,9 @@ from edgewise_runtime.engine.logprobs import check_logprobs
 from edgewise_runtime.engine.pins import Pins
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.scheduler import Scheduler, Step
+from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
+from edgewise_runtime.engine.step import Step
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers

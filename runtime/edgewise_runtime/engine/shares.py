@@ -127,9 +127,9 @@ class Line:
 
     def _passes(self, lacking: int) -> bool:
         """Whether one that comes after the first that a step does not finish may go before it."""
-        if self._long is None:
-            return False
-        return may_pass(lacking, self._long) or (self._streams and lacking <= SHORT)
+        if self._streams and lacking <= SHORT:
+            return True
+        return self._long is not None and may_pass(lacking, self._long)
 
     def _measure(self) -> None:
         """Find the first that a step does not finish, and the tokens of those that may pass it."""
