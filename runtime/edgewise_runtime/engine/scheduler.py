@@ -285,7 +285,8 @@ class Scheduler:
         youngest = min(s.bursts for s in decodes)
         most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
         # Nobody gives up pages for a burst that is longer than it has to be.
-        plenty = self.memory.free >= len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        needed = len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        plenty = self.memory.free + self.memory.idle >= needed
         longest = self.pace.burst() if plenty else MAX_BURST
         return max(1, min(longest, 1 << min(youngest, LONGEST_BURST), most))
 
