@@ -1,6 +1,7 @@
 /** What WebGPU offers here, told to people and compared with what programs need. */
 
 import type { AdapterLimits, AdapterReport } from "../client/types.ts";
+import { MAX_BINDING } from "../format/abi.ts";
 import { answered } from "./watchdog.ts";
 
 /** Adapter features that programs or their timing use. */
@@ -73,7 +74,7 @@ function describe(gpu: GPU, adapter: GPUAdapter): AdapterReport {
     fallback: info.isFallbackAdapter ?? false,
     limits: {
       maxBufferSize: limits.maxBufferSize,
-      maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
+      maxStorageBufferBindingSize: Math.min(limits.maxStorageBufferBindingSize, MAX_BINDING),
       maxComputeInvocationsPerWorkgroup: limits.maxComputeInvocationsPerWorkgroup,
       maxComputeWorkgroupStorageSize: limits.maxComputeWorkgroupStorageSize,
       maxStorageBuffersPerShaderStage: limits.maxStorageBuffersPerShaderStage,

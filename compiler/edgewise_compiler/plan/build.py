@@ -12,14 +12,12 @@ from edgewise_compiler.plan.host import HostCall, StopTable, host_function
 from edgewise_compiler.plan.storages import Lifetime, assign_storages
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.format import plan as p
-from edgewise_runtime.format.abi import RING
+from edgewise_runtime.format.abi import MAX_PAGES, RING
 from edgewise_runtime.format.dtypes import DTYPES
 from edgewise_runtime.format.expr import Expr
 from edgewise_runtime.format.plan_checks import check_shared, check_states_written
 from edgewise_runtime.format.state import PAGES
 from edgewise_runtime.format.targets import TARGETS
-
-MAX_PAGES = 1 << 16
 
 
 @dataclass(frozen=True)

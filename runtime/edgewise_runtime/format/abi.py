@@ -15,6 +15,12 @@ PAGE_TOKENS = 16
 """Tokens of a KV page that kernels are compiled for. A bundle says how many its pages have; ask
 `state.paged_state`."""
 
+MAX_PAGES = 1 << 16
+"""Pages of a pool, at most."""
+
+MAX_BINDING = 1 << 32
+"""Bytes of a buffer that a GPU's kernels can count elements of, at most, in 32 bits."""
+
 GROUP = 32
 """Columns of a weight, or of activations, that share one scale."""
 

@@ -31,9 +31,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.function import Arg
-from edgewise_compiler.kernels.gpu.operations import call, dtype_of, number, u32
+from edgewise_compiler.kernels.gpu.operations import PREFIX, call, dtype_of, number, u32
+from edgewise_compiler.kernels.indices import beyond, refusal
+from edgewise_compiler.kernels.ranges import Range
 from edgewise_runtime.format import expr
 from edgewise_runtime.format.expr import Expr
+
+_CALLS = {f"{PREFIX}subgroup_size": Range(4, 128)}
+"""What operations give that indices follow from."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,9 @@ def kernel(
         grid: workgroups in x and y over the step symbols, see `Launch`.
         bounds: the most each symbol of the grid can be.
         subgroups: whether it uses subgroup operations; the name must say so too.
+
+    Raises:
+        UnsupportedError: ``unsupported.index`` where an index may be more than 32 bits hold.
     """
     ranges = {symbol: (1, most) for symbol, most in bounds.items()}
     most = tuple(expr.bounds(extent, ranges)[1] for extent in grid)
@@ -113,7 +121,13 @@ def kernel(
                 T.reads()
                 T.writes()
                 body(Thread(x, y, t, threads, subgroups), *buffers)
-    return Launch(builder.get(), grid)
+    function = builder.get()
+    symbols = {f"blockIdx.{axis}": expr.symbols(e) for axis, e in zip("xy", grid, strict=True)}
+    held = [argument.holds for argument in arguments]
+    for where, found in beyond(function, held, symbols, _CALLS):
+        # No GPU language counts elements in 64 bits.
+        raise refusal(name, where, found)
+    return Launch(function, grid)
 
 
 def shared(shape: Sequence[int], dtype: str = "float32") -> Buffer:

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.files import temporary_folder
+from edgewise_runtime.format.abi import MAX_BINDING
 from edgewise_runtime.installed import WGPU
 
 BACKENDS = ("Metal", "Vulkan", "D3D12")
@@ -158,7 +159,7 @@ def _adapter(index: int, handle: Any) -> Adapter:
         features=LANGUAGE_FEATURES
         | frozenset(FEATURES[name] for name in handle.features if name in FEATURES),
         max_buffer=limits["max-buffer-size"] & ~3,
-        max_binding=limits["max-storage-buffer-binding-size"] & ~3,
+        max_binding=min(limits["max-storage-buffer-binding-size"], MAX_BINDING) & ~3,
         handle=handle,
     )
 

@@ -38,7 +38,15 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
     widen_kv,
 )
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    kernel,
+    live_rows,
+    symbol,
+    table_arg,
+)
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import (
     KV_LEN,
@@ -109,7 +117,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("part", "float32", (part_elements(spec),)),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
@@ -258,16 +266,17 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                     s, segment = let(cursor[0]), let(cursor[1])
                     run, slot = let(filled[0]), let(filled[1])
                     left = let(segments(s) - segment)
-                    count = let(T.min(left, slots - slot))
+                    count = let(T.max(0, T.min(left, slots - slot)))
                     with T.If(count > 0), T.Then():
                         for i, value in enumerate((s, slot, segment, count)):
                             T.buffer_store(runs, value, [run, i])
                         with T.serial(0, count) as i:
                             T.buffer_store(run_of, run, [slot + i])
-                        T.buffer_store(filled, run + 1, [0])
+                        T.buffer_store(filled, T.min(run + 1, slots), [0])
                         T.buffer_store(filled, slot + count, [1])
+                    going_on = T.min(segment + count, -(-MP // SEGMENT_PAGES))
                     T.buffer_store(cursor, T.Select(count == left, s + 1, s), [0])
-                    T.buffer_store(cursor, T.Select(count == left, 0, segment + count), [1])
+                    T.buffer_store(cursor, T.Select(count == left, 0, going_on), [1])
 
             T.buffer_store(cursor, 0, [0])
             T.buffer_store(cursor, 0, [1])

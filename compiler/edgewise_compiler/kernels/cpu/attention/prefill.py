@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 
+from tvm import tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
@@ -32,7 +33,15 @@ from edgewise_compiler.kernels.cpu.attention.pages import (
     widen_kv,
 )
 from edgewise_compiler.kernels.cpu.vector import LANES, let, load, splat, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, symbol
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    kernel,
+    live_rows,
+    symbol,
+    table_arg,
+)
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import (
     KV_LEN,
@@ -80,7 +89,7 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
     arguments = [
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("out", "float32", (N, HQ * D)),
         STEP,
     ]
@@ -92,8 +101,9 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
             return T.floordiv(table[s, KV_LEN], _ROWS)
 
         def tiles(s: Expr) -> Expr:
-            end = table[s, KV_LEN] + table[s, Q_LEN]
-            count = T.floordiv(end + (_ROWS - 1), _ROWS) - first_tile(s)
+            # From the beginning of its first tile on.
+            rows = T.floormod(table[s, KV_LEN], _ROWS) + table[s, Q_LEN]
+            count = T.floordiv(rows + (_ROWS - 1), _ROWS)
             runs = (table[s, STOP] == 0) & (table[s, Q_LEN] > 1)
             return T.Select(runs, count, 0)
 
@@ -110,7 +120,7 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
 
             T.buffer_store(cursor, 0, [0])
             T.buffer_store(cursor, index, [1])
-            with T.While(cursor[1] >= tiles(cursor[0])):
+            with T.While(tirx.all(cursor[0] < B - 1, cursor[1] >= tiles(cursor[0]))):
                 T.buffer_store(cursor, cursor[1] - tiles(cursor[0]), [1])
                 T.buffer_store(cursor, cursor[0] + 1, [0])
             s, nth = let(cursor[0]), let(cursor[1])
@@ -118,14 +128,17 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
             tile_index = T.Select(
                 T.floormod(nth, 2) == 0, T.floordiv(nth, 2), tiles(s) - 1 - T.floordiv(nth, 2)
             )
-            start = let(T.max((first_tile(s) + tile_index) * _ROWS, table[s, KV_LEN]))
+            # Tokens of the chunk before the tile.
+            before = (first_tile(s) + tile_index) * _ROWS - table[s, KV_LEN]
+            before = let(T.max(0, T.min(before, table[s, Q_LEN] - 1)))
+            start = let(table[s, KV_LEN] + before)
             end = table[s, KV_LEN] + table[s, Q_LEN]
             last = let(T.min((first_tile(s) + tile_index + 1) * _ROWS, end) - 1)
             # Rows of a tile that lies partly outside the chunk repeat its last row.
-            row = let(table[s, Q_START] + start - table[s, KV_LEN])
-            last_row = let(row + last - start)
+            row = let(table[s, Q_START] + before)
+            last_row = let(row + T.max(0, last - start))
             # A short chunk, the draft tokens of a sequence say, has few of a tile's rows.
-            live = let((last - start + 1) * GQ)
+            live = let(T.min(last - start + 1, _ROWS) * GQ)
             blocks = let(T.floordiv(live + (tile.rows - 1), tile.rows))
 
             def position(pair: Expr) -> Expr:

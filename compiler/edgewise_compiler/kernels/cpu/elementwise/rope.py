@@ -27,7 +27,17 @@ from edgewise_compiler.kernels.cpu.vector import (
     store,
     widen,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, for_rows, kernel, live_rows, symbol
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    for_rows,
+    kernel,
+    live_rows,
+    positions_arg,
+    row_seq_arg,
+    symbol,
+    table_arg,
+)
 from edgewise_compiler.kernels.numbers import BEYOND_HALF, NAN_BITS
 from edgewise_runtime.format.abi import PAGE_TOKENS, ROWS, STOP, TABLE_HEADER
 
@@ -118,9 +128,9 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     arguments = [
         Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
         Arg("rope", "float32", (C, 2, D // 2)),
-        Arg("positions", "int32", (N, 1)),
-        Arg("row_seq", "int32", (N,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        positions_arg(spec),
+        row_seq_arg(spec),
+        table_arg(spec),
         *norms,
         Arg("q", "float32", (N, HQ * D)),
         *kv_arguments(HK, D, kv_dtype),

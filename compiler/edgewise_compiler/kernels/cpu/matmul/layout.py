@@ -101,11 +101,6 @@ def weight_args(scheme: str, NP: int, K: int) -> tuple[Arg, ...]:
         raise CompileError(f"A packed linear of {NP} x {K} is not a multiple of 32 x 32.")
     count, dtype = _ELEMENTS[scheme]
     elements = K // GROUP * count
-    if NP * elements >= 2**31:
-        raise CompileError(
-            f"A {scheme} linear of {NP} x {K} has more elements than a 32-bit index reaches.",
-            remedy="Quantize it to q8 or fewer bits.",
-        )
     weight = Arg("weight", dtype, (NP // PANEL, elements, PANEL))
     if scheme not in RUNS:
         return (weight,)

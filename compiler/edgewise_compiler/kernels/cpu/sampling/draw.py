@@ -78,9 +78,10 @@ def keep_block(w: Work, row: Expr, block: Expr) -> None:
 
 def draw(w: Work, row: Expr, *, advance: bool) -> None:
     """Draws the token of a row."""
-    # What is left to go, ties still to be taken, where the token is, whether that is known.
-    rank, ties, where, done = range(4)
-    walk = T.sblock_alloc_buffer((4,), "int64")
+    # What is left to go, ties still to be taken, whether it is known where the token is; the block,
+    # the vector and the token itself.
+    rank, ties, done, in_block, in_vector, itself = range(6)
+    walk = T.sblock_alloc_buffer((6,), "int64")
     tie_weight = let(w.state[row, TIE_WEIGHT])
 
     def taken(kept: Expr) -> Expr:
@@ -96,7 +97,7 @@ def draw(w: Work, row: Expr, *, advance: bool) -> None:
     store(walk, _point(let(walk[rank]), _random_word(w, row, advance=advance)), rank)
     store(walk, w.state[row, TIES], ties)
 
-    def step(place: Expr, kept: Expr) -> None:
+    def step(where: int, place: Expr, kept: Expr) -> None:
         tied = taken(kept)
         mass = let(mass_of(kept) + tied * tie_weight)
         with T.If(walk[rank] < mass):
@@ -110,21 +111,22 @@ def draw(w: Work, row: Expr, *, advance: bool) -> None:
     def still() -> Expr:
         return T.EQ(walk[done], int64(0))
 
-    store(walk, int64(0), where)
+    for where in (in_block, in_vector, itself):
+        store(walk, int64(0), where)
     store(walk, int64(0), done)
     with T.serial(0, w.blocks) as block, when(still()):
-        step(block, let(w.partial[row, block, KEPT]))
-    block = let(cast(walk[where], "int32"))
+        step(in_block, block, let(w.partial[row, block, KEPT]))
+    block = let(cast(walk[in_block], "int32"))
     store(walk, int64(0), done)
     with T.serial(0, T.floordiv(w.width(block), LANES)) as i, when(still()):
         at = T.bind(block * BLOCK + i * LANES)
-        step(at, let(lane_sum(_kept(w, row, at, LANES))))
-    first = let(cast(walk[where], "int32"))
+        step(in_vector, at, let(lane_sum(_kept(w, row, at, LANES))))
+    first = let(cast(walk[in_vector], "int32"))
     store(walk, int64(0), done)
     with T.serial(0, LANES) as lane, when(still()):
         at = T.bind(first + lane)
-        step(at, let(_kept(w, row, at, 1)))
-    store(w.sampled, cast(walk[where], "int32"), row)
+        step(itself, at, let(_kept(w, row, at, 1)))
+    store(w.sampled, cast(walk[itself], "int32"), row)
 
 
 def _random_word(w: Work, row: Expr, *, advance: bool) -> Expr:

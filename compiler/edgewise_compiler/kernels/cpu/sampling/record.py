@@ -11,7 +11,15 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.sampling.scratch import when
 from edgewise_compiler.kernels.cpu.vector import let, store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    kernel,
+    live_rows,
+    sampled_arg,
+    table_arg,
+)
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
     AT_END,
@@ -28,7 +36,6 @@ from edgewise_runtime.format.abi import (
     SLOT,
     STOP,
     STOP_TOKENS,
-    TABLE_HEADER,
 )
 
 
@@ -50,8 +57,8 @@ def record(spec: SamplingSpec, *, advance: bool) -> PrimFunc:
     """
     N, B, MP, V = spec.rows, spec.batch, spec.pages, spec.vocab
     arguments = [
-        Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        sampled_arg(B, V),
+        table_arg(spec),
         Arg("tokens", "int32", (N,)),
         Arg("positions", "int32", (N, 1)),
         Arg("ring", "int32", (B, RING)),
@@ -93,8 +100,10 @@ def record(spec: SamplingSpec, *, advance: bool) -> PrimFunc:
                 with when(T.EQ(eos[i], token)):
                     store(table, tirx.const(AT_END, "int32"), row, STOP)
 
-        with block("record"), T.serial(0, step[SEQUENCES]) as row, when(T.EQ(table[row, STOP], 0)):
-            note(row)
+        with block("record"):
+            rows = live_rows(step, SEQUENCES, B)
+            with T.serial(0, rows) as row, when(T.EQ(table[row, STOP], 0)):
+                note(row)
 
     name = f"record_{N}_{B}_{MP}_{V}" + ("_advance" if advance else "")
     return kernel(name, arguments, body)

@@ -26,9 +26,9 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
     when,
 )
 from edgewise_compiler.kernels.cpu.vector import store
-from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows
+from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, table_arg
 from edgewise_compiler.kernels.sampling import SamplingSpec
-from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH, TABLE_HEADER
+from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH
 
 
 @functools.cache
@@ -66,7 +66,7 @@ def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
     B, MP, V, VP = spec.batch, spec.pages, spec.vocab, spec.columns
     arguments = [
         Arg("logits", "float32", (B, VP)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("bias_ids", "int32", (B, MAX_BIASES)),

@@ -44,9 +44,9 @@ from edgewise_compiler.kernels.numbers import (
     SEGMENT,
     SEGMENT_PAGES,
 )
-from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
+from edgewise_runtime.format.abi import MAX_BINDING, MAX_PAGES, PAGE_TOKENS, TABLE_HEADER
+from edgewise_runtime.format.dtypes import DTYPES
 
-PAGES = 65536  # declared extent of a pool: more than any binding holds
 QUADS = PAGE_TOKENS // 4  # vectors of keys of a page at one d
 SEGMENT_QUADS = SEGMENT // 4
 _LARGEST_HALF = 65504.0  # of float16; what `pack_halves` makes of more is undefined
@@ -79,10 +79,18 @@ def kv_vectors(spec: PagedHeads) -> tuple[Arg, ...]:
     """A layer's KV pages in vectors as `SEEN` has them, and the scales of int8 pages."""
     HK, D, seen = spec.kv_heads, spec.head_dim, SEEN[spec.kv_dtype]
     vectors = PAGE_TOKENS * D // (4 * seen.packed)
-    pages = Arg("kv", f"{seen.element}x4", (PAGES, 2, HK, vectors))
+    pages = Arg("kv", f"{seen.element}x4", (MAX_PAGES, 2, HK, vectors))
     if spec.kv_dtype != "int8":
         return (pages,)
-    return pages, Arg("kv_scale", "uint32x4", (PAGES, HK, QUADS))
+    return pages, Arg("kv_scale", "uint32x4", (MAX_PAGES, HK, QUADS))
+
+
+def pool_pages(spec: PagedHeads) -> int:
+    """How many pages of a layer one buffer holds at most."""
+    seen = SEEN[spec.kv_dtype]
+    numbers = 2 * spec.kv_heads * PAGE_TOKENS * spec.head_dim
+    page = numbers // seen.packed * DTYPES[seen.element]
+    return max(1, min(MAX_PAGES, MAX_BINDING // page))
 
 
 def page_of(table: Buffer, sequence: Expr, segment: Expr, nth: Expr, pages: Expr) -> Expr:

@@ -30,7 +30,7 @@ from edgewise_compiler.kernels.attention import (
     segments_of,
     spread,
 )
-from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -43,6 +43,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     masked,
     page_of,
     pages_of,
+    pool_pages,
     power_of_two_up_to,
     spoiled,
 )
@@ -68,7 +69,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
-from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
 from edgewise_runtime.format.expr import Expr as GridExpr
 
 _MERGE_THREADS = 128
@@ -176,7 +177,7 @@ def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) ->
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(spec),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec, pool_pages(spec)),
         Arg("out", "float32x4", (N, HQ, vectors)) if near else _part(spec),
         STEP,
     ]
@@ -372,7 +373,7 @@ def _merge(spec: AttentionSpec, first: int) -> Launch:
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
         _part(spec),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]

@@ -20,7 +20,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
-from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol
+from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -33,6 +33,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     masked,
     page_of,
     pages_of,
+    pool_pages,
     power_of_two_up_to,
     spoiled,
 )
@@ -65,7 +66,6 @@ from edgewise_runtime.format.abi import (
     Q_START,
     SEQUENCES,
     STOP,
-    TABLE_HEADER,
 )
 
 TILE = 32  # rows of a workgroup
@@ -106,7 +106,7 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, vectors)),
         *kv_vectors(spec),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec, pool_pages(spec)),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]
@@ -128,10 +128,11 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
             with T.serial(0, live_rows(step, SEQUENCES, B)) as i:
                 rows = bind(T.Select(table[i, STOP] == 0, table[i, Q_LEN], 0))
                 tiles = bind(T.floordiv(rows + (TILE - 1), TILE))
-                here = bind((found[2] >= 0) & (found[2] < tiles))
+                left = bind(found[2])
+                here = T.And(left >= 0, left < tiles)
                 store(found, T.Select(here, i, found[0]), 0)
                 # The last tiles, which take longest, come first.
-                store(found, T.Select(here, tiles - 1 - found[2], found[1]), 1)
+                store(found, T.Select(here, tiles - 1 - left, found[1]), 1)
                 store(found, found[2] - tiles, 2)
 
         def attend(s: Expr, tile: Expr) -> None:
@@ -150,7 +151,7 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
 
             def one_segment(segment: Expr) -> None:
                 base = bind(segment * SEGMENT)
-                pages = pages_of(T.min(first_position + live - base, SEGMENT))
+                pages = bind(T.max(1, pages_of(T.min(first_position + live - base, SEGMENT))))
                 # Keys of the segment each row sees: none, some or, from 64 on, all.
                 keys = [bind(first_position + i + 1 - base) for i in nth]
 

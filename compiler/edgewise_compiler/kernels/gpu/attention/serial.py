@@ -17,7 +17,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
-from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.function import STEP, Arg, row_seq_arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
@@ -26,6 +26,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     low_and_high,
     masked,
     pages_of,
+    pool_pages,
     spoiled,
 )
 from edgewise_compiler.kernels.gpu.operations import exp2, fma, lane, number, splat
@@ -59,8 +60,8 @@ def attention_serial(spec: AttentionSpec) -> Launch:
     arguments = [
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(spec),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
-        Arg("row_seq", "int32", (N,)),
+        table_arg(spec, pool_pages(spec)),
+        row_seq_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
     ]

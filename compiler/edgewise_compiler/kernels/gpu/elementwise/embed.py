@@ -7,7 +7,7 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, tokens_arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
 from edgewise_runtime.format.abi import ROWS
@@ -28,7 +28,7 @@ def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
     """
     weights = GpuWeights(scheme, rows, H)
     arguments = (
-        Arg("tokens", "int32", (N,)),
+        tokens_arg(N),
         *weights.arguments(),
         Arg("x", "float32x4", (N, H // 4)),
         STEP,

@@ -7,7 +7,7 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix, logit_rows_arg
 from edgewise_compiler.kernels.gpu.operations import f32, fma, lane, number
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
@@ -33,7 +33,7 @@ def rms_norm(spec: NormSpec, *, subgroups: bool) -> Launch:
     arguments = (
         Arg("x", "float32x4", (N, vectors)),
         Arg("weight", "float32x4", (vectors,)),
-        *(() if gathered is None else (Arg("logit_rows", "int32", (gathered,)),)),
+        *(() if gathered is None else (logit_rows_arg(gathered, N),)),
         Arg("y", "float32x4", (bound, vectors)),
         STEP,
     )

@@ -9,13 +9,20 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import RopeSpec, check_heads
-from edgewise_compiler.kernels.function import STEP, Arg, symbol
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    positions_arg,
+    row_seq_arg,
+    symbol,
+    table_arg,
+)
 from edgewise_compiler.kernels.gpu.attention.common import (
-    PAGES,
     SEEN,
     code_word,
     half_or_nan,
     half_words,
+    pool_pages,
     scales_for,
 )
 from edgewise_compiler.kernels.gpu.operations import (
@@ -38,7 +45,15 @@ from edgewise_compiler.kernels.gpu.thread import (
     store,
     when,
 )
-from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, Q_START, ROWS, STOP, TABLE_HEADER
+from edgewise_runtime.format.abi import (
+    KV_LEN,
+    MAX_PAGES,
+    PAGE_TOKENS,
+    Q_START,
+    ROWS,
+    STOP,
+    TABLE_HEADER,
+)
 
 _THREADS = 128
 
@@ -82,12 +97,12 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
         Arg("rope", "float32x4", (C, 2, half)),
-        *([] if coded else [Arg("positions", "int32", (N, 1))]),
-        Arg("row_seq", "int32", (N,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        *([] if coded else [positions_arg(spec)]),
+        row_seq_arg(spec),
+        table_arg(spec, pool_pages(spec)),
         *([Arg("qk_norm", "float32x4", (2, 2, half))] if eps is not None else []),
-        Arg("kv", seen.element, (PAGES, 2, HK, PAGE_TOKENS * D // seen.packed)),
-        *([Arg("kv_scale", "uint32", (PAGES, HK, PAGE_TOKENS))] if coded else []),
+        Arg("kv", seen.element, (MAX_PAGES, 2, HK, PAGE_TOKENS * D // seen.packed)),
+        *([Arg("kv_scale", "uint32", (MAX_PAGES, HK, PAGE_TOKENS))] if coded else []),
         STEP,
     ]
 
@@ -125,7 +140,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             if not coded:
                 return bind(named["positions"][row, 0])
             sequence = bind(row_seq[row])
-            return bind(table[sequence, KV_LEN] + row - table[sequence, Q_START])
+            return bind(T.max(0, table[sequence, KV_LEN] + row - table[sequence, Q_START]))
 
         def page_of(position: Expr) -> Expr:
             return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])

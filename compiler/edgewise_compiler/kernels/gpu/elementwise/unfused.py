@@ -9,7 +9,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix, logit_rows_arg
 from edgewise_compiler.kernels.gpu.operations import lane, silu, vector_of
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
 from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL, STEP_SYMBOLS
@@ -69,7 +69,7 @@ def gather(N: int, R: int, H: int) -> Launch:
     """
     arguments = (
         Arg("x", "float32x4", (N, H // 4)),
-        Arg("logit_rows", "int32", (R,)),
+        logit_rows_arg(R, N),
         Arg("out", "float32x4", (R, H // 4)),
         STEP,
     )

@@ -21,7 +21,7 @@ from tvm.ir import Expr as TirExpr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, logit_rows_arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
 from edgewise_compiler.kernels.gpu.operations import f32, fma, number, silu
@@ -126,7 +126,7 @@ def matvec(
         Arg("x", "float32x4", (spec.rows, K // 4)),
         *weights.arguments(),
         *((Arg("norm", "float32x4", (K // 4,)),) if norm is not None else ()),
-        *((Arg("logit_rows", "int32", (bound,)),) if gather else ()),
+        *((logit_rows_arg(bound, spec.rows),) if gather else ()),
         *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
         Arg("out", "float32", (max(bound, spec.rows) if count == ROWS else bound, spec.width)),
         STEP,

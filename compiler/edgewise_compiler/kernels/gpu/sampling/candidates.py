@@ -137,8 +137,8 @@ def _each_four_groups(w: Row, use: Callable[[Expr, Expr], None]) -> None:
 def _gather(w: Row, memory: Candidates, heat: Heat, bound: Expr) -> Expr:
     """Copies the tokens that reach the bound, as far as there is room; how many they are."""
     t = w.thread.t
-    place = local((1,), "int32")
-    store(place, 0, 0)
+    own, place = local((1,), "int32"), local((1,), "int32")
+    store(own, 0, 0)
 
     def each_candidate(use: Callable[[Expr, Expr], None]) -> None:
         def look(group: Expr, vector: Expr) -> None:
@@ -150,9 +150,9 @@ def _gather(w: Row, memory: Candidates, heat: Heat, bound: Expr) -> Expr:
 
         _each_four_groups(w, look)
 
-    each_candidate(lambda key, token: store(place, place[0] + 1, 0))
+    each_candidate(lambda key, token: store(own, own[0] + 1, 0))
     counts = memory.ids
-    store(counts, place[0], t)
+    store(counts, own[0], t)
     barrier()
     total = local((1,), "int32")
     store(total, 0, 0)

@@ -10,7 +10,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, table_arg
 from edgewise_compiler.kernels.gpu.operations import f32, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.candidates import Candidates, draw_among
@@ -48,7 +48,6 @@ from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
     NOT_FINITE,
     SAMPLING_WIDTH,
-    TABLE_HEADER,
     TEMPERATURE,
     TOP_P,
 )
@@ -72,7 +71,7 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
         Arg("masses", "uint32", masses_shape(spec)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("sampled", "int32", (B,)),
@@ -126,7 +125,8 @@ def _first_best(w: Row, peak: Expr, scratch: Buffer) -> Expr:
     store(nearest, layout.blocks - 1, 0)
     with when(t < layout.blocks):
         store(nearest, T.Select(T.EQ(w.largest_of(t), peak), t, layout.blocks - 1), 0)
-    block = combine_group(w.thread, nearest[0], THREADS, T.min, scratch)
+    found = combine_group(w.thread, nearest[0], THREADS, T.min, scratch)
+    block = bind(T.max(0, T.min(found, layout.blocks - 1)))
     store(nearest, layout.columns - 1, 0)
     with w.vectors_of(block, t) as at, each_key(bind(w.keys[w.row, at])) as (i, key):
         with when(T.EQ(key, peak)):

@@ -135,8 +135,8 @@ def _take_best(
         store(key, heads[i], 0)
         store(block, i, 0)
     some = keep(i32(key[0] > i32(BANNED)))
-    place = keep(taken[block[0]])
-    token = tops[row, block[0], IDS + T.min(place, TOP_LOGPROBS - 1)]
+    place = keep(T.min(taken[block[0]], TOP_LOGPROBS - 1))
+    token = tops[row, block[0], IDS + place]
     store(found, key[0], 0, column)
     store(found, T.Select(T.EQ(some, 1), token, i32(NO_TOKEN)), 1, column)
     following = keep(tops[row, block[0], T.min(place + 1, TOP_LOGPROBS - 1)])

@@ -7,7 +7,7 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, sampled_arg, table_arg
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
@@ -24,7 +24,6 @@ from edgewise_runtime.format.abi import (
     SEQUENCES,
     STOP,
     STOP_TOKENS,
-    TABLE_HEADER,
 )
 
 
@@ -43,8 +42,8 @@ def record(spec: SamplingSpec, *, advance: bool) -> Launch:
     """
     N, B, MP = spec.rows, spec.batch, spec.pages
     arguments = (
-        Arg("sampled", "int32", (B,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        sampled_arg(B, spec.vocab),
+        table_arg(spec),
         Arg("tokens", "int32", (N,)),
         Arg("positions", "int32", (N, 1)),
         Arg("ring", "int32", (B, RING)),

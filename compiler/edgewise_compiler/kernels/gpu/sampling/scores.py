@@ -8,7 +8,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import Arg
+from edgewise_compiler.kernels.function import Arg, table_arg
 from edgewise_compiler.kernels.gpu.operations import f32, fma, i32, lane, splat, u32, vector_of
 from edgewise_compiler.kernels.gpu.sampling.keys import (
     BANNED,
@@ -42,7 +42,6 @@ from edgewise_runtime.format.abi import (
     SAMPLING_WIDTH,
     SLOT,
     STOP,
-    TABLE_HEADER,
 )
 
 
@@ -64,7 +63,7 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
     layout = Layout(VP)
     arguments = (
         Arg("logits", "float32x4", (B, VP // LANES)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("counts", "int32", (B, V)),
@@ -107,9 +106,9 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
                     for j in range(LANES):
                         store(four, T.Select(first + j < V, four[j], i32(BANNED)), j)
                     with T.serial(0, biases) as i:
-                        place = bind(bias_ids[row, i] - first)
-                        with when(T.And(place >= 0, place < LANES)):
-                            _add_bias(four, place, bind(bias_values[row, i]))
+                        token = bind(bias_ids[row, i])
+                        with when(T.And(token >= first, token < first + LANES)):
+                            _add_bias(four, bind(token - first), bind(bias_values[row, i]))
                     store(keys, vector_of(*(u32(four[j]) for j in range(LANES))), row, at)
                     for j in range(LANES):
                         store(largest, T.max(largest[0], four[j]), 0)

@@ -198,9 +198,10 @@ def _rank_near(w: Row, state: State, heat: Heat, by_mass: Expr) -> Expr:
     barrier()
     place = tally(2)
     with T.serial(0, THREADS) as i:
+        near = keep(T.min(state.scratch[i], u32(w.layout.columns)))
         with when(i < t):
-            store(place, place[0] + state.scratch[i], 0)
-        store(place, place[1] + state.scratch[i], 1)
+            store(place, place[0] + near, 0)
+        store(place, place[1] + near, 1)
     size = keep(i32(T.min(place[1], u32(NEAR))))
 
     def copy(key: Expr) -> None:

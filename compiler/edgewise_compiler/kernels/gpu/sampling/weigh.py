@@ -8,7 +8,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, table_arg
 from edgewise_compiler.kernels.gpu.operations import f32, u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import Row, each_key, is_running
@@ -33,7 +33,6 @@ from edgewise_compiler.kernels.gpu.thread import (
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.format.abi import (
     SAMPLING_WIDTH,
-    TABLE_HEADER,
     TEMPERATURE,
     TOP_P,
 )
@@ -56,7 +55,7 @@ def weigh(spec: SamplingSpec) -> Launch:
     layout = Layout(VP)
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("masses", "uint32", masses_shape(spec)),

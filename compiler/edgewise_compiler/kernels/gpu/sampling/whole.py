@@ -8,7 +8,7 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg
+from edgewise_compiler.kernels.function import STEP, Arg, sampled_arg, table_arg
 from edgewise_compiler.kernels.gpu.operations import i32, u32
 from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key, is_running
@@ -45,7 +45,7 @@ from edgewise_compiler.kernels.gpu.thread import (
     when,
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
-from edgewise_runtime.format.abi import SAMPLING_WIDTH, SLOT, TABLE_HEADER
+from edgewise_runtime.format.abi import SAMPLING_WIDTH, SLOT
 
 
 @cache
@@ -61,10 +61,10 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
         Arg("left", "int32", (B,)),
-        Arg("table", "int32", (B, TABLE_HEADER + MP)),
+        table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
-        Arg("sampled", "int32", (B,)),
+        sampled_arg(B, V),
         Arg("counts", "int32", (B, V)),
         STEP,
     )
