@@ -253,10 +253,13 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(most=st.integers(0, 3))
     def trim(self, most: int) -> None:
         """What is kept beyond the bound goes, some pages in one go."""
-        memory, before = self.memory, self.memory.idle
+        memory, before, stored = self.memory, self.memory.idle, self.moves[0]
         more = self._try(lambda: memory.trim(most) or None)
+        assert self.moves[0] - stored <= most
+        assert memory.idle >= min(before, memory.keep)
         if not self.failed:
-            assert memory.idle == max(min(before, memory.keep), before - most)
+            # Those that are stored already, or never, come on top.
+            assert memory.idle <= max(min(before, memory.keep), before - most)
             assert bool(more) == (memory.idle > memory.keep)
 
     @rule()
@@ -448,6 +451,25 @@ def test_what_is_beyond_the_bound_is_stored_a_few_pages_at_a_time() -> None:
     assert known(memory, 1, 2, 3) == [0, 0, 1]
     visited(memory, 1)
     assert moves == [5, 1]
+    # Those that are there already go at once.
+    memory.flush()
+    stored = moves[0]
+    assert [memory.trim(1), moves[0], memory.idle] == [False, stored, 1]
+
+
+def test_what_comes_back_from_a_store_does_not_pile_up_on_the_device() -> None:
+    """Pages that were restored go again as fast as others come, whoever computes little."""
+    store = MemoryStore(1 << 20)
+    memory = PageMemory(Pages(400), 400, page_tokens=PAGE_TOKENS, inexact=True, store=store, keep=4)
+    texts = [(text,) * (8 * PAGE_TOKENS) for text in range(20)]
+    most = 0
+    for tokens in texts * 3:
+        holding = memory.acquire(KeyChain(ROOTS[0]), tokens, len(tokens))
+        assert holding is not None
+        memory.retire(holding, tokens, len(tokens), len(tokens))
+        memory.tidy()
+        most = max(most, memory.idle)
+    assert most == 4
 
 
 def test_pages_given_up_are_used_again_before_others_are_touched() -> None:
