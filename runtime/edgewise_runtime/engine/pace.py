@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from edgewise_runtime.format.abi import RING
+
 MIN_CHUNK = 32
 """Tokens of the shortest chunk. Attention computes tiles of 16 and reads all before them for each
 chunk: twice as many chunks of half the tokens take far longer."""
@@ -30,11 +32,11 @@ MEASURE = 16
 MAX_BURST = 8
 """Tokens that are decoded without the host looking, at most, but for those that take no time:"""
 
-LONGEST_BURST = 32
+LONGEST_BURST = RING
 """so many at most, if they take less than"""
 
-BURST_S = 0.01
-"""seconds. Who comes meanwhile waits for them, and a small model's are done in a tenth of that."""
+BURST_S = 0.02
+"""seconds, for which whoever comes meanwhile waits at most."""
 
 _OLD = 0.75
 

@@ -26,8 +26,8 @@ from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import KeyChain, salted
 from edgewise_runtime.kv.memory import PageMemory
 
-MOST_WITHOUT = 2
-"""Steps in a row that may be without prompt tokens where a short prompt waits for some."""
+APART = 3
+"""Of so many steps beside streams one has tokens of short prompts that the pace leaves none for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Scheduler:
         self._root = root
         self._slots = list(range(limits.sequences))
         self._arrivals = 0
-        self._without = 0
+        self._since = APART
 
     def submit(self, sequences: Iterable[Sequence]) -> None:
         """Let the choices of a request wait for their turn; raises as `check_room` does."""
@@ -212,7 +212,10 @@ class Scheduler:
         can share. Who has to wait lets those behind it go first; but where it waits for room, only
         where there will be room for it, too, when those before it have ended.
         """
-        line = Line((s for s in self.running if s.prefilling), self.limits.rows)
+        if not self.waiting:
+            return
+        prompts = [s for s in self.running if s.prefilling]
+        line = Line(prompts, self.limits.rows, streams=len(prompts) < len(self.running))
         awaited = Awaited(line, self.memory)
         beside: int | None = None
         for sequence in list(self.waiting):
@@ -289,9 +292,18 @@ class Scheduler:
 
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
         """Prompt tokens for this step, with pages for them."""
+        self._since += 1
         prompts = sorted((s for s in self.running if s.prefilling), key=order)
-        given = self._shares(prompts, decodes)
+        left = min(self.limits.rows, self.limits.tokens) - len(decodes)
+        paced = left
+        if prompts and decodes:
+            places = self.limits.sequences - len(decodes)
+            prefilling = min(len(prompts) + len(self.waiting), places)
+            paced = max(self.pace.tokens(left, len(decodes), prefilling), 0)
+        given = shares(prompts, paced)
         charge(prompts, given)
+        if paced < left and self._since >= APART:
+            self._add_short(prompts, given, left - paced)
         chunks: list[Chunk] = []
         for sequence in prompts:
             count = given.get(sequence, 0)
@@ -299,29 +311,16 @@ class Scheduler:
                 chunks.append(Chunk(sequence, sequence.computed, count))
         return [chunk for chunk in chunks if chunk.sequence.holding is not None]
 
-    def _shares(self, prompts: list[Sequence], decodes: list[Sequence]) -> dict[Sequence, int]:
-        """How many tokens of each prompt this step computes."""
-        left = min(self.limits.rows, self.limits.tokens) - len(decodes)
-        if prompts and decodes:
-            places = self.limits.sequences - len(decodes)
-            prefilling = min(len(prompts) + len(self.waiting), places)
-            paced = self.pace.tokens(left, len(decodes), prefilling)
-            if paced <= 0:
-                return self._in_passing(prompts, left)
-            left = paced
-        self._without = 0
-        return shares(prompts, left)
-
-    def _in_passing(self, prompts: list[Sequence], left: int) -> dict[Sequence, int]:
-        """Tokens of short prompts in a step that is to have none: now and then, so that who has few
-        does not wait until others may go on who have many."""
-        self._without += 1
-        if self._without <= MOST_WITHOUT:
-            return {}
-        given = shares(prompts, min(left, MIN_CHUNK))
-        given = {sequence: n for sequence, n in given.items() if missing(sequence) <= SHORT}
-        self._without = 0 if given else self._without
-        return given
+    def _add_short(self, prompts: list[Sequence], given: dict[Sequence, int], left: int) -> None:
+        """Give tokens to short prompts that lack some in a step beside streams, now and then: who
+        has few does not wait until the pace has more for those who have many, who lose nothing."""
+        left = min(left, MIN_CHUNK)
+        for sequence in sorted((s for s in prompts if missing(s) <= SHORT), key=missing):
+            count = min(missing(sequence) - given.get(sequence, 0), left)
+            if count > 0:
+                given[sequence] = given.get(sequence, 0) + count
+                left -= count
+                self._since = 0
 
     def _burst(self, decodes: list[Sequence], chunks: list[Chunk]) -> int:
         """How many tokens to decode before the host looks at them.

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from edgewise_runtime.engine.pace import MIN_CHUNK
 from edgewise_runtime.engine.sequence import Sequence
-from edgewise_runtime.engine.turn import LAST, missing, order
+from edgewise_runtime.engine.turn import LAST, SHORT, missing, order
 
 
 def shares(prompts: Rows[Sequence], left: int) -> dict[Sequence, int]:
@@ -71,13 +71,16 @@ class Line:
 
     Args:
         prompts: those that are computed.
+        streams: whether there are sequences that decode, beside which a short prompt need not be
+            let pass.
 
     Attributes:
         rows: prompt tokens of a step at most.
     """
 
-    def __init__(self, prompts: Iterable[Sequence], rows: int) -> None:
+    def __init__(self, prompts: Iterable[Sequence], rows: int, *, streams: bool) -> None:
         self.rows = rows
+        self._streams = streams
         self._place = 0
         self._prompts = sorted(prompts, key=order)
         self._orders = [*map(order, self._prompts), LAST]
@@ -101,8 +104,7 @@ class Line:
         """
         if self._before[self._place] < self.rows:
             return True
-        crowded = self._passing >= self.rows // 2
-        return not crowded and self._long is not None and may_pass(lacking, self._long)
+        return self._passing < self.rows // 2 and self._passes(lacking)
 
     def join(self, sequence: Sequence) -> None:
         """The one that asks has a place now."""
@@ -121,12 +123,17 @@ class Line:
         place = bisect_left(self._orders, order(sequence))
         if place >= self._place:
             return None
-        passes = self._long is not None and may_pass(missing(sequence), self._long)
-        return 0 if passes else self._before[place]
+        return 0 if self._passes(missing(sequence)) else self._before[place]
+
+    def _passes(self, lacking: int) -> bool:
+        """Whether one that comes after the first that a step does not finish may go before it."""
+        if self._long is None:
+            return False
+        return may_pass(lacking, self._long) or (self._streams and lacking <= SHORT)
 
     def _measure(self) -> None:
         """Find the first that a step does not finish, and the tokens of those that may pass it."""
         place = bisect_right(self._before, self.rows) - 1
-        self._long = long = self._prompts[place] if place < len(self._prompts) else None
+        self._long = self._prompts[place] if place < len(self._prompts) else None
         later = map(missing, self._prompts[place + 1 :])
-        self._passing = sum(n for n in later if long is not None and may_pass(n, long))
+        self._passing = sum(lacking for lacking in later if self._passes(lacking))

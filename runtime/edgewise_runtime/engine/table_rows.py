@@ -20,6 +20,7 @@ AT_ONCE = 1 << 14
 
 
 _STATE = slice(abi.STOP, abi.COUNT + 1)
+"""Columns that tell how a burst went, from the first that is of interest to the last."""
 
 
 class Line(NamedTuple):
@@ -105,9 +106,8 @@ class TableRows:
     def drawn(self, count: int) -> tuple[list[int], bool]:
         """How many tokens each of the first rows has drawn since it began, and whether all go on
         where they may."""
-        fields = self._program.read("table", slice(0, count), _STATE)
-        counts: list[int] = fields[:, abi.COUNT - abi.STOP].tolist()
-        return counts, not fields[:, 0].any()
+        state = self._program.read("table", slice(0, count), _STATE).tolist()
+        return [row[-1] for row in state], not any(row[0] for row in state)
 
     def _take(self, row: int, line: Line) -> slice | None:
         """Note a line's pages; the columns of those that are new, None where none is."""

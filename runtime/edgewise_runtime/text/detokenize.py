@@ -83,10 +83,11 @@ class Detokenizer:
 
     def push(self, ids: Iterable[int]) -> str:
         """Return the text that `ids` complete; may be empty."""
-        spelled = self._spelled
-        tokens = [token for i in ids if (token := spelled[i]) is not None]
+        found = map(self._spelled.__getitem__, ids)
         if self._bytes is not None:
-            tokens = [self._bytes.decode(b"".join(tokens))]
+            tokens = [self._bytes.decode(b"".join(filter(None, found)))]
+        else:
+            tokens = [token for token in found if token is not None]
         for step in self._steps:
             tokens = [piece for token in tokens for piece in step.push(token)]
         return "".join(tokens)

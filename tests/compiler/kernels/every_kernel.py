@@ -93,6 +93,15 @@ def kernels_of(calls: Iterator[Call]) -> dict[str, PrimFunc]:
     return {str(call.kernel.attrs["global_symbol"]): call.kernel for call in calls}
 
 
+def wide_buffers(function: PrimFunc) -> set[str]:
+    """The arguments whose elements are counted in 64 bits; pages always are."""
+    return {
+        parameter.name
+        for parameter in function.params
+        if parameter.name not in ("kv", "kv_scale") and "int64" in str(parameter.shape[0].ty)
+    }
+
+
 def _model(hf: Mapping[str, Any]) -> tuple[Any, ModelConfig]:
     family = find_family(hf)
     return family, family.read_config(hf)

@@ -18,7 +18,7 @@ from tests.runtime.engine.toy import ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
 
 ROWS = 64
-LONG = 40
+LONG = 20
 """Pages of a long prompt."""
 SIZES = [256, 512, 1024]
 OTHERS = b"others"
@@ -70,10 +70,10 @@ def work(engine: GenerationEngine) -> list[int]:
 
     long = tuple(range(7, 47)) * (LONG * PAGE_TOKENS // 40)
     for first in (1, 2):
-        ask(engine, (first, *range(20)), 200)
-    steps(20)
+        ask(engine, (first, *range(20)), 100)
+    steps(10)
     ask(engine, long, 30)
-    steps(30)
+    steps(10)
     ask(engine, long[:-50], 20)
     steps()
     assert engine.check() == []

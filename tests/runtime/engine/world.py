@@ -104,7 +104,7 @@ class DrawnPace:
         return 0 if self._state % 5 == 0 else 1 + self._state % max(most, 1)
 
     def burst(self) -> int:
-        return (8, 32)[self._state % 2]
+        return (8, 64)[self._state % 2]
 
     def observe(self, prefill_tokens: int, prefill_s: float, decode_s: float) -> None:
         """Time plays no part in tests."""

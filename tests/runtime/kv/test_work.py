@@ -19,7 +19,7 @@ PAGE_TOKENS = 16
 ROOT = bytes(32)
 PREFIX = 4
 """Pages of every prefix that is kept."""
-SIZES = [count * PREFIX * MAX_SCANNED for count in (1, 3, 9)]
+SIZES = [count * PREFIX * MAX_SCANNED for count in (1, 2, 4)]
 
 
 class Pages:

@@ -21,12 +21,11 @@ from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
     attention_near,
-    groups_of,
-    live_sequences,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
+from edgewise_compiler.kernels.gpu.attention.shares import all_together, in_turn
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
@@ -69,6 +68,7 @@ class GpuLowering(Lowering):
         limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
         near: whether no sequence has more than a segment of keys, in decode.
+        short: whether all have few enough for their partial results to be kept together.
         aliases: values that live in another value's tensor (queries in the projection's output).
     """
 
@@ -77,6 +77,7 @@ class GpuLowering(Lowering):
     limits: Limits
     few: bool = False
     near: bool = False
+    short: bool = False
     aliases: Mapping[str, Value] = field(default_factory=dict)
 
     @property
@@ -248,16 +249,18 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
-    part = Tensor(f"{node.output.id}.part", "scratch", "float32", (part_elements(spec),))
-    for first, count in groups_of(spec)[: 1 if low.few else None]:
-        live = live_sequences(first, count, spec.batch)
-        costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=live)
-        launch = attention_decode(spec, low.limits, first)
+    shares = [all_together(spec)] if low.short else in_turn(spec)
+    for share in shares[: 1 if low.few else None]:
+        part = Tensor(
+            f"{node.output.id}.part", "scratch", "float32", (part_elements(spec, shares[0]),)
+        )
+        costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=share.live)
+        launch = attention_decode(spec, low.limits, share)
         arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
         yield _call(launch, arguments, f"{node.label}.segments", *costs)
-        launch = attention_merge(spec, first)
+        launch = attention_merge(spec, share)
         arguments = (*read(part, table), *to("write", out), *read(step))
-        moved = mul(live, op.heads.query * op.heads.width * 8)
+        moved = mul(share.live, op.heads.query * op.heads.width * 8)
         yield _call(launch, arguments, node.label, moved, 0)
 
 
@@ -316,6 +319,13 @@ _MANY_ROWS: Table[GpuLowering] = {
     Linear: partial(_linear, many_rows=True),
     Attention: partial(_attention, many_rows=True),
 }
+
+
+def together_reach(low: GpuLowering, graph: Graph) -> int:
+    """The most tokens of a sequence up to which a graph's attention keeps the partial results of
+    all sequences together."""
+    specs = (low.attention_spec(n.op) for n in graph.nodes if isinstance(n.op, Attention))
+    return min((all_together(spec).reach for spec in specs), default=low.bounds.context)
 
 
 def lower_graph(low: GpuLowering, graph: Graph, *, many_rows: bool) -> tuple[Call, ...]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
-from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph
+from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph, together_reach
 from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_calls
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
 NEAR = "_near"  # one sequence, whose keys are one segment: attention has nothing to merge
+TOGETHER = "_together"  # sequences so short that their partial results are kept at the same time
 
 Make = Callable[[str, GpuLowering], PlanCalls]
 Choice = tuple[Mapping[str, tuple[int, int]], str]
@@ -81,7 +82,12 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         made.append(decode("decode" + NEAR, replace(short, near=True)))
         reach = min(SEGMENT, low.bounds.context)
         near: Choice = ({"b": (1, 1), "t": (1, reach)}, "decode" + NEAR)
-        entries["decode"] = (near, *entries["decode"])
+        lone, *others = entries["decode"]
+        together = together_reach(low, few["layers"])
+        if others and together < low.bounds.context:
+            made.append(decode("decode" + TOGETHER, replace(low, short=True)))
+            others.insert(0, ({"b": (1, batch), "t": (1, together)}, "decode" + TOGETHER))
+        entries["decode"] = (near, lone, *others)
     made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
     made.append(PlanCalls("logprobs", logprobs_calls(low)))
     return PlanSet(tuple(made), entries)

@@ -171,8 +171,12 @@ class CpuProgram:
         return common.find_plan(self.program, self.plans, name, k)
 
     def _array(self, buffer: str) -> Array:
-        self._open()
-        return self._arrays[common.find_buffer(self._buffers, buffer).name]
+        array = self._arrays.get(buffer)
+        if array is None:
+            # Closed, scratch or unknown.
+            self._open()
+            array = self._arrays[common.find_buffer(self._buffers, buffer).name]
+        return array
 
 
 def _call_kernel(what: str, function: Callable[..., Any], *args: int) -> None:

@@ -14,10 +14,16 @@ from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_merge,
     attention_near,
-    groups_of,
     part_elements,
 )
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
+from edgewise_compiler.kernels.gpu.attention.shares import (
+    PART_BYTES,
+    Share,
+    all_together,
+    in_turn,
+)
+from edgewise_compiler.kernels.gpu.attention.shares import whole as whole_of
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.targets.webgpu.limits import LIMITS
@@ -136,17 +142,18 @@ def decode(
     live: int | None = None,
     reach: int | None = None,
     bounds: Bounds = BOUNDS,
+    shares: Sequence[Share] = (),
 ) -> list[Array]:
     """Attention of the only row of every part, out of a grid for sequences of ``reach`` tokens."""
     reach = max(part.history + 1 for part in parts) if reach is None else reach
     inputs, step, out = buffers_of(parts, seed, reach, live, bounds)
     spec = spec_of(parts[0], bounds)
     symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": reach}
-    for first, _ in groups_of(spec):
-        segments = np.full(part_elements(spec), np.nan, "float32")
-        launch = attention_decode(spec, LIMITS, first)
+    for share in shares or in_turn(spec):
+        segments = np.full(part_elements(spec, share), np.nan, "float32")
+        launch = attention_decode(spec, LIMITS, share)
         *_, segments, _ = run(launch, [*inputs, segments, step], **symbols)
-        launch = attention_merge(spec, first)
+        launch = attention_merge(spec, share)
         _, _, out, _ = run(launch, [segments, inputs[-1], out, step], **symbols)
     return split_rows(out, parts)
 
@@ -182,16 +189,27 @@ def test_decode_matches_the_reference(heads: Heads, kv_dtype: str) -> None:
 
 
 @pytest.mark.parametrize("live", [1, 2, 3, 4])
-def test_sequences_in_groups_have_the_bits_of_all_together(live: int) -> None:
+def test_shares_of_the_sequences_give_the_bits_of_all_together(live: int) -> None:
     """Partial results of long contexts are kept for some of the sequences at a time."""
-    heads, long = Heads(32, 8, 64), replace(BOUNDS, pages=4000)
-    parts = [
-        Part(story(heads, h + 1), h, 1, stop) for h, stop in ((70, 0), (5, 1), (99, 0), (64, 0))
-    ]
-    assert groups_of(spec_of(parts[0])) == [(0, 4)]
-    assert groups_of(spec_of(parts[0], long)) == [(0, 2), (2, 2)]
-    for a, b in zip(decode(parts[:live], bounds=long), decode(parts[:live]), strict=True):
-        same_bits(a, b)
+    heads, long = Heads(32, 8, 64), replace(BOUNDS, pages=2000)
+    histories = ((70, 0), (5, 1), (99, 0), (64, 0))
+    parts = [Part(story(heads, h + 1), h, 1, stop) for h, stop in histories[:live]]
+    spec = spec_of(parts[0], long)
+    assert [(share.first, share.count) for share in in_turn(spec)] == [(0, 2), (2, 2)]
+    assert all_together(spec).reach == 481 * SEGMENT < spec.context
+    expected = decode(parts)
+    for shares in (in_turn(spec), [all_together(spec)], in_turn(spec)[: 1 if live <= 2 else None]):
+        for a, b in zip(decode(parts, bounds=long, shares=shares), expected, strict=True):
+            same_bits(a, b)
+
+
+def test_partial_results_of_a_gpu_stay_small() -> None:
+    """Whatever the bounds: 16 MiB, or what one sequence takes where that is more."""
+    for batch, context in ((8, 4096), (8, 40960), (8, 131072), (256, 131072)):
+        spec = AttentionSpec(512, batch, context, 16, 8, 128, "float16", 1.0)
+        alone = 4 * part_elements(spec, replace(whole_of(spec), count=1))
+        for share in (all_together(spec), *in_turn(spec)):
+            assert 4 * part_elements(spec, share) <= max(PART_BYTES, alone)
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)

@@ -45,7 +45,7 @@ def compiled(
         module = ModuleType("program")
         module.make = partial(make_programs, language)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "edgewise_compiler.targets.metal.program", module)
-        monkeypatch.setitem(TARGETS, "metal", Target("metal", layout="gpu"))  # type: ignore[arg-type]
+        monkeypatch.setitem(TARGETS, "metal", Target("metal", layout="gpu", batch=8))  # type: ignore[arg-type]
         options = {"targets": ("metal",), "quant": "f32", "context": 64, "prefill_chunk": 32}
         return Bundle.open(compile_model(checkpoints("llama-mha"), tmp_path / "bundle", **options))
 

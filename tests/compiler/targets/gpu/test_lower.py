@@ -11,6 +11,7 @@ import pytest
 from edgewise_compiler.checkpoint import open_checkpoint
 from edgewise_compiler.fingerprint import weights_fingerprint
 from edgewise_compiler.layouts.schemes import linear_schemes
+from edgewise_compiler.options import Bounds
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.gpu.language import build_program
 from edgewise_compiler.targets.gpu.shader import Shader
@@ -61,6 +62,28 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
         "sample": SAMPLING,
         "logprobs": LOGPROBS,
     }
+
+
+def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
+    made: Callable[[str, str], Plans],
+) -> None:
+    """Partial results of all 16 would take 36 MB; those of 61,632 tokens of each take 16 MiB."""
+    bounds = Bounds(rows=512, batch=16, context=131072)
+    variant = next(v for v in variants_for("q4") if v.name == NAMES[0])
+    low, plans = program_plans(DEMO, "q4", variant, bounds)
+    entries = dict(plans.entries)["decode"]
+    reach = 16 * 2**20 // (16 * 4 * 17 * 16) * 64
+    assert [plan for _, plan in entries] == [
+        "decode_near",
+        "decode_few",
+        "decode_together",
+        "decode",
+    ]
+    assert entries[2][0] == {"b": (1, 16), "t": (1, reach)}
+    launches = {plan.name: len(plan.calls) for plan in plans.plans}
+    assert launches["decode_few"] == launches["decode_together"] == 1 + 7 * LAYERS + 1 + SAMPLING
+    assert launches["decode"] == launches["decode_few"] + 2 * LAYERS * 2  # 6, 6 and 4 of them
+    assert low.bounds == bounds
 
 
 def test_serial_programs_launch_their_norms_and_have_one_prefill(

@@ -24,18 +24,20 @@ BOUNDS = Bounds(rows=512, batch=8, context=1024)
 
 
 @cache
-def program_plans(checkpoint: Path, quant: str, variant: Variant) -> tuple[GpuLowering, PlanSet]:
+def program_plans(
+    checkpoint: Path, quant: str, variant: Variant, bounds: Bounds = BOUNDS
+) -> tuple[GpuLowering, PlanSet]:
     """How the checkpoint is lowered for a variant over a weight scheme, and its plans."""
     with open_checkpoint(checkpoint) as opened:
         cfg, family = opened.model, opened.family
     params = family.params(cfg)
     schemes = linear_schemes(find_preset(quant), params)
-    tensors = param_tensors(layout_tensors(GPU, schemes, params, BOUNDS.context))
+    tensors = param_tensors(layout_tensors(GPU, schemes, params, bounds.context))
     parts = {p.name: linear_parts(schemes[p.name], p) for p in params if isinstance(p, LinearSpec)}
     widths = linear_widths(params)
     many, few = (
         build_graphs(family, cfg, widths, passes) for passes in (GPU_MANY_ROWS, GPU_FEW_ROWS)
     )
     shared = shared_sizes(many)
-    low = GpuLowering(shared, BOUNDS, tensors, schemes, variant.kv_dtype, variant, parts, LIMITS)
+    low = GpuLowering(shared, bounds, tensors, schemes, variant.kv_dtype, variant, parts, LIMITS)
     return low, plans(low, many, few)

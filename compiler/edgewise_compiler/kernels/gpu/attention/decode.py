@@ -47,6 +47,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     power_of_two_up_to,
     spoiled,
 )
+from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
     exp2,
@@ -70,49 +71,19 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
-from edgewise_runtime.format.expr import Expr as GridExpr
 
 _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
-PART_BYTES = 32 << 20
-"""What partial results take of a GPU's memory, or those of one sequence where these are more."""
+
+def part_elements(spec: AttentionSpec, share: Share) -> int:
+    """How many float32 the partial results take: o, m, l and padding for every segment."""
+    return prod(_part(spec, share).shape) * 4
 
 
-def groups_of(spec: AttentionSpec) -> list[tuple[int, int]]:
-    """Which sequences are computed after each other, because partial results of all of them would
-    take more than `PART_BYTES`: the first of each group, and how many it has at most."""
-    per_sequence = prod(_part(spec, 1).shape) * 16
-    most = max(1, PART_BYTES // per_sequence)
-    count = -(-spec.batch // -(-spec.batch // most))
-    return [(first, min(count, spec.batch - first)) for first in range(0, spec.batch, count)]
-
-
-def part_elements(spec: AttentionSpec) -> int:
-    """How many float32 the partial results of a group take: o, m, l and padding for every
-    segment."""
-    return prod(_part(spec).shape) * 4
-
-
-def _part(spec: AttentionSpec, sequences: int | None = None) -> Arg:
-    if sequences is None:
-        sequences = groups_of(spec)[0][1]
-    segments = -(-spec.context // SEGMENT)
-    return Arg("part", "float32x4", (sequences, spec.heads, segments, spec.head_dim // 4 + 1))
-
-
-def live_sequences(first: int, count: int, batch: int) -> GridExpr:
-    """How many sequences of a group a step has, or one that is none, which kernels leave alone."""
-    if count == batch:
-        return "b"
-    return ("min", count, ("max", 1, ("sub", "b", first)) if first else "b")
-
-
-def _parts_of(spec: AttentionSpec, first: int) -> tuple[int, tuple[int, ...]]:
-    """How many sequences the group from ``first`` on has, and what tells its kernels from those of
-    all sequences."""
-    groups = groups_of(spec)
-    return dict(groups)[first], (() if len(groups) == 1 else (first,))
+def _part(spec: AttentionSpec, share: Share) -> Arg:
+    segments = -(-share.reach // SEGMENT)
+    return Arg("part", "float32x4", (share.count, spec.heads, segments, spec.head_dim // 4 + 1))
 
 
 def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
@@ -126,27 +97,27 @@ def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
     return threads, min(group, most)
 
 
-def attention_decode(spec: AttentionSpec, limits: Limits, first: int = 0) -> Launch:
+def attention_decode(spec: AttentionSpec, limits: Limits, share: Share | None = None) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
     [pages, 2, HK, 16*D], which holds the row's own token already; of int8 pages kv_scale uint32
-    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(C/64), D+4], written: o, m, l
-    and padding for the sequences of a group; step int32 [8], whose field 1 is the number of
-    sequences. Segments that a sequence does not reach and stopped sequences are left alone. Grid:
-    segments of ``t`` tokens in x, sequences of the group times KV heads in y.
+    [pages, HK, 16]; table int32 [B, 8+MP]; part float32 [G, HQ, ceil(R/64), D+4], written: o, m, l
+    and padding for the G sequences of a share, of R tokens at most; step int32 [8], whose field 1
+    is the number of sequences. Segments that a sequence does not reach and stopped sequences are
+    left alone. Grid: segments of ``t`` tokens in x, sequences of the share times KV heads in y.
 
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
             of D.
         limits: of the target, whose shared memory decides how many heads are computed at once.
-        first: sequence of the group, see `groups_of`.
+        share: the sequences. Default: all, of any length.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    return _segments(spec, limits, first, near=False)
+    return _segments(spec, limits, share or whole(spec))
 
 
 def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
@@ -155,15 +126,16 @@ def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
     Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
     place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
     """
-    return _segments(spec, limits, 0, near=True)
+    return _segments(spec, limits, None)
 
 
 @cache
-def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) -> Launch:
+def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launch:
+    """`attention_decode`, or without a share `attention_near`."""
     group = check_attention(spec)
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
-    count, parts = _parts_of(spec, begin)
+    near, first_sequence = share is None, 0 if share is None else share.first
     threads, most = _heads_at_once(group, D, limits.shared)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
@@ -178,7 +150,7 @@ def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) ->
         Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
-        Arg("out", "float32x4", (N, HQ, vectors)) if near else _part(spec),
+        Arg("out", "float32x4", (N, HQ, vectors)) if share is None else _part(spec, share),
         STEP,
     ]
 
@@ -186,7 +158,7 @@ def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) ->
         *kv_scale, table, result, step = rest
         t, segment = thread.t, thread.x
         place, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
-        s = bind(place + begin) if begin else place
+        s = bind(place + first_sequence) if first_sequence else place
         queries = shared((most * D,))
         sums = shared((threads * most,), "float32x4")  # over slices, then over strides
         weights = shared((most * SEGMENT,))
@@ -335,23 +307,23 @@ def _segments(spec: AttentionSpec, limits: Limits, begin: int, *, near: bool) ->
         symbol(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
-            *(() if near else parts),
+            *(() if share is None else share.parts),
         ),
         arguments,
         body,
         threads=threads,
         grid=(
-            1 if near else ("ceildiv", "t", SEGMENT),
-            ("mul", "b" if near else live_sequences(begin, count, B), HK),
+            1 if share is None else ("ceildiv", "t", SEGMENT),
+            ("mul", "b" if share is None else share.live, HK),
         ),
-        bounds={"t": C, "b": B},
+        bounds={"t": C if share is None else share.reach, "b": B},
     )
 
 
-def attention_merge(spec: AttentionSpec, first: int = 0) -> Launch:
+def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
     """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
 
-    Arguments: part float32 [G, HQ, ceil(C/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
+    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
     written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
     sequences. Grid: query heads in x, sequences in y.
 
@@ -361,18 +333,17 @@ def attention_merge(spec: AttentionSpec, first: int = 0) -> Launch:
     """
     check_attention(spec)
     # Scores are scaled already: layers that differ in that share one kernel, which has one name.
-    return _merge(replace(spec, scale=1.0), first)
+    return _merge(replace(spec, scale=1.0), share or whole(spec))
 
 
 @cache
-def _merge(spec: AttentionSpec, first: int) -> Launch:
+def _merge(spec: AttentionSpec, share: Share) -> Launch:
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, D = spec.heads, spec.head_dim
-    count, parts = _parts_of(spec, first)
     vectors = D // 4
     slices = power_of_two_up_to(_MERGE_THREADS // vectors)
     arguments = [
-        _part(spec),
+        _part(spec, share),
         table_arg(spec),
         Arg("out", "float32x4", (N, HQ, vectors)),
         STEP,
@@ -380,7 +351,7 @@ def _merge(spec: AttentionSpec, first: int) -> Launch:
 
     def body(thread: Thread, part: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
         head, place = thread.x, thread.y
-        s = bind(place + first) if first else place
+        s = bind(place + share.first) if share.first else place
         outputs = shared((slices * vectors,), "float32x4")
         totals = shared((slices,))
         state = local((2,))  # M, L
@@ -419,10 +390,10 @@ def _merge(spec: AttentionSpec, first: int) -> Launch:
                 merge()
 
     return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C, *parts),
+        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts),
         arguments,
         body,
         threads=_MERGE_THREADS,
-        grid=(HQ, live_sequences(first, count, B)),
+        grid=(HQ, share.live),
         bounds={"b": B},
     )
