@@ -44,6 +44,7 @@ class CompileOptions(TypedDict, total=False):
     recipe: str | Path | None
     bits: float | None
     context: int | None
+    least_context: int
     max_batch: int | None
     prefill_chunk: int
     cpu: str

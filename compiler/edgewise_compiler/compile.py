@@ -53,6 +53,7 @@ def compile_model(
     recipe: str | Path | None = None,
     bits: float | None = None,
     context: int | None = None,
+    least_context: int = 2,
     max_batch: int | None = None,
     prefill_chunk: int = 512,
     cpu: str = "native",
@@ -75,6 +76,8 @@ def compile_model(
             found to matter more gets more (`calibrate.sensitivity`). Takes a minute or more.
         context: most tokens of one sequence; default: those of the programs that stay in the
             bundle, else the model's own, at most `targets.table.DEFAULT_CONTEXT`.
+        least_context: tokens that the model has to have room for: one that has fewer is refused
+            before anything is compiled.
         max_batch: most sequences decoded together; default: as many as the programs that stay,
             else `targets.table.default_batch`.
         prefill_chunk: most prompt tokens of one step.
@@ -121,6 +124,7 @@ def compile_model(
             kv=kv,
             debug_dump=debug_dump,
             beside=bounds_beside(destination, targets),
+            least_context=least_context,
         )
         model = model_info(opened, options)
         schemes = linear_schemes(options.recipe, opened.family.params(opened.model))

@@ -76,12 +76,14 @@ def check_options(
     kv: str,
     debug_dump: str | Path | None,
     beside: ModelInfo | None = None,
+    least_context: int = 2,
 ) -> Options:
     """Check what `compile_model` was given against the model.
 
     Args:
         recipe: asked last, for it may take minutes to find.
         beside: of a bundle whose programs these join: its bounds are theirs unless asked for.
+        least_context: tokens that the model has to have room for, whatever is compiled.
 
     Raises:
         UnsupportedError: an unknown target, CPU path or kind of pages.
@@ -112,7 +114,8 @@ def check_options(
         context = min(cfg.context, most)
     if max_batch is None:
         max_batch = default_batch(targets) if beside is None else beside.max_batch
-    _in_range("context", context, 2, min(cfg.context, MAX_CONTEXT))
+    for tokens in (least_context, context):
+        _in_range("context", tokens, 2, min(cfg.context, MAX_CONTEXT))
     _in_range("max_batch", max_batch, 1, MAX_BATCH)
     _in_range("prefill_chunk", prefill_chunk, 1, MAX_PREFILL_CHUNK)
     rows = max(min(prefill_chunk, context), max_batch)

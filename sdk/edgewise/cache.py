@@ -263,6 +263,7 @@ def find_bundle(
                 targets=DEFAULT if target is None else (target,),
                 quant=quant,
                 context=_longer(context),
+                least_context=2 if context is None else context,
                 progress=tell,
             )
     return cached
