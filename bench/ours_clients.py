@@ -40,6 +40,7 @@ from streams import (
 GLANCE = 0.01  # seconds between looks at how far streams are
 ALONE = 5  # short prompts that come one after another
 FILLER = 512  # tokens at most of each prompt that fills the KV memory
+NEARLY = 0.95  # of the bytes that may be kept: what is beyond goes by whole pages
 PAIRS = 5  # short and long answers that are compared in turn
 
 
@@ -126,10 +127,12 @@ class Edgewise:
 
     def evict(self, streams: int, prompt: int, tokens: int, long: int) -> Answer:
         """A prompt of ``long`` tokens that comes in while others stream, where the KV memory is
-        full of earlier ones, and the longest that a stream waits for a token then."""
+        full of earlier ones, and the longest that a stream waits for a token, until each has had
+        ``tokens`` after that prompt's first one: pages may also be given up as it ends."""
         self._fill()
         read, come = self._joined(streams, prompt, tokens, long)
-        stall_s = longest_gap(read, come.asked, come.first)
+        end = max(come.first, min(stream.last for stream in read))
+        stall_s = longest_gap(read, come.asked, end)
         return {"seconds": come.ttft, "ttft_s": come.ttft, "evict_stall_ms": 1e3 * stall_s}
 
     def host(self, clients: int, prompt: int, few: int, many: int) -> Answer:
@@ -163,24 +166,39 @@ class Edgewise:
         """Clients that stream, and a prompt of ``long`` tokens that comes in.
 
         It comes once every stream has had twice ``tokens`` tokens, the second half of which is
-        the time without it.
+        the time without it. They go on for as many after its first one.
         """
         room = self._engine.context - prompt
         running = [self._ask(self._prompt(prompt), room) for _ in range(streams)]
         try:
             _until(lambda: all(c.stream.tokens >= 2 * tokens or c.ended for c in running))
             come = self._one(long)
+            enough = [client.stream.tokens + tokens for client in running]
+            _until(
+                lambda: all(
+                    c.stream.tokens >= n or c.ended for c, n in zip(running, enough, strict=True)
+                )
+            )
         finally:
             for client in running:
                 client.generation.cancel()
         return [client.read() for client in running], come
 
     def _fill(self) -> None:
-        """Prompts until there have been as many tokens as the KV memory has room for."""
+        """Prompts until the KV memory keeps of earlier ones what it can, or may."""
         prompt = min(FILLER, self._engine.context // 2)
         self._one(prompt)  # pages are counted from the first step on
-        while self._counted("prompt_tokens_total") < self._counted("kv_pages") * self._page_tokens:
+        while not self._full():
             self._one(prompt)
+
+    def _full(self) -> bool:
+        """Whether there have been as many tokens of prompts as there is room for, or as many bytes
+        of them are kept as may be: engines before that had a bound do not tell of it."""
+        now = self._engine.metrics()
+        kept, most = (now.get(f"prefix_cache_{name}", 0) for name in ("bytes", "limit_bytes"))
+        room = now["kv_pages"] * self._page_tokens
+        bounded = 0 < NEARLY * most <= kept
+        return bool(bounded or now["prompt_tokens_total"] >= room)
 
     def _host_s(self, asks: Sequence[Ask]) -> dict[str, float]:
         """Seconds beside kernels of the engine's thread and of all of its threads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import tvm_ffi
@@ -31,6 +31,10 @@ Id: TypeAlias = int
 Field: TypeAlias = "tuple[int | None, ...]"
 """The constant indices of an element; None stands for any index."""
 
+Key: TypeAlias = "tuple[Any, ...]"
+"""What two mentions of a variable, or of an element, have in common: a kind, the variable or the
+buffer, and the keys of the indices."""
+
 Element: TypeAlias = tuple[Id, Field]
 """An element of a buffer."""
 
@@ -41,6 +45,7 @@ class Fact(NamedTuple):
     Attributes:
         said: where: what was known there of both sides.
         elements: what it was said of.
+        keys: of both sides, see `key_of`.
     """
 
     small: Expr
@@ -48,6 +53,7 @@ class Fact(NamedTuple):
     strict: bool
     said: Place
     elements: frozenset[Element]
+    keys: tuple[Key | None, Key | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +88,14 @@ class Place:
 
     def inside(self, around: Around) -> Place:
         """The same place, as the beginning of a loop or a branch."""
-        return replace(self, nest=(*self.nest, around))
+        return Place(self.number, (*self.nest, around), self.facts)
 
     def without(self, written: Iterable[Element]) -> Place:
         """The place once these elements have been written."""
         if not self.facts or not written:
             return self
-        kept = (f for f in self.facts if not any(one_of(e, f.elements) for e in written))
-        return replace(self, facts=tuple(kept))
+        kept = tuple(f for f in self.facts if not any(one_of(e, f.elements) for e in written))
+        return self if len(kept) == len(self.facts) else Place(self.number, self.nest, kept)
 
 
 class Use(NamedTuple):
@@ -142,6 +148,7 @@ class Places:
     bound: dict[Id, Bound] = field(default_factory=dict)
     loops: list[Said] = field(default_factory=list)
     _number: int = 0
+    _floats: set[Id] = field(default_factory=set)
 
     def visit(self, statement: Any, place: Place) -> frozenset[Element]:
         """Note all of a statement, at a place; returns what it writes."""
@@ -152,7 +159,7 @@ class Places:
                 f"What a kernel's {kind} does to its indices is not known.", code="compile.kernel"
             )
         self._number += 1
-        return visitor(self, statement, replace(place, number=self._number))
+        return visitor(self, statement, Place(self._number, place.nest, place.facts))
 
     def region(self, statement: Any, place: Place) -> frozenset[Element]:
         """Note a statement, and the elements that are read in it but not inside loops or branches
@@ -163,12 +170,14 @@ class Places:
         return written
 
     def _reads(self, root: Any, place: Place) -> None:
+        if type(root) in (Var, e.IntImm):
+            return
         loads: list[TensorLoad] = []
         tvm_ffi.structural_walk(
             root, [(TensorLoad, loads.append), (_REGIONS, lambda _: _SKIP)], order="pre"
         )
         for load in loads:
-            self._use(load.source, tuple(load.indices), place)
+            self._use(load.source, items(load.indices), place)
 
     def _use(self, buffer: Expr, indices: Sequence[Expr], place: Place) -> Element:
         field = field_of(indices)
@@ -178,24 +187,32 @@ class Places:
 
     def _sequence(self, statement: SeqStmt, place: Place) -> frozenset[Element]:
         written: frozenset[Element] = frozenset()
-        for part in statement.seq:
+        for part in items(statement.seq):
             here = self.visit(part, place)
-            place = place.without(here)
-            written |= here
+            if here:
+                place = place.without(here)
+                written |= here
         return written
 
     def _store(self, statement: BufferStore, place: Place) -> frozenset[Element]:
-        written = self._use(statement.buffer, tuple(statement.indices), place)
-        store = Store(written[1], statement.value, place)
-        self.stores.setdefault(written[0], []).append(store)
+        buffer = statement.buffer
+        written = self._use(buffer, items(statement.indices), place)
+        stores = self.stores.get(written[0])
+        if stores is None:
+            stores = self.stores[written[0]] = []
+            if str(buffer.dtype).startswith("float"):
+                self._floats.add(written[0])
+        if written[0] in self._floats:
+            return _NOTHING  # that indices could follow from
+        stores.append(Store(written[1], statement.value, place))
         return frozenset((written,))
 
     def _bind(self, statement: Bind, place: Place) -> frozenset[Element]:
         self.bound[hash(statement.var)] = Said(statement.value, place)
-        return frozenset()
+        return _NOTHING
 
     def _evaluate(self, statement: Evaluate, place: Place) -> frozenset[Element]:
-        return frozenset()
+        return _NOTHING
 
     def _for(self, statement: For, place: Place) -> frozenset[Element]:
         for part in (statement.min, statement.extent):
@@ -216,7 +233,9 @@ class Places:
             return place
         stores: list[BufferStore] = []
         tvm_ffi.structural_walk(loop.body, (BufferStore, stores.append))
-        return place.without({(hash(store.buffer), field_of(store.indices)) for store in stores})
+        return place.without(
+            {(hash(store.buffer), field_of(items(store.indices))) for store in stores}
+        )
 
     def _if(self, statement: IfThenElse, place: Place) -> frozenset[Element]:
         inner = place.inside(Around(place, rounds=1))
@@ -231,7 +250,7 @@ class Places:
         """A place that is only come to where a condition holds, or where it does not."""
         self._reads(condition, place)
         said = tuple(facts_of(condition, place, self.bound, holds=holds))
-        return replace(place, facts=(*place.facts, *said))
+        return Place(place.number, place.nest, (*place.facts, *said))
 
     def _block(self, statement: SBlock, place: Place) -> frozenset[Element]:
         return self.region(statement.body, place)
@@ -270,6 +289,7 @@ def places_of(function: PrimFunc) -> Places:
 _REGIONS = (For, While, IfThenElse, SBlockRealize, AttrStmt)
 """Statements that have regions of their own."""
 
+_NOTHING: frozenset[Element] = frozenset()
 _SKIP = tvm_ffi.WalkResult.SKIP
 
 
@@ -278,6 +298,14 @@ def loads_of(value: Expr) -> list[TensorLoad]:
     found: list[TensorLoad] = []
     tvm_ffi.structural_walk(value, (TensorLoad, found.append))
     return found
+
+
+_SIZE, _ITEM = map(tvm_ffi.get_global_func, ("ffi.ArraySize", "ffi.ArrayGetItem"))
+
+
+def items(array: Any) -> tuple[Any, ...]:
+    """What is in one of TVM's arrays, in a third of the time that it takes to iterate over it."""
+    return tuple([_ITEM(array, i) for i in range(_SIZE(array))])
 
 
 def field_of(indices: Sequence[Expr]) -> Field:
@@ -293,7 +321,20 @@ def _constant(index: Expr) -> bool:
 
 def element_of(load: TensorLoad) -> Element:
     """What is read."""
-    return hash(load.source), field_of(load.indices)
+    return hash(load.source), field_of(items(load.indices))
+
+
+def key_of(value: Expr) -> Key | None:
+    """The key of a variable, or of an element that only this thread writes; None of all else."""
+    kind = type(value)
+    if kind is e.IntImm:
+        return ("number", int(value.value))
+    if kind is Var:
+        return ("variable", hash(value))
+    if kind is not TensorLoad or str(value.source.scope()) == "shared":
+        return None
+    keys = tuple(map(key_of, items(value.indices)))
+    return None if None in keys else ("element", hash(value.source), *keys)
 
 
 def one_of(element: Element, elements: Iterable[Element]) -> bool:
@@ -323,7 +364,7 @@ def facts_of(
         elements = frozenset(map(element_of, loads_of(condition)))
         for turned, strict in _ORDERS[kind][not holds]:
             a, b = (condition.b, condition.a) if turned else (condition.a, condition.b)
-            yield Fact(a, b, strict, place, elements)
+            yield Fact(a, b, strict, place, elements, (key_of(a), key_of(b)))
 
 
 # What a comparison says, and its opposite: whether the sides are turned round, and whether they

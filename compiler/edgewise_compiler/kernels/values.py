@@ -19,6 +19,7 @@ from edgewise_compiler.kernels.places import (
     Use,
     element_of,
     facts_of,
+    key_of,
     places_of,
 )
 from edgewise_compiler.kernels.ranges import (
@@ -181,16 +182,20 @@ class Values:
 
     def _refined(self, value: Expr, found: Range, place: Place) -> Range:
         """A range within what the facts of a place say of a variable or an element."""
-        key = _key(value) if place.facts else None
+        if not place.facts:
+            return found
+        begin = _beginning(value)
+        near = [f for f in place.facts if any(k is not None and k[:2] == begin for k in f.keys)]
+        key = key_of(value) if near else None
         if key is None:
             return found
-        for fact in place.facts:
+        for fact in near:
             try:
-                if _key(fact.small) == key:
+                if fact.keys[0] == key:
                     found = found.up_to(self.range(fact.large, fact.said).high - fact.strict)
-                if _key(fact.large) == key:
+                if fact.keys[1] == key:
                     found = found.down_to(self.range(fact.small, fact.said).low + fact.strict)
-            except BeyondError:  # of a guard, which is a finding of its own
+            except BeyondError:  # such a guard says nothing
                 continue
         return found
 
@@ -226,19 +231,11 @@ def _check_number(use: Use, ranges: Sequence[Range]) -> None:
             raise BeyondError(found, dtype, elements=True)
 
 
-def _key(value: Expr) -> tuple[Any, ...] | None:
-    """What two mentions of a variable, or of an element, have in common."""
-    kind = type(value)
-    if kind is e.IntImm:
-        return ("number", int(value.value))
-    if kind is Var:
+def _beginning(value: Expr) -> tuple[str, int]:
+    """What the key of a variable or of an element begins with."""
+    if type(value) is Var:
         return ("variable", hash(value))
-    if kind is not TensorLoad:
-        return None
-    if str(value.source.scope()) == "shared":
-        return None  # which other threads write
-    keys = tuple(_key(index) for index in value.indices)
-    return None if None in keys else ("element", hash(value.source), *keys)
+    return ("element", hash(value.source))
 
 
 def _least(difference: e.Sub, low: int, place: Place) -> int:

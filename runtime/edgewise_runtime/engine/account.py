@@ -7,8 +7,9 @@ from time import perf_counter
 
 from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.records import CachedTokens, StepRecord
-from edgewise_runtime.engine.scheduler import Scheduler, Step
+from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Piece, Sequence
+from edgewise_runtime.engine.step import Step
 from edgewise_runtime.kv.memory import PageMemory
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.pace import Pace, SharedTime
 from edgewise_runtime.engine.runner import Runner
-from edgewise_runtime.engine.scheduler import Limits
 from edgewise_runtime.engine.speculate.base import Drafter
+from edgewise_runtime.engine.step import Limits
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.spill import PageStore
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from edgewise_runtime.engine.scheduler import Limits, Scheduler, Step
+from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.speculate.base import Drafter, DraftView
 from edgewise_runtime.engine.speculate.length import AdaptiveLength
+from edgewise_runtime.engine.step import Limits, Step
 from edgewise_runtime.kv.memory import PageMemory
 
 

@@ -19,8 +19,9 @@ from edgewise_runtime.engine.logprobs import check_logprobs
 from edgewise_runtime.engine.pins import Pins
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
-from edgewise_runtime.engine.scheduler import Scheduler, Step
+from edgewise_runtime.engine.scheduler import Scheduler
 from edgewise_runtime.engine.sequence import Piece, Request, Sequence
+from edgewise_runtime.engine.step import Step
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers
@@ -31,9 +32,6 @@ from edgewise_runtime.text import Tokenizer
 
 GONE = ("device.lost", "device.closed")
 """Codes of errors after which nothing goes on."""
-
-TIDIED = 4
-"""Pages that are stored in one go because more are kept than may be."""
 
 
 class GenerationEngine:
@@ -169,9 +167,7 @@ class GenerationEngine:
                 self._drafting.forget(sequence)
             if step is not None:
                 said = self._run(step, started)
-                # Faster than a step can fill pages that are kept later.
-                tokens = step.prefill_tokens + step.decode_tokens
-                self._memory.trim(TIDIED + 2 * self._memory.pages_for(tokens))
+                self._memory.tidy()
         except EdgewiseError as error:
             # The first that waits, if none runs: the error would be met again and again.
             self._fail(error, self._scheduler.running or self._scheduler.waiting[:1])
@@ -280,7 +276,7 @@ class GenerationEngine:
         For when there is nothing else to do. Raises DeviceError where the device is lost.
         """
         try:
-            return self._memory.trim(TIDIED)
+            return self._memory.tidy()
         except DeviceError as error:
             self._fail(error, ())
             if error.code in GONE:

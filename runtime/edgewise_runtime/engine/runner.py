@@ -12,8 +12,8 @@ import numpy.typing as npt
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.logprobs import TokenLogprob, read_logprobs, run_logprobs
-from edgewise_runtime.engine.scheduler import Chunk
 from edgewise_runtime.engine.sequence import Sequence
+from edgewise_runtime.engine.step import Chunk
 from edgewise_runtime.format.abi import NOT_FINITE
 
 

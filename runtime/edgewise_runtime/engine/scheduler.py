@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgewise_runtime.engine.awaiting import Awaited, leader_of, still_awaits
 from edgewise_runtime.engine.pace import LONGEST_BURST, MAX_BURST, MIN_CHUNK, Pace
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.shares import Line, charge, shares
+from edgewise_runtime.engine.step import Chunk, Limits, Step
 from edgewise_runtime.engine.turn import SHORT, missing, order, passed_by
 from edgewise_runtime.errors import EngineError
 from edgewise_runtime.kv.keys import KeyChain, salted
@@ -28,59 +28,6 @@ from edgewise_runtime.kv.memory import PageMemory
 
 APART = 3
 """Of so many steps beside streams one has tokens of short prompts that the pace leaves none for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a step may hold.
-
-    Attributes:
-        sequences: that run at once, at most.
-        rows: prompt tokens at most, as the program is compiled.
-        tokens: the budget: rows of all kinds, a burst's tokens all counted.
-        waiting: requests that may wait for a free slot.
-    """
-
-    sequences: int
-    rows: int
-    tokens: int
-    waiting: int = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Tokens `start` to `start + count` of a sequence, to be prefilled."""
-
-    sequence: Sequence
-    start: int
-    count: int
-
-    @property
-    def last(self) -> bool:
-        """Whether nothing known is left to compute after it."""
-        return self.start + self.count == len(self.sequence.known)
-
-    @property
-    def draws(self) -> bool:
-        """Whether a token follows from it."""
-        return self.last and not self.sequence.wants_none
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is computed next: chunks of prompts, and `burst` tokens for all that decode."""
-
-    chunks: tuple[Chunk, ...]
-    decodes: tuple[Sequence, ...]
-    burst: int
-
-    @property
-    def prefill_tokens(self) -> int:
-        return sum(chunk.count for chunk in self.chunks)
-
-    @property
-    def decode_tokens(self) -> int:
-        return len(self.decodes) * self.burst
 
 
 class Scheduler:
@@ -134,6 +81,7 @@ class Scheduler:
         self.preempted, self.started = [], []
         self.retire_ended(now)
         self._admit()
+        self._age()
         decodes = [s for s in self.running if s.decoding]
         chunks = self._chunks(decodes)
         burst = self._burst([s for s in decodes if s.holding is not None], chunks)
@@ -155,7 +103,10 @@ class Scheduler:
                 self.preempt(sequence)
         for sequence in [s for s in self.running if s.ended]:
             self._release(sequence, keep=sequence.failure is None)
-        self.waiting = [s for s in self.waiting if not s.ended]
+        for sequence in (ended := [s for s in self.waiting if s.ended]):
+            sequence.turn.awaits = None
+        if ended:
+            self.waiting = [s for s in self.waiting if not s.ended]
 
     def preempt(self, sequence: Sequence) -> None:
         """Take a running sequence's pages; it waits, and is computed again from what is kept."""
@@ -172,20 +123,11 @@ class Scheduler:
         if prefilled and sequence.exact == sequence.computed:
             sequence.exact = computed
         sequence.computed = computed
-        if prefilled and not missing(sequence):
-            self._passes(sequence)
         if sequence.holding is not None and not sequence.rewound:
             written = min(computed, len(sequence.known))
             sequence.exact = self.memory.publish(
                 sequence.holding, sequence.known, written, sequence.exact
             )
-
-    def _passes(self, sequence: Sequence) -> None:
-        """A prompt is computed: the turn of one that it has passed may have come."""
-        others = [*self.waiting, *(s for s in self.running if s.prefilling)]
-        come = passed_by(sequence, others)
-        if come is not None and come in self.waiting:
-            self.waiting.sort(key=order)
 
     def check(self) -> list[str]:
         """What is inconsistent, as sentences; empty where all is sound."""
@@ -238,6 +180,13 @@ class Scheduler:
             elif not sequence.ended:
                 beside = self._beside(sequence)
 
+    def _age(self) -> None:
+        """Some have begun: the turn of those that they have passed may have come."""
+        for sequence in self.started:
+            prompts = [s for s in self.running if s.prefilling]
+            if passed_by(sequence, [*self.waiting, *prompts]) is not None:
+                self.waiting.sort(key=order)
+
     def _start(self, sequence: Sequence) -> bool:
         """Give a sequence its slot and what is known of it; the other pages come as it grows."""
         leader = leader_of(sequence)
@@ -277,8 +226,8 @@ class Scheduler:
         """Pages for those that may go before one for which there is no room.
 
         What is left beside it, if those that came before it were gone: it then begins as soon as if
-        nobody had gone before it. None where nobody came before it: then it waits for those that
-        came later already.
+        nobody had gone before it. 0 where nobody came before it: then it waits for those that came
+        later already.
         """
         later = [s for s in self.running if order(s) > order(first)]
         if len(later) == len(self.running):
@@ -336,7 +285,8 @@ class Scheduler:
         youngest = min(s.bursts for s in decodes)
         most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
         # Nobody gives up pages for a burst that is longer than it has to be.
-        plenty = self.memory.free >= len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        needed = len(decodes) * self.memory.pages_for(LONGEST_BURST)
+        plenty = self.memory.free + self.memory.idle >= needed
         longest = self.pace.burst() if plenty else MAX_BURST
         return max(1, min(longest, 1 << min(youngest, LONGEST_BURST), most))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Rows
 from itertools import accumulate
 
-from edgewise_runtime.engine.pace import MIN_CHUNK
+from edgewise_runtime.engine.pace import MIN_CHUNK, ROUND
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.turn import LAST, SHORT, missing, order
 
@@ -33,16 +33,17 @@ def shares(prompts: Rows[Sequence], left: int) -> dict[Sequence, int]:
 def _passing(prompts: Rows[Sequence], most: int) -> dict[Sequence, int]:
     """The tokens, `most` in all, of those that go before the first of these prompts."""
     given: dict[Sequence, int] = {}
-    passed = 0
+    passed, least = 0, min(most, ROUND)
     for place in sorted(range(1, len(prompts)), key=lambda place: missing(prompts[place])):
-        if passed == most:
-            break
         sequence, lacking = prompts[place], missing(prompts[place])
+        if passed == most or not may_pass(lacking, prompts[0]):
+            break
         ahead = [one for one in prompts[:place] if given.get(one, 0) < missing(one)]
         if all(may_pass(lacking, one) for one in ahead):
             now = min(one.turn.lets_pass_now(missing(one)) for one in ahead)
             count = min(lacking, most - passed, now - passed)
-            if count > 0:
+            # Fewer tokens than a tile of attention take as long as one.
+            if count >= min(lacking, least) > 0:
                 given[sequence] = count
                 passed += count
     return given
@@ -127,9 +128,9 @@ class Line:
 
     def _passes(self, lacking: int) -> bool:
         """Whether one that comes after the first that a step does not finish may go before it."""
-        if self._long is None:
-            return False
-        return may_pass(lacking, self._long) or (self._streams and lacking <= SHORT)
+        if self._streams and lacking <= SHORT:
+            return True
+        return self._long is not None and may_pass(lacking, self._long)
 
     def _measure(self) -> None:
         """Find the first that a step does not finish, and the tokens of those that may pass it."""

@@ -22,7 +22,7 @@ SHORT = 64
 """Tokens of a short prompt. Every longer one lets so many pass, and at once."""
 
 PASSES = 8
-"""Prompts of better priority that go before one that came earlier; then its turn has come."""
+"""Sequences of better priority that begin before one that came earlier; then its turn has come."""
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ def missing(sequence: Sequence) -> int:
 
 
 def passed_by(sequence: Sequence, others: Iterable[Sequence]) -> Sequence | None:
-    """Note that a prompt has been computed, and so has passed those that came earlier and have a
-    worse priority: the first of them has been passed once more.
+    """Note that a sequence has been given a place, and so has passed those that came earlier and
+    have a worse priority: the first of them has been passed once more.
 
     Only the first, so that a thousand that wait do not all have their turn together.
 

@@ -19,6 +19,9 @@ from edgewise_runtime.kv.shelf import Shelf
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.kv.stored import PageMover, Spill
 
+TIDIED = 4
+"""Pages that are stored in one go because more are kept than may be."""
+
 
 class PageMemory:
     """All pages of a program, those of sequences and those kept for the next ones.
@@ -237,11 +240,14 @@ class PageMemory:
         Args:
             most: how many may be stored for that, which takes time. Without a store all go at once.
         """
-        most = most if self._spill is not None else self.idle
-        while self.idle > self.keep and most > 0:
-            self._shelf.evict()
-            most -= 1
+        while self.idle > self.keep and (most > 0 or self._spill is None):
+            most -= self._shelf.evict()
         return self.idle > self.keep
+
+    def tidy(self) -> bool:
+        """As `trim` of so few that nobody waits long, but of more than were taken since."""
+        most, self._shelf.taken = TIDIED + 2 * self._shelf.taken, 0
+        return self.trim(most)
 
     def key(self, chain: KeyChain, tokens: Sequence[int], nth: int) -> bytes | None:
         """The key of a full page of these tokens, None for one that is not; the keys of those
@@ -310,7 +316,8 @@ class PageMemory:
         """Whether a page may be stored: it is full and may be shared."""
         return len(node.tokens) == self.page_tokens and self._lookup.sound(node)
 
-    def _leave(self, node: Node, *, wait: bool = False) -> None:
-        """Store a page, if there is where and it may be."""
-        if self._spill is not None and self._storable(node):
-            self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)
+    def _leave(self, node: Node, *, wait: bool = False) -> bool:
+        """Store a page, if there is where and it may be; whether it was."""
+        if self._spill is None or not self._storable(node):
+            return False
+        return self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)

@@ -20,16 +20,19 @@ class Shelf:
     Args:
         pages: how many there are.
         page_tokens: how many tokens each holds.
-        leaving: is told of a page that has to make room, while it is still there.
+        leaving: is told of a page that has to make room, while it is still there; says whether it
+            was stored.
 
     Attributes:
         pool: who owns which page.
         index: what is in them; pages are added and dropped here.
+        taken: pages that were taken since somebody set it to 0.
     """
 
-    def __init__(self, pages: int, page_tokens: int, leaving: Callable[[Node], None]) -> None:
+    def __init__(self, pages: int, page_tokens: int, leaving: Callable[[Node], bool]) -> None:
         self.pool = PagePool(pages)
         self.index = PrefixIndex(page_tokens)
+        self.taken = 0
         self._leaving = leaving
         self._at: dict[int, Node] = {}
         # Keys of pages that were published since the device last answered.
@@ -51,14 +54,17 @@ class Shelf:
             return None
         while self.pool.free < count:
             self.evict()
+        self.taken += max(count, 0)
         return self.pool.allocate(max(count, 0))
 
-    def evict(self) -> None:
-        """Let the page go that was used least recently of those that are idle, if any are."""
+    def evict(self) -> bool:
+        """Let the page go that was used least recently of those that are idle, if any are; whether
+        it was stored."""
         node = self.index.oldest()
+        stored = node is not None and self._leaving(node)
         if node is not None:
-            self._leaving(node)
             self.drop(node)
+        return stored
 
     def hold(self, pages: Sequence[int]) -> None:
         """One more sequence holds these pages."""

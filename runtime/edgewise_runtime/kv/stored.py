@@ -69,14 +69,19 @@ class Spill:
 
     def keep(
         self, key: bytes, page: int, tokens: Sequence[int], exact: int, *, wait: bool = False
-    ) -> None:
-        """Store a full page, if it is not there already; `wait` as for `PageStore.put`."""
+    ) -> bool:
+        """Store a full page, if it is not there already; whether it was read for that.
+
+        Args:
+            wait: as for `PageStore.put`.
+        """
         if self.store.touch(key):
-            return
+            return False
         state = self.mover.read_page(page)
         if self.finite(state):
             self.store.put(key, pack(tokens, exact, state), wait=wait)
             self.moved(1, 0)
+        return True
 
     def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:
         """Of a page how many tokens are exact, and its state; None where it is not there."""

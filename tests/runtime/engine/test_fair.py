@@ -135,6 +135,27 @@ def test_nor_beside_streams(length: int, pace: Callable[[], Pace], within: dict[
     assert not any(stream.ended for stream in streams)
 
 
+def test_nor_behind_prompts_that_would_just_fill_a_step() -> None:
+    """The pace lets nothing of them into any."""
+    engines = engine(rows=128, pace=Sparing(0, 1))
+    engines.until(engines.ask(text(0, 30), 500))
+    engines.ask(text(1, 128))
+    engines.step(2)
+    assert engines.until(engines.ask(text(2, SHORT))) <= WITHIN
+
+
+def test_who_leaves_holds_nobody_it_has_waited_for() -> None:
+    engines = engine(rows=64)
+    long = engines.ask(text(0, LONG))
+    engines.step()
+    alike = engines.ask([*text(0, LONG - 1), 1])
+    engines.step()
+    assert alike.turn.awaits is long
+    alike.cancelled = True
+    engines.step()
+    assert alike.turn.awaits is None
+
+
 def test_where_streams_are_to_be_alone_short_prompts_take_one_step_in_three() -> None:
     """A chunk of the smallest size in it, and long prompts none."""
     engines = engine(pace=Sparing(0, 1))
