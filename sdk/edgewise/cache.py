@@ -175,8 +175,9 @@ def _longer(context: int | None) -> int | None:
     return None if context is None or context <= DEFAULT_CONTEXT else context
 
 
-def has_programs(bundle: Path, target: str | None) -> bool:
-    """Whether there is a bundle with programs for a target, None for the CPU.
+def has_programs(bundle: Path, target: str | None, context: int | None = None) -> bool:
+    """Whether there is a bundle with programs for a target, None for the CPU, and with room for so
+    many tokens of context.
 
     A bundle that cannot be read has none: what is kept in the cache is made again then, unless
     programs of other targets would have to stay in it.
@@ -186,10 +187,11 @@ def has_programs(bundle: Path, target: str | None) -> bool:
     if not is_bundle(bundle):
         return False
     try:
-        programs = Bundle.open(bundle, verify=False).manifest.programs
+        manifest = Bundle.open(bundle, verify=False).manifest
     except EdgewiseError:
         return False
-    return (target or DEFAULT[0]) in {program.target for program in programs}
+    targets = {program.target for program in manifest.programs}
+    return (target or DEFAULT[0]) in targets and (context or 0) <= manifest.model.context
 
 
 def _let_damaged_go(bundle: Path) -> None:
@@ -251,7 +253,7 @@ def find_bundle(
             code="input.model",
         )
     cached = cached_bundle(path, quant, context)
-    if not has_programs(cached, target):
+    if not has_programs(cached, target, context):
         from edgewise_compiler.apart import compile_apart
         from edgewise_compiler.targets.table import DEFAULT
 

@@ -170,7 +170,7 @@ def compiled(
     from edgewise_compiler.quantize import AS_FILE
 
     cached = cached_bundle(path, quant, context)
-    if has_programs(cached, target):
+    if has_programs(cached, target, context):
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {name} once, to {cached}", markup=False)
