@@ -30,6 +30,7 @@ def test_the_same_bundle_comes_out_and_its_phases_are_heard(
         tmp_path / "bundle",
         targets=("cpu",),
         quant="q4",
+        max_batch=8,
         prefill_chunk=128,
         progress=lambda *step: heard.append(step),
     )

@@ -36,6 +36,8 @@ static char prefix[PATH_MAX];
 static size_t prefix_length;
 static int fault_kind = -1, fault_action;
 static long fault_nth, calls[KINDS];
+/* Which call of a kind this thread has made last: others may have made more meanwhile. */
+static __thread long mine[KINDS];
 static char ours[HANDLES];
 static void *python;
 
@@ -60,7 +62,10 @@ EXPORT long fault_calls(int kind) { return calls[kind]; }
 /* Whether the call that is about to be made is the one to fail; errno is set then. */
 static int fails(int kind)
 {
-    if (!prefix_length || __sync_add_and_fetch(&calls[kind], 1) != fault_nth || kind != fault_kind)
+    if (!prefix_length)
+        return 0;
+    mine[kind] = __sync_add_and_fetch(&calls[kind], 1);
+    if (mine[kind] != fault_nth || kind != fault_kind)
         return 0;
     if (fault_action == KILL_BEFORE)
         kill(getpid(), SIGKILL);
@@ -72,7 +77,7 @@ static int fails(int kind)
 
 static void after(int kind)
 {
-    if (kind == fault_kind && fault_action == KILL_AFTER && calls[kind] == fault_nth)
+    if (kind == fault_kind && fault_action == KILL_AFTER && mine[kind] == fault_nth)
         kill(getpid(), SIGKILL);
 }
 

@@ -2,11 +2,10 @@
 
 import type { Machine } from "../client/machine.ts";
 import { EdgewiseError } from "../errors.ts";
+import { MAX_PAGES } from "../format/abi.ts";
 import type { BundleManifest, Program } from "../format/manifest.ts";
 import { pagedState, pageRows, pagesFor, rowBytes } from "../format/state.ts";
 
-/** More than any plan allows. */
-const MAX_PAGES = 1 << 16;
 /** The part of the memory beside the weights that pages may take. */
 const SHARE = 0.5;
 const MEBIBYTE = 1 << 20;

@@ -11,6 +11,9 @@ import type { Role } from "./plan.ts";
 /** Tokens of a page that kernels are compiled for; ask `pagedState` what a bundle's have. */
 export const PAGE_TOKENS = 16;
 
+/** Pages of a pool at most, whatever the memory: more than any plan allows. */
+export const MAX_PAGES = 1 << 16;
+
 /** Bytes of a buffer that kernels can count elements of, at most, in 32 bits. */
 export const MAX_BINDING = 2 ** 32;
 

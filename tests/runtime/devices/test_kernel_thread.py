@@ -127,7 +127,7 @@ def test_a_thread_that_launches_makes_its_calls_itself() -> None:
     assert configured == [(3, launcher.ident)]
     assert {other.name for other in threading.enumerate()} <= names
     # Others still hand theirs over, to a thread that begins now.
-    assert thread.call(threading.get_ident) not in (launcher.ident, threading.get_ident())
+    assert thread.call(threading.current_thread) not in (launcher, threading.current_thread())
     assert [threads for threads, _ in configured] == [3, 3]
     thread.stop()
 

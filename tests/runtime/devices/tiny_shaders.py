@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 # tvm_ffi imports torch where it is installed, which takes seconds and helps nothing here.
@@ -16,13 +17,14 @@ sys.modules["torch"] = blocked
 
 from tvm.tirx import Buffer  # noqa: E402
 
-from edgewise_compiler.kernels.function import STEP, Arg  # noqa: E402
+from edgewise_compiler.kernels.function import STEP, Arg, table_arg  # noqa: E402
 from edgewise_compiler.kernels.gpu.operations import cast, number  # noqa: E402
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, kernel, store, when  # noqa: E402
 from edgewise_compiler.targets.webgpu.codegen import shader  # noqa: E402
 
 BOUNDS = {"n": 4, "b": 2, "r": 2, "t": 64}
-X, TABLE = Arg("x", "float32", (4, 8)), Arg("table", "int32", (2, 12))
+X = Arg("x", "float32", (4, 8))
+TABLE = table_arg(SimpleNamespace(rows=4, batch=2, pages=4))
 
 
 def scale() -> Launch:
