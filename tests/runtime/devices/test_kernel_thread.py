@@ -135,6 +135,7 @@ def test_a_thread_that_launches_makes_its_calls_itself() -> None:
 def test_threads_that_launch_take_turns_and_nobody_has_two_in_a_row(thread: KernelThread) -> None:
     calls: list[str] = []
     busy = set("ab")
+    ready = threading.Barrier(2)
     within = threading.Lock()
 
     def call(name: str) -> None:
@@ -146,6 +147,9 @@ def test_threads_that_launch_take_turns_and_nobody_has_two_in_a_row(thread: Kern
         within.release()
 
     def work(name: str) -> None:
+        # The turn in which a thread is made ready for its calls is one, too.
+        thread.call(int)
+        ready.wait()
         for _ in range(50):
             thread.call(call, name)
         busy.discard(name)
