@@ -28,7 +28,7 @@ SYMBOLS: list[Json] = [
 BUFFERS: dict[str, Json] = {
     **sample.BUFFERS,
     "seen": {"role": "output", "dtype": "float32", "shape": [8, 4], "bytes": 128},
-    "logits": {"role": "output", "dtype": "float32", "shape": [2, 32768], "bytes": 1 << 18},
+    "logits": {"role": "output", "dtype": "float32", "shape": [2, 1 << 18], "bytes": 1 << 21},
     "scratch.0": {"role": "scratch", "dtype": "uint8", "shape": [256], "bytes": 256},
 }
 
@@ -136,7 +136,7 @@ def write_bundle(folder: Path, shaders: Mapping[str, Json]) -> Json:
         (folder / f"programs/webgpu/{name}.wgsl").write_text(shaders[name]["source"])
     manifest = sample.manifest()
     # So that `logits` are more than a run brings along unasked.
-    manifest["model"]["vocab"] = 32768
+    manifest["model"]["vocab"] = 1 << 18
     manifest["programs"].append(program([]))
     manifest["files"] = sample.list_files(folder)
     sample.write_manifest(folder, manifest)

@@ -153,12 +153,16 @@ class WgpuProgram:
                 whole = mail[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
                 return common.piece_of(whole, rows, columns)
             first, end, stride = (rows or slice(None)).indices(shape[0])
-            if stride != 1:
+            left, right, step = (columns or slice(None)).indices(shape[1] if columns else 0)
+            if stride != 1 or step != 1:
                 return common.piece_of(self._read(buffer, None), rows, columns)
-            count, row = max(end - first, 0), math.prod(shape[1:]) * dtype.itemsize
-            data = self._reader.read(self._memory[name], first * row, count * row)
-        read = data.view(dtype).reshape(count, *shape[1:])
-        return read if columns is None else common.piece_of(read, None, columns)
+            inner = shape[1:] if columns is None else (max(right - left, 0), *shape[2:])
+            item = dtype.itemsize * math.prod(shape[2:])
+            within = range(left * item, left * item + math.prod(inner) * dtype.itemsize)
+            taken = range(first, max(end, first))
+            pitch = math.prod(shape[1:]) * dtype.itemsize
+            data = self._reader.rectangle(self._memory[name], taken, pitch, within)
+        return data.reshape(-1).view(dtype).reshape(len(taken), *inner)
 
     def view(self, buffer: str) -> Array:
         self._open()

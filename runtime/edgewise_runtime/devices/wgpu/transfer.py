@@ -28,8 +28,12 @@ MAX_READ = 64 * MIB
 FIRST_READ = MIB
 """Bytes that can be read back without making a larger buffer for it."""
 
-MAX_MAIL = 64 << 10
-"""Bytes of an output that is still worth sending along with every run that writes it."""
+LONG_ROW = 4096
+"""Bytes of a row of which the host leaves out what it does not want."""
+
+MAX_MAIL = {"input": MIB, "output": 64 << 10}
+"""Bytes of a buffer, by its role, that is still worth sending along with every run that writes it:
+of an input the host wants a little after each, of an output all of it, and not always."""
 
 UPLOADING = "Uploading weights"
 
@@ -75,8 +79,7 @@ def mail(plan: Plan, sizes: Mapping[str, int]) -> list[str]:
     return [
         b.name
         for b in plan.buffers
-        if b.name in written
-        and (b.role == "input" or (b.role == "output" and sizes[b.name] <= MAX_MAIL))
+        if b.name in written and sizes[b.name] <= MAX_MAIL.get(b.role, -1)
     ]
 
 
@@ -147,6 +150,22 @@ class Reader:
             submit(self._gpu, self._counters, encoder)
             data[at - first : at - first + count] = self._landing.fetch(count)
         return data[start - first : start - first + size]
+
+    def rectangle(self, buffer: Any, rows: range, pitch: int, within: range) -> Array:
+        """Some bytes of each of some rows of `pitch` bytes: uint8, (rows, bytes of each).
+
+        What lies between is left out where the rows are long.
+        """
+        shape = len(rows), len(within)
+        if 0 in shape:
+            return np.empty(shape, np.uint8)
+        aligned = not (pitch % 4 or within.start % 4 or len(within) % 4)
+        long = len(within) < pitch >= LONG_ROW and len(rows) * pitch > FIRST_READ
+        if aligned and long:
+            pieces = [(buffer, row * pitch + within.start, len(within)) for row in rows]
+            return np.frombuffer(self.gather(pieces), np.uint8).reshape(shape)
+        whole = self.read(buffer, rows.start * pitch, len(rows) * pitch).reshape(-1, pitch)
+        return np.ascontiguousarray(whole[:, within.start : within.stop])
 
     def gather(self, pieces: Iterable[tuple[Any, int, int]]) -> bytes:
         """Pieces of buffers one after another, each a buffer, its first byte and how many.

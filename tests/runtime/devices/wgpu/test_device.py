@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.wgpu.adapter import LANGUAGE_FEATURES
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
+from edgewise_runtime.devices.wgpu.transfer import mail
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle
@@ -202,9 +204,35 @@ def test_rows_are_read_by_themselves(program: WgpuProgram, rows: slice) -> None:
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
     program.write("x", x)
     assert np.array_equal(program.read("x", rows), x[rows])
-    logits = np.arange(2 * 32768, dtype=np.float32).reshape(2, 32768)
+    logits = np.arange(1 << 19, dtype=np.float32).reshape(2, 1 << 18)
     program.write("logits", logits)
     assert np.array_equal(program.read("logits", rows), logits[rows])
+
+
+@pytest.mark.parametrize("columns", [slice(0, 2), slice(7, 13), slice(None), slice(3, 3)])
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(1, 1), slice(None), slice(None, None, 2)])
+def test_columns_are_read_by_themselves(program: WgpuProgram, rows: slice, columns: slice) -> None:
+    for name, shape in (("x", (4, 8)), ("logits", (2, 1 << 18))):
+        values = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+        program.write(name, values)
+        assert np.array_equal(program.read(name, rows, columns), values[rows, columns])
+
+
+def test_of_long_rows_only_what_is_asked_for_comes_home(program: WgpuProgram) -> None:
+    before = program.counters.buffers
+    for _ in range(3):
+        assert not program.read("logits", slice(0, 2), slice(1, 5)).any()
+    # All of them would need a larger buffer to land in.
+    assert program.counters.buffers == before
+
+
+@pytest.mark.parametrize(("bytes_of_table", "sent"), [(1 << 20, ["table"]), (1 << 21, [])])
+def test_a_table_of_megabytes_is_not_sent_along_with_every_run(
+    program: WgpuProgram, bytes_of_table: int, sent: list[str]
+) -> None:
+    sizes = {buffer.name: 64 for buffer in program.plans["decode"].buffers}
+    names = mail(program.plans["decode"], {**sizes, "table": bytes_of_table})
+    assert [name for name in names if name == "table"] == sent
 
 
 def test_a_read_larger_than_any_before_grows_its_way_home_once(
@@ -277,7 +305,7 @@ def test_memory_is_counted_by_role(program: WgpuProgram) -> None:
         "param": 32,
         "state": 4 * 256,
         "input": 96 + 32,
-        "output": 128 + 128 + (1 << 18),
+        "output": 128 + 128 + (1 << 21),
         "scratch": 256,
     }
 

@@ -124,7 +124,7 @@ def test_memory_that_is_not_there_is_an_error_before_weights_are_read(make_webgp
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("device.memory True ")
-    assert "does not hold the program's 120 MiB" in done.stdout
+    assert "does not hold the program's 122 MiB" in done.stdout
 
 
 def test_a_failed_load_gives_its_memory_back(device: WgpuDevice, make_webgpu: Make) -> None:
