@@ -294,12 +294,13 @@ def turn_case(turns: Turns) -> dict[str, Any]:
     control."""
     with folder_of(turns) as folder:
         tokenizer = Tokenizer.from_folder(folder)
-    template = ChatTemplate(TEMPLATES[turns.template], tokenizer.special_tokens)
+    source, special = TEMPLATES[turns.template], tokenizer.special_tokens
+    template = ChatTemplate(source, special, clock=lambda: NOW)
     plain = [user("?"), assistant("?"), user("?")]
     controls = ControlTokens(
         tokenizer,
         SegmentCache(tokenizer).encode,
-        source=TEMPLATES[turns.template],
+        source=source,
         written=lambda: template.render(plain),
     )
     prompt = template.render(turns.messages)

@@ -35,7 +35,8 @@ test.each(turnCases.map((turns, i) => [i, turns] as const))(
   (_, turns) => {
     const tokenizer = tokenizerFor(turns);
     const source = templateCases.templates[turns.template] ?? "";
-    const template = new ChatTemplate(source, tokenizer.specialTokens);
+    const now = () => new Date(templateCases.now);
+    const template = new ChatTemplate(source, tokenizer.specialTokens, now);
     const controls = new ControlTokens(tokenizer, {
       source,
       plainly: () => template.render(PLAIN),

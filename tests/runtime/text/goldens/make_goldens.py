@@ -207,18 +207,20 @@ def templates() -> None:
 def turns() -> None:
     """What transformers makes of conversations in which special tokens are written out."""
     asked = []
-    for one in TURNS:
-        with folder_of(one) as folder:
-            reference = PreTrainedTokenizerFast.from_pretrained(folder)
-        asked.append(
-            reference.apply_chat_template(
-                one.messages,
-                chat_template=CASES[one.template],
-                add_generation_prompt=True,
-                sanitize_control_tokens=True,
-                return_dict=False,
+    with patch.object(chat_template_utils, "datetime") as clock:
+        clock.now.return_value = NOW
+        for one in TURNS:
+            with folder_of(one) as folder:
+                reference = PreTrainedTokenizerFast.from_pretrained(folder)
+            asked.append(
+                reference.apply_chat_template(
+                    one.messages,
+                    chat_template=CASES[one.template],
+                    add_generation_prompt=True,
+                    sanitize_control_tokens=True,
+                    return_dict=False,
+                )
             )
-        )
     write(HERE / "turns.json", asked)
 
 
