@@ -21,7 +21,8 @@ def call(source: Source, *, known: bool = False) -> Reading[None]:
         known: names that are no tool's make it none, where tools are known.
     """
     yield from source.expect("{")
-    name, held, begun = "", [], False
+    name, begun = "", False
+    held: list[str] = []
     while True:
         yield from source.spaces()
         key = yield from _string(source)

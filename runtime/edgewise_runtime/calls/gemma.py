@@ -1,8 +1,8 @@
 """Gemma: code blocks of Gemma 3, FunctionGemma's and Gemma 4's calls with marked strings.
 
 Gemma 3 has no marks of its own; after Google's guide to function calling with Gemma it is told to
-answer with `[f(a=1)]`, a code block of `tool_code`, or JSON. FunctionGemma writes
-`<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>` (after its guide to formatting),
+answer with `[f(a=1)]`, a code block of `tool_code`, or JSON. FunctionGemma writes, after its guide,
+`<start_function_call>call:f{a:<escape>x<escape>}<end_function_call>`,
 Gemma 4 `<|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>`, with thoughts in a channel of their own
 (after its template).
 """

@@ -8,8 +8,8 @@ After OpenAI's guide to the harmony response format::
 without the line end between the two.
 
 The channel `analysis` is thought, all others are said. What is addressed to a tool of the model's
-own (`python`, `browser.search`) is a call of that name; where it is no JSON object, it is the call's
-argument `code`.
+own (`python`, `browser.search`) is a call of that name; where it is no JSON object, it is the
+argument `code` of the call.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 After Meta's model cards of Llama 3.1 and 3.2 and the templates of their checkpoints: functions of
 the user's are called by `{"name": "f", "parameters": {...}}`, several with `;` between them; small
 models write `[f(a=1), g()]`; built-in tools are called by
-`<|python_tag|>brave_search.call(query="x")`, and other text after that mark is code, given to a tool
-named `code_interpreter`.
+`<|python_tag|>brave_search.call(query="x")`, and other text after that mark is code, given to a
+tool named `code_interpreter`.
 """
 
 from __future__ import annotations

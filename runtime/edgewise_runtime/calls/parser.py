@@ -46,7 +46,6 @@ class Parser:
         self._thoughts = ThoughtStream(thoughts, opened=opened) if thoughts else None
         self._source = Source(tools, new_id)
         self._reading = form.read(self._source)
-        self._over = False
 
     def feed(self, text: str) -> list[Delta]:
         """Take the next piece of text, in which the format's marks are shown.
@@ -77,8 +76,7 @@ class Parser:
                 self._read()
 
     def _read(self) -> None:
-        if not self._over:
-            self._over = next(self._reading, self) is self
+        next(self._reading, None)
 
     def _taken(self) -> list[Delta]:
         deltas, self._source.deltas = self._source.deltas, []
