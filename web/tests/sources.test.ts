@@ -5,7 +5,17 @@ import { LACKING } from "./lacking.ts";
 import { usedBy } from "./sources.ts";
 
 const WEB = join(import.meta.dirname, "..");
-const ROOMS = ["chat", "client", "device", "engine", "format", "selftest", "store", "worker"];
+const ROOMS = [
+  "chat",
+  "client",
+  "device",
+  "engine",
+  "format",
+  "grammar",
+  "selftest",
+  "store",
+  "worker",
+];
 
 /** What `for await` may go through: generators of our own, and folders, which every browser iterates. */
 const ITERATED = ["folder.keys()", "generation", "program.trace(name)", "running.pieces"];

@@ -374,7 +374,8 @@ class _Reader:
     def _refused(self, what: str, at: int) -> NoReturn:
         raise UnsupportedError(
             f"The regular expression {shorten(self._text)} has {what}{_place(at)}.",
-            remedy="Write it without; what Python and ECMAScript share of regular languages is known.",
+            remedy="Write it without: what Python and ECMAScript share of regular expressions is "
+            "known.",
             code="unsupported.regex",
         )
 
