@@ -20,6 +20,13 @@ export interface RegexCase extends Outcome {
   readonly dot_all?: boolean;
 }
 
+export interface GrammarCase extends Outcome {
+  readonly what: string;
+  readonly text?: string;
+  /** A long text as what it repeats, and how often. */
+  readonly parts?: readonly (readonly [string, number])[];
+}
+
 export function casesOf<T>(name: string): readonly T[] {
   return JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
 }
