@@ -64,11 +64,14 @@ export class Source {
   }
 
   private tokenized(kinds: Readonly<Record<string, string>>): Token[] {
-    const each = Object.entries(kinds).map(([kind, pattern]) => `(?<${kind}>${pattern})`);
+    const names = Object.keys(kinds);
+    const pattern = Object.values(kinds)
+      .map((each) => `(${each})`)
+      .join("|");
     const tokens: Token[] = [];
-    for (const match of this.text.matchAll(new RegExp(each.join("|"), "gu"))) {
-      const found = Object.entries(match.groups ?? {}).find(([, text]) => text !== undefined);
-      const kind = found?.[0] ?? OTHER;
+    for (const match of this.text.matchAll(new RegExp(pattern, "gu"))) {
+      const group = match.findIndex((text, i) => i > 0 && text !== undefined);
+      const kind = names[group - 1] ?? OTHER;
       if (kind !== "space") tokens.push({ kind, text: match[0], at: match.index });
       if (kind === OTHER) break; // nothing is read beyond it; trying on would be quadratic
     }
