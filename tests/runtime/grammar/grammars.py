@@ -50,7 +50,13 @@ LETTER: "a".."z"
     "counts": 'start: "a" ~ 3 "b"~2..4 ("c" | "d")+ "e"*',
     "case": 'start: "let"i /[x-z]+/i KEY\nKEY: "key1"i',
     "expressions": r'start: /[^\/"]+/ /a.b/s "/" /\d+(\.\d+)?/u /x|y/ "!"',
-    "shapes of trees": '!start.2: _a b\n_a.-1: "a" -> x\n    | "c" -> y\n?b: "b"\n',
+    "shapes of trees": """\
+!start.2: _a b
+_a.-1: "a"
+    | "c"
+?b: "b" -> x
+  | "b" "b" -> y
+""",
     "what is ignored": """\
 %import common.WS
 %import common (INT, SH_COMMENT)

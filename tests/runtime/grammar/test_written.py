@@ -61,7 +61,7 @@ TAKEN = {
     ("counts in Lark", LARK["counts"]): (["aaabbc", "aaabbbbcdcee"], ["aabbc", "aaabc", "aaabb"]),
     ("case", LARK["case"]): (["letxkey1", "LeTzYKEY1"], ["letaKey1", "letx"]),
     ("expressions", LARK["expressions"]): (["ba\nb/1.5x!", "xya b/7y!"], ["/a.b/1x!", "ba.b/1.x!"]),
-    ("shapes of trees", LARK["shapes of trees"]): (["ab", "cb"], ["a", "b"]),
+    ("shapes of trees", LARK["shapes of trees"]): (["ab", "cbb"], ["a", "b"]),
     ("what is ignored", LARK["what is ignored"]): (
         ["[]", " [ 1 ,\n2 ] ", "ab = 1", "ccc=1#x\n", "#\n[1]#"],
         ["a b=1", "[1 2]", "c c=1", "[1,]"],
