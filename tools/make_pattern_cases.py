@@ -74,7 +74,7 @@ def grammar_json(text: str) -> Case:
 def grammar_cases() -> Iterator[Case]:
     for texts in (
         *(grammars.GBNF, grammars.LARK, grammars.UNSUPPORTED, grammars.UNSUPPORTED_REGEX),
-        *(grammars.WRONG, grammars.WRONG_REGEX),
+        *(grammars.WRONG, grammars.WRONG_REGEX, grammars.RECURSIVE),
     ):
         for name, text in texts.items():
             yield {"what": name, "text": text, **outcome(partial(grammar_json, text))}

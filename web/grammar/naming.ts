@@ -1,6 +1,7 @@
 /** Rules under the names that people chose, made a grammar under names of ours. */
 
 import { EdgewiseError } from "../errors.ts";
+import { endlessRule, leftRecursiveRule } from "./endings.ts";
 import { type Grammar, type Node, simplified } from "./nodes.ts";
 
 /** Parts of all rules once every counted repetition is written out. */
@@ -11,7 +12,8 @@ const MAX_UNROLLED = 200_000;
  * small letters, digits and underscores, a number behind those that would be the same. Every rule
  * that one refers to must be there.
  *
- * @throws EdgewiseError `input.grammar` for rules that are too large.
+ * @throws EdgewiseError `input.grammar` for rules that are too large, never end or begin with
+ *   themselves.
  */
 export function namedRules(rules: ReadonlyMap<string, Node>, root: string): Grammar {
   let size = 0;
@@ -29,6 +31,16 @@ export function namedRules(rules: ReadonlyMap<string, Node>, root: string): Gram
     for (const other of references(nodeOf(rules, name))) {
       if (!names.has(other)) names.set(other, free(other, counts));
     }
+  }
+  const kept = new Map([...names.keys()].map((name) => [name, nodeOf(rules, name)]));
+  const wrong = [
+    [endlessRule(kept), "has no text that ends"],
+    [leftRecursiveRule(kept), "may begin with itself: write it as a repetition"],
+  ] as const;
+  for (const [name, what] of wrong) {
+    if (name === null) continue;
+    const said = `The rule ${name.slice(0, 80)} of the grammar ${what}.`;
+    throw new EdgewiseError("input.grammar", said);
   }
   const named = new Map<string, Node>();
   for (const [name, ours] of names) {

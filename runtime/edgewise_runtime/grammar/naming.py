@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.grammar.endings import endless_rule, left_recursive_rule
 from edgewise_runtime.grammar.nodes import (
     Choice,
     Grammar,
@@ -28,7 +29,8 @@ def named_rules(rules: Mapping[str, Node], root: str) -> Grammar:
     Every rule that one refers to must be there.
 
     Raises:
-        InputError: ``input.grammar`` for rules that are too large.
+        InputError: ``input.grammar`` for rules that are too large, never end or begin with
+            themselves.
     """
     if sum(map(_unrolled, rules.values())) > MAX_UNROLLED:
         raise InputError(
@@ -43,6 +45,14 @@ def named_rules(rules: Mapping[str, Node], root: str) -> Grammar:
             if other not in names:
                 names[other] = _free(other, counts)
                 found.append(other)
+    kept = {name: rules[name] for name in found}
+    for wrong, what in (
+        (endless_rule(kept), "has no text that ends"),
+        (left_recursive_rule(kept), "may begin with itself: write it as a repetition"),
+    ):
+        if wrong is not None:
+            said = f"The rule {wrong[:80]} of the grammar {what}."
+            raise InputError(said, code="input.grammar")
     return Grammar({names[n]: simplified(_renamed(rules[n], names)) for n in found}, names[root])
 
 

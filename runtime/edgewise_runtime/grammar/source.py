@@ -86,15 +86,15 @@ class Source:
             raise self.unexpected(token, what)
         return token
 
-    def number(self, digits: str, at: int) -> int:
+    def _number(self, digits: str, at: int) -> int:
         if len(digits) > 9 or int(digits) > MAX_COUNT:
             raise self.wrong(f"a count beyond {MAX_COUNT:,}", at)
         return int(digits)
 
     def counts(self, least: str, most: str | None, at: int) -> tuple[int, int | None]:
         """A counted repetition, whose most is `least` where it is None, and no end where empty."""
-        first = self.number(least, at)
-        last = first if most is None else self.number(most, at) if most else None
+        first = self._number(least, at)
+        last = first if most is None else self._number(most, at) if most else None
         if last is not None and last < first:
             raise self.wrong("a count whose least is above its most", at)
         return first, last
@@ -132,19 +132,21 @@ class Source:
         return self.wrong(f"{found} is unexpected, where {wanted} should be", token.at)
 
     def wrong(self, what: str, at: int) -> InputError:
-        return InputError(f"{self.place(at)}: {what}.", code="input.grammar")
+        return InputError(f"{self._place(at)}: {what}.", code="input.grammar")
 
     def refused(self, what: str, at: int, remedy: str = "") -> UnsupportedError:
         return UnsupportedError(
-            f"{self.place(at)}: {what} is not supported.", remedy=remedy, code="unsupported.grammar"
+            f"{self._place(at)}: {what} is not supported.",
+            remedy=remedy,
+            code="unsupported.grammar",
         )
 
     def inside(self, error: EdgewiseError, at: int) -> EdgewiseError:
         """An error in something that the grammar has, with the place of it."""
-        said = f"{self.place(at)}: {error.message}"
+        said = f"{self._place(at)}: {error.message}"
         return type(error)(said, remedy=error.remedy, code=error.code)
 
-    def place(self, at: int) -> str:
+    def _place(self, at: int) -> str:
         line = self._text.count("\n", 0, at) + 1
         column = at - (self._text.rfind("\n", 0, at) + 1) + 1
         return f"Line {line}, column {column} of the grammar"

@@ -159,6 +159,16 @@ WRONG = {
     "a terminal without a colon": 'start: "a"\n%ignore " "\nB "c"',
     "an import without a name": "%import common\nstart: WS",
 }
+RECURSIVE = {
+    "a rule that begins with itself": 'root ::= root "a" | "b"',
+    "a rule that is itself": 'root ::= root | "a"',
+    "rules that begin with one another": 'root ::= "x" a\na ::= b\nb ::= ("c"* | a) "d" | "e"',
+    "one that begins with itself after nothing": 'root ::= ws root "a" | "b"\nws ::= " "*',
+    "one that begins with itself repeated": 'start: "-"? start+ "a" | "b"',
+    "one that begins with itself after what is ignored": '%ignore " "\nstart: start "a" | "b"',
+    "a rule that never ends": 'root ::= "a" root',
+    "rules that never end": 'root ::= "x" | "y" a\na ::= "(" b+ ")"\nb ::= "[" a "]" | "{" b "}"',
+}
 WRONG_REGEX = {"a class without an end": "start: /[a/"}
 BOMBS = {
     "groups in groups": "root ::= " + "(" * 61 + '"a"' + ")" * 61,

@@ -18,6 +18,7 @@ from tests.runtime.grammar.grammars import (
     BOMBS,
     GBNF,
     LARK,
+    RECURSIVE,
     UNSUPPORTED,
     UNSUPPORTED_REGEX,
     WRONG,
@@ -217,6 +218,21 @@ def test_anything_is_a_grammar_or_an_error_of_ours(text: str) -> None:
 def references(node: Node) -> list[str]:
     written = json.dumps(to_json(node))
     return [part.split('"')[0] for part in written.split('["rule", "')[1:]]
+
+
+@pytest.mark.parametrize(("name", "text"), RECURSIVE.items(), ids=RECURSIVE)
+def test_rules_that_begin_with_themselves_or_never_end_are_refused(name: str, text: str) -> None:
+    error = refused(text)
+    assert error.code == "input.grammar"
+    assert ("has no text that ends" if "never" in name else "begin with itself") in error.message
+
+
+def test_long_chains_of_rules_are_gone_through_once() -> None:
+    count = 1000
+    chain = "".join(f"a{i} ::= b* a{i + 1} | a{i + 1}\n" for i in range(count))
+    text = f'root ::= a0\nb ::= "b"?\n{chain}a{count} ::= "x"'
+    assert len(lower_grammar(text, "gbnf").rules) == count + 3
+    assert "begin with itself" in refused(text.replace('"x"', '"x" | root')).message
 
 
 def test_an_empty_text_is_nothing() -> None:
