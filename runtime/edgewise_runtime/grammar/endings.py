@@ -32,12 +32,12 @@ def left_recursive_rule(rules: Mapping[str, Node]) -> str | None:
             left[user] -= 1
             if left[user] == 0:
                 free.append(user)
-    name = next((name for name, count in left.items() if count), None)
+    found = next((name for name, count in left.items() if count), None)
     seen: set[str] = set()
-    while name is not None and name not in seen:
-        seen.add(name)
-        name = next(other for other in begins[name] if left[other])
-    return name
+    while found is not None and found not in seen:
+        seen.add(found)
+        found = next(other for other in begins[found] if left[other])
+    return found
 
 
 def _those_with(rules: Mapping[str, Node], *, leaves: bool) -> set[str]:
