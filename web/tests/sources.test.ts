@@ -12,6 +12,7 @@ const ROOMS = [
   "device",
   "engine",
   "format",
+  "grammar",
   "selftest",
   "store",
   "worker",

@@ -21,6 +21,8 @@ FORMATS = {
     "generation_config": "texts:GENERATION_CONFIG",
     "recipe": "texts:RECIPE",
     "conversation": "texts:CONVERSATION",
+    "regex": "grammars:REGEX",
+    "grammar": "grammars:GRAMMAR",
     "pages": "pages:PAGES",
     "requests": "requests:REQUESTS",
     "hub": "hub:HUB",
