@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_runtime.calls import FORMATS, Arguments, CallBegins, CallEnds, Content, NoCall
@@ -42,13 +42,11 @@ def test_a_text_is_told_into_deltas_whatever_its_pieces(form: str) -> None:
 
 
 @given(case=st.sampled_from(CASES), sizes=any_sizes)
-@settings(max_examples=60)
 def test_where_a_case_is_cut_makes_no_difference(case: Case, sizes: list[int]) -> None:
     assert parsed(case, cut(case.text, sizes)) == case.deltas
 
 
 @given(form=any_format, text=any_text, sizes=any_sizes, opened=st.booleans())
-@settings(max_examples=100)
 def test_where_any_text_is_cut_makes_no_difference(
     form: str, text: str, sizes: list[int], opened: bool
 ) -> None:
@@ -57,7 +55,6 @@ def test_where_any_text_is_cut_makes_no_difference(
 
 
 @given(form=any_format, text=any_text)
-@settings(max_examples=100)
 def test_of_any_text_calls_are_whole_or_said_to_be_none(form: str, text: str) -> None:
     deltas = parsed(case_of(form, text), [text])
     begun = [delta.index for delta in deltas if isinstance(delta, CallBegins)]
@@ -71,7 +68,6 @@ def test_of_any_text_calls_are_whole_or_said_to_be_none(form: str, text: str) ->
 
 
 @given(form=any_format, text=st.text(alphabet="ab \n<|{[`(🙂é", max_size=60))
-@settings(max_examples=60)
 def test_nothing_is_lost_of_a_text_without_calls(form: str, text: str) -> None:
     deltas = parsed(case_of(form, text), [text])
     assert "".join(d.text for d in deltas if isinstance(d, Content | NoCall)) == text
