@@ -6,6 +6,7 @@ import { usedBy } from "./sources.ts";
 
 const WEB = join(import.meta.dirname, "..");
 const ROOMS = [
+  "calls",
   "chat",
   "client",
   "device",

@@ -17,6 +17,8 @@ _USER = {"role": "user", "content": "?"}
 _THOUGHT = "a thought of an earlier answer"
 _ANSWER = {"role": "assistant", "content": f"{OPEN}\n{_THOUGHT}\n{CLOSE}\n\nanswer"}
 _OPENED = re.compile(rf"{OPEN}\s*\Z")
+# White space before and after marks, and how much of it may stand before a thought.
+_SPACE, _MAX_SPACE = " \t\n\r\f\v", 256
 # The end of a thought whose beginning is not there; within a line it is a word of an answer.
 _ENDS_LINE = re.compile(rf"{CLOSE}[^\S\n]*(?:\n|\Z)")
 
@@ -85,12 +87,20 @@ def parted(text: str) -> tuple[str, str]:
 
 
 class ThoughtStream:
-    """Tells, while an answer comes, what of it is thought; only one that it begins with is."""
+    """Tells, while an answer comes, what of it is thought; only one that it begins with is.
 
-    def __init__(self) -> None:
-        self._thinking = False
-        self._undecided = True
-        self._edge = False
+    Args:
+        marks: pairs that a thought may stand between.
+        opened: the prompt ends with the first of the first pair.
+    """
+
+    def __init__(
+        self, marks: Sequence[tuple[str, str]] = ((OPEN, CLOSE),), *, opened: bool = False
+    ) -> None:
+        self._marks = marks
+        self._close = marks[0][1] if opened else ""
+        self._thinking = self._edge = opened
+        self._undecided = not opened
         self._held = ""
 
     def push(self, piece: str) -> list[tuple[bool, str]]:
@@ -100,17 +110,22 @@ class ThoughtStream:
         """
         text, self._held = self._held + piece, ""
         if self._undecided:
-            begun = text.lstrip()
-            if len(begun) < len(OPEN) and OPEN.startswith(begun):
+            begun = text.lstrip(_SPACE)
+            plain = len(text) - len(begun) > _MAX_SPACE
+            if not plain and any(
+                len(begun) < len(mark) and mark.startswith(begun) for mark, _ in self._marks
+            ):
                 self._held = text
                 return []
             self._undecided = False
-            self._thinking = self._edge = begun.startswith(OPEN)
-            text = begun[len(OPEN) :] if self._thinking else text
+            for mark, close in self._marks:
+                if not plain and begun.startswith(mark):
+                    self._thinking = self._edge = True
+                    text, self._close = begun[len(mark) :], close
         if not self._thinking:
             return self._texts(False, text)
-        thought, mark, said = text.partition(CLOSE)
-        keep = 0 if mark else _beginning(thought, CLOSE)
+        thought, mark, said = text.partition(self._close)
+        keep = 0 if mark else _beginning(thought, self._close)
         self._held = thought[len(thought) - keep :]
         found = self._texts(True, thought[: len(thought) - keep])
         if not mark:
@@ -125,7 +140,7 @@ class ThoughtStream:
 
     def _texts(self, thought: bool, text: str) -> list[tuple[bool, str]]:
         if self._edge:
-            text = text.lstrip()
+            text = text.lstrip(_SPACE)
             self._edge = not text
         return [(thought, text)] if text else []
 
