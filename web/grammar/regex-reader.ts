@@ -8,15 +8,18 @@
  */
 
 import { EdgewiseError, shorten } from "../errors.ts";
+import { LAST, others, type Pair, type Ranges, rangesOf, SURROGATES } from "./ranges.ts";
 import {
-  characters,
-  LAST,
-  others,
-  type Pair,
-  type Ranges,
-  rangesOf,
-  SURROGATES,
-} from "./ranges.ts";
+  CLASSES,
+  type Class,
+  CONTROLS,
+  DOT,
+  GROUPS,
+  negated,
+  PUNCTUATION,
+  REFUSED_ESCAPES,
+  same,
+} from "./regex-tables.ts";
 
 /** Characters of an expression. */
 const MAX_LENGTH = 8192;
@@ -43,50 +46,6 @@ export type Part =
 
 type Counts = readonly [number, number | null];
 
-/** What is in a class by both languages, and what is by one of them. */
-interface Class {
-  readonly sure: Ranges;
-  readonly perhaps: Ranges;
-}
-
-const same = (ranges: Ranges): Class => ({ sure: ranges, perhaps: ranges });
-const negated = ({ sure, perhaps }: Class): Class => ({
-  sure: others(perhaps),
-  perhaps: others(sure),
-});
-
-const DIGITS = same(rangesOf([[0x30, 0x39]]));
-const WORD = same(
-  rangesOf([
-    [0x30, 0x39],
-    [0x41, 0x5a],
-    [0x5f, 0x5f],
-    [0x61, 0x7a],
-  ]),
-);
-const SPACE: Class = {
-  sure: characters("\t\n\v\f\r "),
-  perhaps: characters(
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008" +
-      "\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
-  ),
-};
-const CLASSES: ReadonlyMap<string, Class> = new Map([
-  ["d", DIGITS],
-  ["D", negated(DIGITS)],
-  ["w", WORD],
-  ["W", negated(WORD)],
-  ["s", SPACE],
-  ["S", negated(SPACE)],
-]);
-const DOT = others(characters("\n\r\u2028\u2029"));
-const CONTROLS: ReadonlyMap<string, number> = new Map([
-  ["n", 10],
-  ["r", 13],
-  ["t", 9],
-  ["f", 12],
-  ["v", 11],
-]);
 const HEX: ReadonlyMap<string, RegExp> = new Map([
   ["x", /[0-9A-Fa-f]{2}/y],
   ["u", /[0-9A-Fa-f]{4}|\{[0-9A-Fa-f]{1,6}\}/y],
@@ -100,36 +59,6 @@ const SIMPLE: ReadonlyMap<string, Counts> = new Map([
   ["?", [0, 1]],
 ]);
 const NAME = /[A-Za-z_][A-Za-z0-9_]{0,63}>/y;
-const PUNCTUATION = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-
-const REFUSED_ESCAPES: ReadonlyMap<string, string> = new Map([
-  ["b", "a word boundary (\\b)"],
-  ["B", "what is no word boundary (\\B)"],
-  ["A", "an anchor (\\A) that only some languages have"],
-  ["Z", "an anchor (\\Z) that only some languages have"],
-  ["z", "an anchor (\\z) that only some languages have"],
-  ["p", "a property of Unicode's (\\p)"],
-  ["P", "a property of Unicode's (\\P)"],
-  ["k", "a back-reference (\\k)"],
-  ...Array.from("123456789", (digit) => [digit, `a back-reference (\\${digit})`] as const),
-]);
-/** How groups begin, the longer ones first where one begins another; what is refused, by name. */
-const GROUPS: readonly (readonly [string, string | null])[] = [
-  ["?:", null],
-  ["?=", "a look-ahead"],
-  ["?!", "a look-ahead"],
-  ["?<=", "a look-behind"],
-  ["?<!", "a look-behind"],
-  ["?>", "an atomic group"],
-  ["?#", "a comment"],
-  ["?(", "a condition"],
-  ["?P=", "a back-reference"],
-  ["?P>", "a group called by its name"],
-  ["?&", "a group called by its name"],
-  ["?P<", "name"],
-  ["?<", "name"],
-  ["?", "an inline flag"],
-];
 
 export interface ReadingOptions {
   /** ASCII's letters stand for both of their cases. */

@@ -10,11 +10,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.grammar.ranges import LAST, SURROGATES, Ranges, characters, others, ranges_of
+from edgewise_runtime.grammar.ranges import LAST, SURROGATES, Ranges, others, ranges_of
+from edgewise_runtime.grammar.regex_tables import (
+    CLASSES,
+    CONTROLS,
+    DOT,
+    GROUPS,
+    PUNCTUATION,
+    REFUSED_ESCAPES,
+    Class,
+    same,
+)
 
 MAX_LENGTH = 8192
 """Characters of an expression."""
@@ -64,42 +74,6 @@ class Repeated:
 Part: TypeAlias = Set | Edge | Joined | Either | Repeated
 
 
-class _Class(NamedTuple):
-    """What is in a class by both languages, and what is by one of them."""
-
-    sure: Ranges
-    perhaps: Ranges
-
-    def negated(self) -> _Class:
-        return _Class(others(self.perhaps), others(self.sure))
-
-
-def _same(ranges: Ranges) -> _Class:
-    return _Class(ranges, ranges)
-
-
-_DIGITS = _same(ranges_of([(0x30, 0x39)]))
-_WORD = _same(ranges_of([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]))
-_SPACE = _Class(
-    characters("\t\n\v\f\r "),
-    ranges_of(
-        [
-            *((9, 13), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
-            *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F)),
-            *((0x3000, 0x3000), (0xFEFF, 0xFEFF)),
-        ]
-    ),
-)
-_CLASSES = {
-    "d": _DIGITS,
-    "D": _DIGITS.negated(),
-    "w": _WORD,
-    "W": _WORD.negated(),
-    "s": _SPACE,
-    "S": _SPACE.negated(),
-}
-_DOT = others(characters("\n\r\u2028\u2029"))
-_CONTROLS = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11}
 _HEX = {
     "x": re.compile("[0-9A-Fa-f]{2}"),
     "u": re.compile(r"[0-9A-Fa-f]{4}|\{[0-9A-Fa-f]{1,6}\}"),
@@ -109,36 +83,6 @@ _COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _NO_LEAST = re.compile(r"\{,[0-9]*\}")
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}>")
-_PUNCTUATION = frozenset(" !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-
-_REFUSED_ESCAPES = {
-    "b": "a word boundary (\\b)",
-    "B": "what is no word boundary (\\B)",
-    "A": "an anchor (\\A) that only some languages have",
-    "Z": "an anchor (\\Z) that only some languages have",
-    "z": "an anchor (\\z) that only some languages have",
-    "p": "a property of Unicode's (\\p)",
-    "P": "a property of Unicode's (\\P)",
-    "k": "a back-reference (\\k)",
-    **{digit: f"a back-reference (\\{digit})" for digit in "123456789"},
-}
-_GROUPS = (
-    ("?:", None),
-    ("?=", "a look-ahead"),
-    ("?!", "a look-ahead"),
-    ("?<=", "a look-behind"),
-    ("?<!", "a look-behind"),
-    ("?>", "an atomic group"),
-    ("?#", "a comment"),
-    ("?(", "a condition"),
-    ("?P=", "a back-reference"),
-    ("?P>", "a group called by its name"),
-    ("?&", "a group called by its name"),
-    ("?P<", "name"),
-    ("?<", "name"),
-    ("?", "an inline flag"),
-)
-"""How groups begin, the longer ones first where one begins another; what is refused, by name."""
 
 
 def read_regex(pattern: str, *, ignore_case: bool = False, dot_all: bool = False) -> Part:
@@ -160,7 +104,7 @@ class _Reader:
         self._text = pattern
         self._at = 0
         self._ignore_case = ignore_case
-        self._dot = Set(others(()) if dot_all else _DOT)
+        self._dot = Set(others(()) if dot_all else DOT)
         self._names: set[str] = set()
 
     def read(self) -> Part:
@@ -244,7 +188,7 @@ class _Reader:
         return Set(self._folded(item, start).sure)
 
     def _group(self, depth: int, start: int) -> Part:
-        for mark, what in _GROUPS:
+        for mark, what in GROUPS:
             if self._text.startswith(mark, self._at):
                 if what == "name":
                     self._at += len(mark)
@@ -276,13 +220,13 @@ class _Reader:
             item = self._folded(self._class_item(start), start)
             sure += item.sure
             perhaps += item.perhaps
-        found = _Class(ranges_of(sure), ranges_of(perhaps))
+        found = Class(ranges_of(sure), ranges_of(perhaps))
         ranges = (found.negated() if negated else found).sure
         if not ranges:
             self._wrong("has a class that holds no character", start)
         return Set(ranges)
 
-    def _class_item(self, start: int) -> _Class | int | tuple[int, int]:
+    def _class_item(self, start: int) -> Class | int | tuple[int, int]:
         first = self._class_point(start)
         follows = self._text[self._at : self._at + 2]
         if not follows.startswith("-") or follows in ("-", "-]"):
@@ -290,38 +234,38 @@ class _Reader:
         at = self._at
         self._at += 1
         last = self._class_point(start)
-        if isinstance(first, _Class) or isinstance(last, _Class):
+        if isinstance(first, Class) or isinstance(last, Class):
             self._refused("a range from or to a class", at)
         if last < first:
             self._wrong("has a range whose last is before its first", at)
         return first, last
 
-    def _class_point(self, start: int) -> _Class | int:
+    def _class_point(self, start: int) -> Class | int:
         if self._at >= len(self._text):
             self._wrong("has a class that is not closed", start)
         sign, at = self._text[self._at], self._at
         self._at += 1
         return self._escape(at, in_class=True) if sign == "\\" else self._point(sign, at)
 
-    def _escape(self, start: int, *, in_class: bool) -> _Class | int:
+    def _escape(self, start: int, *, in_class: bool) -> Class | int:
         if self._at >= len(self._text):
             self._wrong("ends with a backslash", start)
         sign = self._text[self._at]
         self._at += 1
-        if sign in _CLASSES:
-            return _CLASSES[sign]
-        if sign in _CONTROLS:
-            return _CONTROLS[sign]
+        if sign in CLASSES:
+            return CLASSES[sign]
+        if sign in CONTROLS:
+            return CONTROLS[sign]
         if sign in _HEX:
             return self._hex(sign, start)
-        if sign in _PUNCTUATION:
+        if sign in PUNCTUATION:
             return ord(sign)
         if in_class and sign == "b":
             return 8
         after = self._text[self._at : self._at + 1]
         if sign == "0" and not (after and after in "0123456789"):
             return 0
-        name = _REFUSED_ESCAPES.get(sign, f"the escape \\{sign}")
+        name = REFUSED_ESCAPES.get(sign, f"the escape \\{sign}")
         return self._refused(name, start)
 
     def _hex(self, sign: str, start: int) -> int:
@@ -346,20 +290,20 @@ class _Reader:
             self._wrong("has half of a surrogate pair", start)
         return code
 
-    def _folded(self, item: _Class | int | tuple[int, int], start: int) -> _Class:
+    def _folded(self, item: Class | int | tuple[int, int], start: int) -> Class:
         """What an item holds, letters in both cases where that is asked."""
-        if isinstance(item, _Class):
+        if isinstance(item, Class):
             return item
         pair = (item, item) if isinstance(item, int) else item
         if not self._ignore_case:
-            return _same(ranges_of([pair]))
+            return same(ranges_of([pair]))
         if pair[1] > 0x7F:
             self._refused("a character beyond ASCII whose case is ignored", start)
         small, large = _within(pair, 0x61, -0x20), _within(pair, 0x41, 0x20)
         sure = ranges_of([pair, *small, *large])
         # What else becomes a `k` or an `s` by Unicode's rules.
         signs = [(c, c) for letter, c in ((0x6B, 0x212A), (0x73, 0x17F)) if _holds(sure, letter)]
-        return _Class(sure, ranges_of([*sure, *signs]))
+        return Class(sure, ranges_of([*sure, *signs]))
 
     def _take(self, sign: str) -> bool:
         taken = self._text.startswith(sign, self._at)
