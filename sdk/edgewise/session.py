@@ -228,7 +228,7 @@ class Session:
         asked: Asked,
     ) -> list[Choice]:
         template, shown = self._chat_template(), described(tools)
-        # Before anything is hidden in them: what is no token in JSON text may be one in what it says.
+        # Before anything is hidden: what is no token in JSON text may be one in what it says.
         messages = self._told(messages)
         as_text = asked.special_tokens != "control"
         if as_text:

@@ -100,7 +100,7 @@ def described(tools: Iterable[ToolLike] | None) -> list[Mapping[str, Any]] | Non
     return None if found is None else [tool.described for tool in found]
 
 
-def tool_of(tool: ToolLike) -> Tool:
+def tool_of(tool: Any) -> Tool:
     """Return one checked tool. Raises what `tools_of` does."""
     if isinstance(tool, Tool):
         return tool

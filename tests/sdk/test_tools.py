@@ -264,7 +264,7 @@ def of_positions(x: int, /) -> None:
 
 @pytest.mark.parametrize("function", [of_arguments, of_keywords, of_positions])
 def test_arguments_without_names_are_refused_by_name(function: Callable[..., Any]) -> None:
-    with pytest.raises(UnsupportedError, match="arguments|x") as caught:
+    with pytest.raises(UnsupportedError, match=f"^{function.__name__} takes") as caught:
         tool_of(function)
     assert caught.value.code == "unsupported.tool"
 

@@ -1,8 +1,8 @@
 """Calls of tools in earlier messages, as chat templates expect them.
 
-APIs hand the arguments of a call over as JSON text, most templates write an object as JSON, and some
-join text to text. transformers' server makes objects of all arguments; here a template that is
-found to want text gets text, just as it came. They also leave out the content of a message that is
+APIs hand the arguments of a call over as JSON text, most templates write an object as JSON, and
+some join text to text. transformers' server makes objects of all arguments; here a template that is
+found to want text gets text, just as it came. APIs also leave out the content of a message that is
 only calls, which some templates look into all the same: those find an empty one.
 """
 

@@ -38,7 +38,8 @@ LLAMA = """\
 {%- endif %}
 {%- for message in messages %}
     {%- if not (message.role == 'ipython' or message.role == 'tool' or 'tool_calls' in message) %}
-        {{- '<|head|>' + message['role'] + '<|/head|>\\n\\n' + message['content'] | trim + '<|eot|>' }}
+        {{- '<|head|>' + message['role'] + '<|/head|>\\n\\n' }}
+        {{- message['content'] | trim + '<|eot|>' }}
     {%- elif 'tool_calls' in message %}
         {%- if not message.tool_calls | length == 1 %}
             {{- raise_exception("Only one call at a time!") }}
@@ -137,7 +138,7 @@ CODER = """\
 {%- endif %}
 {%- for message in messages %}
     {{- '<|im_start|>' + message.role }}
-    {%- if message.content is defined and message.content is string and message.content | trim | length > 0 %}
+    {%- if message.content is string and message.content | trim | length > 0 %}
         {{- '\\n' + message.content | trim }}
     {%- endif %}
     {%- for tool_call in message.tool_calls | default([]) %}
@@ -197,7 +198,8 @@ MISTRAL = """\
     {%- elif message["role"] == "assistant" %}
         {{- message["content"] + eos_token }}
     {%- elif message["role"] == "tool" %}
-        {%- set content = message.content.content if message.content.content is defined else message.content %}
+        {%- set content = message.content %}
+        {%- if content.content is defined %}{%- set content = content.content %}{%- endif %}
         {{- '[TOOL_RESULTS]{"content": ' + content | string + ', ' }}
         {{- '"call_id": "' + message.tool_call_id + '"}[/TOOL_RESULTS]' }}
     {%- endif %}
