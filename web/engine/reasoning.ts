@@ -13,11 +13,11 @@ const SWITCHES = ["enable_thinking", "thinking"];
 const EFFORT = "reasoning_effort";
 const QUESTION: readonly Message[] = [{ role: "user", content: "?" }];
 const CODE = "input.reasoning";
-const WORDS: ReadonlyMap<string, Readonly<Record<string, unknown>>> = new Map([
+const WORDS = new Map<string, Readonly<Record<string, unknown>>>([
   ["on", { enabled: true }],
   ["off", { enabled: false }],
   ["none", { enabled: false }],
-  ...EFFORTS.map((effort): [string, { effort: Effort }] => [effort, { effort }]),
+  ...EFFORTS.map((effort): [string, { readonly effort: Effort }] => [effort, { effort }]),
 ]);
 
 /** What is asked of a model's thoughts; null leaves it to the model. */

@@ -24,14 +24,16 @@ export type ResponseFormat =
 type Given = Readonly<Record<string, unknown>>;
 
 /** Types of formats: which keys they have, and how they are read. */
-const TYPES: ReadonlyMap<string, readonly [readonly string[], (value: Given) => ResponseFormat | null]> =
-  new Map([
-    ["text", [[], () => null]],
-    ["json_object", [[], () => ({ kind: "json_object" })]],
-    ["json_schema", [["json_schema"], ofSchema]],
-    ["regex", [["pattern"], ({ pattern }) => ({ kind: "regex", text: textOf(pattern, "pattern") })]],
-    ["grammar", [["grammar", "syntax"], ofGrammar]],
-  ]);
+const TYPES: ReadonlyMap<
+  string,
+  readonly [readonly string[], (value: Given) => ResponseFormat | null]
+> = new Map([
+  ["text", [[], () => null]],
+  ["json_object", [[], () => ({ kind: "json_object" })]],
+  ["json_schema", [["json_schema"], ofSchema]],
+  ["regex", [["pattern"], ({ pattern }) => ({ kind: "regex", text: textOf(pattern, "pattern") })]],
+  ["grammar", [["grammar", "syntax"], ofGrammar]],
+]);
 
 /**
  * Read and check the option `responseFormat`: `text` or nothing, for which there is no format; `json` for any

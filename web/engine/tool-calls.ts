@@ -8,7 +8,7 @@
  * one.
  */
 
-import type { Message } from "../client/types.ts";
+import type { Message, ToolCall } from "../client/types.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import { isTable } from "./plain.ts";
 
@@ -16,6 +16,8 @@ import { isTable } from "./plain.ts";
 const MAX_CALLS = 256;
 /** Characters of a call's arguments. */
 const MAX_ARGUMENTS = 1 << 20;
+/** Lists and objects of arguments within one another. */
+const MAX_NESTING = 64;
 const KEY = "edgewise_key";
 const VALUE = "edgewise_value";
 const AS_JSON = `"${KEY}": "${VALUE}"`;
@@ -121,19 +123,20 @@ function written(message: Message, form: CallForm): Message {
 }
 
 /** A call as OpenAI's API has it: what it calls is inside `function`. */
-function called(call: unknown, asText: boolean): Table & { readonly function: Table } {
+function called(call: unknown, asText: boolean): ToolCall {
   const inner: unknown = isTable(call) && "function" in call ? call.function : call;
   if (!isTable(call) || !isTable(inner) || typeof inner.name !== "string" || inner.name === "") {
     throw new EdgewiseError("input.tool_calls", `${shorten(call)} is no call of a tool.`, REMEDY);
   }
   const { name, arguments: given, ...rest } = inner;
   const spelled = argumentsOf(given ?? null, name, asText);
-  if (inner === call) return { type: "function", ...rest, function: { name, arguments: spelled } };
-  return { type: "function", ...call, function: { ...inner, arguments: spelled } };
+  const around = inner === call ? rest : call;
+  const within = inner === call ? { name } : inner;
+  return { type: "function", ...around, function: { ...within, name, arguments: spelled } };
 }
 
 /** The arguments of a call; of one without any an empty object. */
-function argumentsOf(given: unknown, name: string, asText: boolean): unknown {
+function argumentsOf(given: unknown, name: string, asText: boolean): string | Table {
   const there: unknown = given === null || given === "" ? {} : given;
   if (isTable(there)) return asText ? spelledOut(there, name) : there;
   if (typeof there !== "string" || there.length > MAX_ARGUMENTS) throw wrong(there, name);
@@ -160,8 +163,6 @@ function spelledOut(value: unknown, name: string, depth = 0): string {
   if (known || Number.isFinite(value)) return JSON.stringify(value);
   throw wrong(value, name);
 }
-
-const MAX_NESTING = 64;
 
 function wrong(given: unknown, name: string): EdgewiseError {
   return new EdgewiseError(
