@@ -65,26 +65,21 @@ TOOLS: tuple[Any, ...] = (
 )
 NAMES = ["f", "g"]
 NAMED = {"type": "function", "function": {"name": "f"}}
+SOME: tuple[Any, ...] = (None, "auto", "none", "required", NAMED)
+NONE: tuple[Any, ...] = (
+    "any",
+    "f",
+    7,
+    [],
+    {},
+    {"type": "function"},
+    {"type": "function", "function": {"name": 7}},
+    {"type": "function", "function": {"name": "other"}},
+    {"type": "tool", "function": {"name": "f"}},
+)
 CHOICES: tuple[tuple[Any, list[str]], ...] = (
-    *(
-        (value, names)
-        for value in (None, "auto", "none", "required", NAMED)
-        for names in (NAMES, [])
-    ),
-    *(
-        (value, NAMES)
-        for value in (
-            "any",
-            "f",
-            7,
-            [],
-            {},
-            {"type": "function"},
-            {"type": "function", "function": {"name": 7}},
-            {"type": "function", "function": {"name": "other"}},
-            {"type": "tool", "function": {"name": "f"}},
-        )
-    ),
+    *((value, names) for value in SOME for names in (NAMES, [])),
+    *((value, NAMES) for value in NONE),
 )
 
 
@@ -146,6 +141,7 @@ ASKED: tuple[tuple[str, Any], ...] = tuple(
     for source in (SWITCHED, OTHERWISE, WITH_EFFORT, REFUSING)
     for asked in (None, True, False, "high", {"enabled": True, "effort": "low"})
 )
+NO_ARGUMENTS: tuple[Any, ...] = ("{", "[]", "7", "null", '{"a": NaN}', '{"a": 1} x', 7, [])
 CALLS: tuple[Any, ...] = (
     None,
     [],
@@ -162,7 +158,7 @@ CALLS: tuple[Any, ...] = (
     [{}],
     [{"function": None}],
     [{"function": {"name": ""}}],
-    *([call("f", wrong)] for wrong in ("{", "[]", "7", "null", '{"a": NaN}', '{"a": 1} x', 7, [])),
+    *([call("f", wrong)] for wrong in NO_ARGUMENTS),
 )
 
 
