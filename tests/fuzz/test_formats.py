@@ -11,7 +11,7 @@ from tests.fuzz.campaign import Report, run
 from tests.fuzz.case import corpus_of
 from tests.fuzz.formats.table import FORMATS
 
-QUICK = 500
+QUICK = 300
 WHOLE, PARTS = 100_000, 10
 """Cases of a format in the full suite, and in how many parts."""
 

@@ -23,7 +23,7 @@ from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
 from tests.parity.sampled import sampled
 
-pytestmark = pytest.mark.sampled(one_in=5)
+pytestmark = pytest.mark.sampled(one_in=8)
 
 CASE = "qwen3-gqa2-tied"
 QUANTS = ("f32", "q8", "q6", "q4", "fours", "fives")

@@ -15,7 +15,7 @@ from edgewise_runtime.format.abi import LOGIT_ROWS, ROWS
 from tests.compiler.kernels.gpu.packing import KINDS, columns, linear, pack
 from tests.gpu import run
 
-pytestmark = pytest.mark.sampled(one_in=6)
+pytestmark = pytest.mark.sampled(one_in=12)
 
 BOUND = 11
 TOLERANCE = 3e-6
