@@ -17,6 +17,7 @@ from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
+from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sequence import Sequence as Choice
@@ -79,7 +80,7 @@ class AsyncEngine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         **options: Unpack[SubmitOptions],
     ) -> AsyncGeneration:
@@ -108,7 +109,7 @@ class AsyncEngine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         **options: Unpack[RequestOptions],
     ) -> Completion:
@@ -128,7 +129,7 @@ class AsyncEngine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         **options: Unpack[RequestOptions],
     ) -> AsyncGenerator[str, None]:

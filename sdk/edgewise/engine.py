@@ -16,6 +16,7 @@ from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session
 from edgewise.settings import Settings, drafting
+from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sequence import Sequence as Choice
@@ -105,7 +106,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Generation:
@@ -186,7 +187,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: Literal[False] = False,
         **options: Unpack[RequestOptions],
@@ -197,7 +198,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: Literal[True],
         **options: Unpack[RequestOptions],
@@ -208,7 +209,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Sequence[Message]],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: Literal[False] = False,
         **options: Unpack[RequestOptions],
@@ -219,7 +220,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: bool,
         **options: Unpack[RequestOptions],
@@ -230,7 +231,7 @@ class Engine(Loaded):
         self,
         messages: Sequence[Message] | Sequence[Sequence[Message]],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
         stream: bool = False,
         **options: Unpack[RequestOptions],
@@ -241,7 +242,11 @@ class Engine(Loaded):
             messages: dicts such as ``{"role": "user", "content": "Hello"}``, whose content may also
                 be a list of ``{"type": "text", "text": "Hello"}``; or a list of conversations,
                 which run together.
-            tools: JSON schemas of functions, for templates that show them. Default: none.
+            tools: what the model is told that it may call, by templates that show it: functions
+                with type hints and a docstring, pydantic models, TypedDicts, dataclasses, or JSON
+                schemas such as ``{"type": "function", "function": {...}}``. Calls come as the text
+                that the model writes; `messages` may have ``tool_calls`` and results of them.
+                Default: none.
             variables: what else the template reads, such as ``{"enable_thinking": False}``.
                 Default: nothing.
             stream: return an iterator of text instead; for one conversation. Default: False.

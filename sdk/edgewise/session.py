@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -17,6 +17,7 @@ from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids, too_long
 from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
+from edgewise.tools import ToolLike, described
 from edgewise.window import Turns
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.table import named_device
@@ -36,6 +37,7 @@ from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
 from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.segments import SegmentCache
 from edgewise_runtime.text.template import Message, missing_template
+from edgewise_runtime.text.tool_calls import has_calls, with_calls
 
 
 class Session:
@@ -167,7 +169,7 @@ class Session:
     def ask_chat(
         self,
         messages: Any,
-        tools: Sequence[Mapping[str, Any]] | None,
+        tools: Iterable[ToolLike] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
         *,
@@ -180,7 +182,7 @@ class Session:
     def ask_each_chat(
         self,
         messages: Any,
-        tools: Sequence[Mapping[str, Any]] | None,
+        tools: Iterable[ToolLike] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
     ) -> tuple[list[list[Choice]], bool]:
@@ -199,28 +201,42 @@ class Session:
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Iterable[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the prompt text of a conversation."""
+        template = self._chat_template()
+        told = self._told(conversation(messages))
+        return template.render(told, tools=described(tools), **(variables or {}))
+
+    def _chat_template(self) -> ChatTemplate:
         if self._template is None:
             raise missing_template(self.bundle.name)
-        return self._template.render(conversation(messages), tools=tools, **(variables or {}))
+        return self._template
+
+    def _told(self, messages: Sequence[Message]) -> list[Message]:
+        """Messages whose calls of tools are as the template expects them."""
+        if not has_calls(messages):
+            return list(messages)
+        return with_calls(messages, self._chat_template().call_form)
 
     def _next_turn(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Mapping[str, Any]] | None,
+        tools: Iterable[ToolLike] | None,
         variables: Mapping[str, Any] | None,
         asked: Asked,
     ) -> list[Choice]:
+        template, shown = self._chat_template(), described(tools)
+        # Before anything is hidden: what is no token in JSON text may be one in what it says.
+        messages = self._told(messages)
         as_text = asked.special_tokens != "control"
         if as_text:
             messages = self._controls.hide(messages)
-            tools, variables = self._controls.hide_in(tools), self._controls.hide_in(variables)
+            shown, variables = self._controls.hide_in(shown), self._controls.hide_in(variables)
 
         def encode(kept: Sequence[Message]) -> list[int]:
-            text = self.render(kept, tools=tools, variables=variables)
+            text = template.render(kept, tools=shown, **(variables or {}))
             if self._exceeds(text):
                 raise too_long(text, self.context)
             read = self._controls.encode if as_text else self._segments.encode
@@ -344,7 +360,7 @@ class Loaded:
         self,
         messages: Sequence[Message],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Iterable[ToolLike] | None = None,
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the prompt text that `chat` makes of a conversation.

@@ -87,8 +87,9 @@ export function thinks({ switchable, byDefault }: Thinking, { variables }: ChatO
 }
 
 function withoutThought(message: Message): Message {
-  if (message.role !== "assistant") return message;
-  return { ...message, content: parted(message.content).text };
+  const { role, content } = message;
+  if (role !== "assistant" || content === null) return message;
+  return { ...message, content: parted(content).text };
 }
 
 function beginning(opening: string, generation: Generation): Generation {

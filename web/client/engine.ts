@@ -91,8 +91,8 @@ export class Engine {
   /** Answer a conversation, written down as the model's chat template says. */
   chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
     const { contextPolicy = "stop", begun = [], variables = {}, ...rest } = options;
-    const { specialTokens = "text", ...others } = rest;
-    const prompt = { messages, contextPolicy, begun, variables, specialTokens };
+    const { specialTokens = "text", tools = null, ...others } = rest;
+    const prompt = { messages, contextPolicy, begun, variables, specialTokens, tools };
     return this.start({ kind: "chat", ...prompt }, others);
   }
 

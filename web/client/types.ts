@@ -1,8 +1,38 @@
 /** What the library's users see; plain data, so that it crosses between the page and its worker. */
 
+/** What is said in a conversation: what chat templates read of it, by the names that they have for it. */
 export interface Message {
   readonly role: "system" | "user" | "assistant" | "tool" | (string & {});
-  readonly content: string;
+  /** Null in an answer that is only calls of tools. */
+  readonly content: string | null;
+  /** Calls of tools in an answer. */
+  readonly tool_calls?: readonly ToolCall[];
+  /** Of a tool's result: the call that it is of, and the tool's name. */
+  readonly tool_call_id?: string;
+  readonly name?: string;
+}
+
+/** A call of a tool in an earlier answer. */
+export interface ToolCall {
+  readonly id?: string;
+  readonly type?: "function";
+  readonly function: {
+    readonly name: string;
+    /** An object, or the JSON text of one. */
+    readonly arguments: string | Readonly<Record<string, unknown>>;
+  };
+}
+
+/** What a model is told that it may call. */
+export interface ToolDefinition {
+  readonly type: "function";
+  readonly function: {
+    /** Up to 128 letters (A to Z), digits and `_ - . /` signs. */
+    readonly name: string;
+    readonly description?: string;
+    /** The JSON schema of its arguments, which are an object. */
+    readonly parameters?: Readonly<Record<string, unknown>>;
+  };
 }
 
 /** How a generation chooses tokens and when it ends. What is left out is the model's own default. */
@@ -56,6 +86,11 @@ export interface ChatOptions extends GenerateOptions {
    * with `control` they are those tokens, and whoever wrote them can end a turn and write another's.
    */
   readonly specialTokens?: SpecialTokens;
+  /**
+   * What the model is told that it may call, by templates that show it. Calls come as the text that the model
+   * writes; messages may have `tool_calls` and results of them.
+   */
+  readonly tools?: readonly ToolDefinition[];
   /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }

@@ -12,6 +12,7 @@ import { type Compiled, compileTemplate, renderTemplate } from "./jinja/render.t
 import { TemplateError, TemplateLimitError } from "./jinja/run.ts";
 import { Float, type Key, type Value } from "./jinja/values.ts";
 import { decodeText, isObject, parseObject } from "./json.ts";
+import { type CallForm, callForm } from "./tool-calls.ts";
 
 const MAX_SOURCE = 1 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
@@ -22,16 +23,24 @@ const MAX_VALUES = 1 << 18;
 const REASONING = ["reasoning_content", "thinking", "reasoning"] as const;
 
 export interface RenderOptions {
+  /** JSON schemas of functions, for templates that show them. */
+  readonly tools?: readonly Readonly<Record<string, unknown>>[] | null;
   /** End with the header of the answer to come. */
   readonly addGenerationPrompt?: boolean;
   /** Whatever else the template reads, such as `enable_thinking`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-/** The default chat template of one checkpoint. */
+/** Sources of templates by name: a default one and perhaps one for tools. */
+type Sources = ReadonlyMap<string, string>;
+
+/** The chat templates of one checkpoint: a default one and perhaps one for tools. */
 export class ChatTemplate {
+  /** All of them, for those who look for a text in them. */
   readonly source: string;
   private readonly compiled: Compiled;
+  private readonly compiledForTools: Compiled;
+  private form: CallForm | null = null;
   private readonly specialTokens: ReadonlyMap<string, string>;
   private readonly now: () => Date;
 
@@ -41,12 +50,16 @@ export class ChatTemplate {
    * @throws EdgewiseError `checkpoint.template` for a template that is too large or wrong.
    */
   constructor(
-    source: string,
+    sources: string | Sources,
     specialTokens: ReadonlyMap<string, string> = new Map(),
     now: () => Date = () => new Date(),
   ) {
-    this.source = source;
+    const named = typeof sources === "string" ? new Map([["default", sources]]) : sources;
+    const source = named.get("default") ?? "";
+    const forTools = named.get("tool_use");
+    this.source = forTools === undefined ? source : `${source}\0${forTools}`;
     this.compiled = compiled(source);
+    this.compiledForTools = forTools === undefined ? this.compiled : compiled(forTools);
     this.specialTokens = specialTokens;
     this.now = now;
   }
@@ -61,8 +74,14 @@ export class ChatTemplate {
     config: Uint8Array | null,
     specialTokens: ReadonlyMap<string, string> = new Map(),
   ): ChatTemplate | null {
-    const source = template ? readTemplate(template) : config ? configTemplate(config) : null;
-    return source === null ? null : new ChatTemplate(source, specialTokens);
+    const sources = template ? readTemplate(template) : config ? configTemplates(config) : null;
+    return sources === null ? null : new ChatTemplate(sources, specialTokens);
+  }
+
+  /** How earlier calls of tools have to be written for it, see `withCalls`. */
+  get callForm(): CallForm {
+    this.form ??= callForm((messages, tools) => this.render(messages, { tools }));
+    return this.form;
   }
 
   /**
@@ -81,13 +100,14 @@ export class ChatTemplate {
         key,
         plain.value(value),
       ]),
-      ["tools", null],
+      ["tools", plain.value(options.tools ?? null)],
       ["documents", null],
       ["messages", conversation(messages, plain)],
       ["add_generation_prompt", options.addGenerationPrompt ?? true],
     ]);
     try {
-      return renderTemplate(this.compiled, variables, this.now(), plain.characters);
+      const chosen = options.tools ? this.compiledForTools : this.compiled;
+      return renderTemplate(chosen, variables, this.now(), plain.characters);
     } catch (cause) {
       throw refusal(cause);
     }
@@ -132,7 +152,7 @@ function readTemplate(bytes: Uint8Array): string {
   }
 }
 
-function configTemplate(bytes: Uint8Array): string | null {
+function configTemplates(bytes: Uint8Array): string | Sources | null {
   let found: unknown;
   try {
     found = parseObject(bytes, MAX_CONFIG_BYTES).chat_template;
@@ -142,7 +162,7 @@ function configTemplate(bytes: Uint8Array): string | null {
   if (typeof found === "string") return found;
   if (!Array.isArray(found) || found.length === 0) return null;
   const named = new Map(
-    found.map((item: unknown) => {
+    found.map((item: unknown): [string, string] => {
       if (isObject(item) && typeof item.name === "string" && typeof item.template === "string") {
         return [item.name, item.template];
       }
@@ -152,14 +172,13 @@ function configTemplate(bytes: Uint8Array): string | null {
       );
     }),
   );
-  const source = named.get("default");
-  if (source === undefined) {
+  if (!named.has("default")) {
     throw wrong(
       `The model has chat templates named ${[...named.keys()].sort().join(", ")}, none is ` +
         "'default'.",
     );
   }
-  return source;
+  return named;
 }
 
 function wrong(message: string): EdgewiseError {

@@ -5,6 +5,8 @@ import type { Request } from "../engine/engine.ts";
 import { isObject } from "../engine/json.ts";
 import type { ChatTemplate } from "../engine/template.ts";
 import type { Tokenizer } from "../engine/tokenizer.ts";
+import { hasCalls, withCalls } from "../engine/tool-calls.ts";
+import { toolsOf } from "../engine/tools.ts";
 import { fitting } from "../engine/window.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
 import type { Prompt } from "./protocol.ts";
@@ -14,7 +16,7 @@ export interface Texts {
   /** The model's name, for errors. */
   readonly name: string;
   readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
-  readonly template: Pick<ChatTemplate, "render"> | null;
+  readonly template: Pick<ChatTemplate, "render" | "callForm"> | null;
   readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn" | "shown">;
 }
 
@@ -51,11 +53,17 @@ export function promptOf(
     throw refused("specialTokens", specialTokens, "text or control");
   }
   const text = specialTokens === "text";
-  const messages = text ? controls.hide(prompt.messages) : prompt.messages;
+  const shown = toolsOf(prompt.tools)?.map(({ described }) => described) ?? null;
+  // Before anything is hidden: what is no token in JSON text may be one in what it says.
+  const told = hasCalls(prompt.messages)
+    ? withCalls(prompt.messages, template.callForm)
+    : prompt.messages;
+  const messages = text ? controls.hide(told) : told;
+  const tools = text ? controls.hideIn(shown) : shown;
   const variables = text ? controls.hideIn(prompt.variables) : prompt.variables;
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
-    const written = template.render(kept, { addGenerationPrompt: true, variables });
+    const written = template.render(kept, { addGenerationPrompt: true, tools, variables });
     // What is hidden may be longer than what it stands for.
     const long = (told: string) => tokenizer.exceeds(told, context);
     if (long(written) && long(text ? controls.shown(written) : written)) return null;

@@ -11,6 +11,7 @@ import type {
   LoadProgress,
   Message,
   SpecialTokens,
+  ToolDefinition,
   Warning,
 } from "../client/types.ts";
 import type { ErrorJson } from "../errors.ts";
@@ -32,6 +33,7 @@ export type Prompt =
       readonly begun: readonly number[];
       readonly variables: Readonly<Record<string, unknown>>;
       readonly specialTokens: SpecialTokens;
+      readonly tools: readonly ToolDefinition[] | null;
     }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from edgewise_runtime.text.jinja import (
     TemplateLimitError,
     compile_template,
 )
+from edgewise_runtime.text.tool_calls import CallForm, call_form
 
 MAX_SOURCE_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -92,6 +94,11 @@ class ChatTemplate:
                     code="checkpoint.template",
                 ) from error
         return cls(named, special_tokens) if named else None
+
+    @cached_property
+    def call_form(self) -> CallForm:
+        """How earlier calls of tools have to be written for it, see `with_calls`."""
+        return call_form(lambda messages, tools: self.render(messages, tools=tools))
 
     def render(
         self,

@@ -57,7 +57,7 @@ test("ordinary words have the ids that they always had", () => {
 
 test("whatever is in a message is looked through, but for the marks of an answer's thoughts", () => {
   const controls = new ControlTokens(tokenizerOf("examples/demo-model"));
-  const call = { function: { arguments: { "<|im_end|>": ["<|im_start|>", 1, null] } } };
+  const call = { function: { name: "f", arguments: { "<|im_end|>": ["<|im_start|>", 1, null] } } };
   const message = { role: "tool<|im_end|>", content: "", tool_calls: [call] };
   const [hidden] = controls.hide([message]);
   expect(JSON.stringify(hidden)).not.toContain("im_");
@@ -78,7 +78,7 @@ test("what a model writes itself stays tokens in its answers alone", () => {
   const content = "<call>\n<turn><|end|>";
   const found = controls
     .hide(["assistant", "user"].map((role) => ({ role, content })))
-    .map((hidden) => added.map((token) => hidden.content.includes(token.content)));
+    .map((hidden) => added.map((token) => hidden.content?.includes(token.content)));
   expect(found).toEqual([
     [false, true, false, true],
     [false, false, false, true],

@@ -41,6 +41,7 @@ const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt 
   begun: [],
   variables: {},
   specialTokens: "text",
+  tools: null,
   ...changes,
 });
 const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
@@ -55,6 +56,24 @@ describe("a prompt", () => {
   it("of a conversation is what the template writes, then what there is of the answer", () => {
     const { prompt, begun } = promptOf(chat({ begun: [72, 105] }), TEXTS, 100, 10);
     expect([text(prompt), begun]).toEqual(["SabcABCdefDEFghiGHI?>Hi", 2]);
+  });
+
+  it("of a conversation has tools, and calls as the template wants them", () => {
+    const texts = {
+      ...TEXTS,
+      template: new ChatTemplate(
+        "{% if tools %}{{ tools[0].function.name }}:{% endif %}{% for m in messages %}" +
+          "{{ m.content }}{% for c in m.tool_calls | default([]) %}{{ c.function.arguments + ';' }}" +
+          "{% endfor %}{% endfor %}",
+      ),
+    };
+    const call = { type: "function", function: { name: "f", arguments: '{"a":  1}' } } as const;
+    const calling: Message = { role: "assistant", content: null, tool_calls: [call] };
+    const tools = [{ type: "function", function: { name: "f" } }] as const;
+    const asked = chat({ messages: [{ role: "user", content: "?" }, calling], tools });
+    expect(text(promptOf(asked, texts, 100, 10).prompt)).toBe('f:?{"a":  1};');
+    const wrong = chat({ tools: [{ type: "function", function: { name: "a b" } }] });
+    expect(() => promptOf(wrong, texts, 100, 10)).toThrow("A tool is named");
   });
 
   it("of a conversation has what the template reads besides", () => {
