@@ -28,8 +28,9 @@ def main() -> int:
         report = run(name, seed=asked.seed, first=asked.first, count=asked.count)
         print(f"{name}: {report.counted()}", flush=True)
         cases = Cases(name, find(name), asked.seed) if report.findings else None
+        # All of them first: whoever looks wants them, whatever becomes of making a case again.
+        print(*report.findings, sep="\n", end="", flush=True)
         for finding in report.findings:
-            print(finding)
             if cases is not None and asked.keep is not None:
                 folder = asked.keep / name / f"{finding.kind}-{asked.seed}-{finding.case}"
                 folder.mkdir(parents=True, exist_ok=True)

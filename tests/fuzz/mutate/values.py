@@ -134,7 +134,7 @@ def _rearranged(rng: Random, value: Any, other: Callable[[], Any]) -> Any:
             case 4:
                 items[at], items[0] = items[0], items[at]
             case _:
-                items[at : at + 1] = [items[at]] * rng.choice(MANY)
+                items[at : at + 1] = [items[at]] * _times(rng.choice(MANY), items[at])
         return items
     table = dict(value)
     key = rng.choice(list(table))
@@ -149,5 +149,24 @@ def _rearranged(rng: Random, value: Any, other: Callable[[], Any]) -> Any:
             another = rng.choice(list(table))
             table[key], table[another] = table[another], table[key]
         case _:
-            table |= {f"{key[:60]}{i}": table[key] for i in range(rng.choice(MANY))}
+            many = _times(rng.choice(MANY), table[key])
+            table |= {f"{key[:60]}{i}": table[key] for i in range(many)}
     return table
+
+
+def _times(many: int, value: Any) -> int:
+    """How often a value can be there, of so many times: what was repeated may have been already,
+    and is shared here but not where it is written."""
+    room, open_ = _MAX_TEXT // many, [value]
+    while open_ and room > 0:
+        top = open_.pop()
+        room -= 1
+        if isinstance(top, str):
+            room -= len(top)
+        elif isinstance(top, list):
+            room -= len(top)
+            open_ += top[: max(room, 0)]
+        elif isinstance(top, dict):
+            room -= sum(map(len, top))
+            open_ += list(top.values())[: max(room, 0)]
+    return many if room > 0 else 1
