@@ -148,7 +148,7 @@ def test_what_is_nested_deeply_has_the_masks_of_what_is_not() -> None:
         assert state is not None
         masks.append(matcher.mask(state))
     assert len({id(mask) for mask in masks[-100:]}) == 1
-    closing = matcher.advance_bytes(state, b"]" + b"}]" * 398)
+    closing = matcher.advance_bytes(state, b"]" + b"}]" * 399)
     assert closing is not None
     end = matcher.advance_bytes(closing, b"}")
     assert end is not None
