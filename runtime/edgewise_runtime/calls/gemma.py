@@ -60,9 +60,7 @@ def _marked(name: str, begin: str, end: str, quote: str, thoughts: Thoughts = TH
         read=read,
         marks=(begin, end, quote),
         triggers=(begin,),
-        spelling=Spelling(
-            begin=begin + _CALL, named="", end=end, arguments="gemma", quote=quote
-        ),
+        spelling=Spelling(begin=begin + _CALL, named="", end=end, arguments="gemma", quote=quote),
         thoughts=thoughts,
     )
 

@@ -88,15 +88,20 @@ def call_grammar(
 
 def _calls(spelling: Spelling, start: str, again: bool) -> list[Node]:
     """Calls from the text on that the first begins with."""
-    parts = [nodes.Literal(start), Rule("call")] if start else [Rule("call")]
+    call = Rule("call")
+    parts: list[Node] = [*_literal(start), call]
     if again:
-        between = nodes.Literal(spelling.between + spelling.begin) if spelling.between + spelling.begin else Sequence(())
-        parts.append(Repeat(Sequence((between, Rule("call"))), 0, None))
-    if spelling.last:
-        parts.append(nodes.Literal(spelling.last))
+        between = _literal(spelling.between + spelling.begin)
+        parts.append(Repeat(Sequence((*between, call)), 0, None))
+    parts += _literal(spelling.last)
     if spelling.close:
         parts.append(Repeat(nodes.Literal(spelling.close), 0, 1))
     return parts
+
+
+def _literal(text: str) -> tuple[Node, ...]:
+    """A text, perhaps empty, as items of a sequence."""
+    return (nodes.Literal(text),) if text else ()
 
 
 def _any_call(form: Format, tools: Mapping[str, Mapping[str, Any]], rules: dict[str, Node]) -> Node:
@@ -108,9 +113,8 @@ def _any_call(form: Format, tools: Mapping[str, Mapping[str, Any]], rules: dict[
         if wrong or (spelling.arguments == "python" and name == _PRINT):
             raise refused(f"A tool is called {shorten(name)}, which {form.name} cannot write.")
         arguments = arguments_of(CalledTool(name, schema, f"t{at}_"), spelling, rules)
-        begin, end = nodes.Literal(name + spelling.named), spelling.end
-        parts = (begin, arguments, nodes.Literal(end)) if end else (begin, arguments)
-        found.append(simplified(Sequence(parts)))
+        begin = nodes.Literal(name + spelling.named)
+        found.append(simplified(Sequence((begin, arguments, *_literal(spelling.end)))))
     return Choice(tuple(found)) if len(found) > 1 else found[0]
 
 

@@ -38,7 +38,8 @@ def _begin(node: Node, rules: Mapping[str, Node], found: set[str], seen: set[str
         case Sequence(items):
             return all(_begin(item, rules, found, seen) for item in items)
         case Choice(items):
-            return any([_begin(item, rules, found, seen) for item in items])
+            empty = [_begin(item, rules, found, seen) for item in items]
+            return any(empty)
         case Repeat(item, least):
             return _begin(item, rules, found, seen) or least == 0
         case Rule(name):

@@ -1,4 +1,4 @@
-"""Arguments that are written one by one, each under its name: as Python's, and in XML-like marks."""
+"""Arguments that are written one by one, each under its name: Python's, and XML-like ones."""
 
 from __future__ import annotations
 
@@ -88,14 +88,16 @@ def _members(tool: CalledTool) -> list[_Member]:
         closed = keyword != "additionalProperties" or value is False
         if not closed or (keyword not in _UNDERSTOOD and not keyword.startswith("x-")):
             raise refused(
-                f"The arguments of {shorten(tool.name)} follow {shorten(keyword)}, which a notation "
-                "of names and values cannot."
+                f"The arguments of {shorten(tool.name)} are more than names and their values: "
+                f"there is {shorten(keyword)}."
             )
     if tool.schema.get("type", "object") != "object":
         raise refused(f"The arguments of {shorten(tool.name)} are no object.")
     required = tool.schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise refused(f"What {shorten(tool.name)} requires is {shorten(required)}, no list of names.")
+        raise refused(
+            f"What {shorten(tool.name)} requires is {shorten(required)}, no list of names."
+        )
     properties = _properties(tool)
     members: list[_Member] = []
     for name in dict.fromkeys([*in_order(properties), *required]):
@@ -105,8 +107,6 @@ def _members(tool: CalledTool) -> list[_Member]:
                 "without quotes cannot write."
             )
         rules: dict[str, Node] = {}
-        if properties.get(name) is False and name not in required:
-            continue
         at = ("properties", name) if name in properties else None
         schema = tool.schema if at else True
         value = schema_rules(schema, rules, tool.prefix, at or ())

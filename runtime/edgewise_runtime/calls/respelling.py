@@ -1,8 +1,8 @@
 """JSON's grammars as those of the same values in another notation.
 
-What is respelled is a grammar that a schema was lowered to (`grammar.schema`): its texts are JSON on
-one line, with ``", "`` and ``": "``. The nodes are gone through in the order of the text, with what
-is known of the place in it: whether it is in a string, and in an escape there.
+What is respelled is a grammar that a schema was lowered to (`grammar.schema`): its texts are JSON
+on one line, with ``", "`` and ``": "``. The nodes are gone through in the order of the text, with
+what is known of the place in it: whether it is in a string, and in an escape there.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ class _Respelled:
             self.check(end, start)
         return Rule(self._known[key][0]), at
 
-    def _sequence(
-        self, items: tuple[Node, ...], at: _Place, closes: bool
-    ) -> tuple[Node, _Place]:
+    def _sequence(self, items: tuple[Node, ...], at: _Place, closes: bool) -> tuple[Node, _Place]:
         found: list[Node] = []
         for i, item in enumerate(items):
             behind = items[i + 1] if i + 1 < len(items) else None
@@ -151,9 +149,7 @@ class _Respelled:
             found.append(made)
         return Sequence(tuple(found)), at
 
-    def _repeat(
-        self, item: Node, least: int, most: int | None, at: _Place, closes: bool
-    ) -> Node:
+    def _repeat(self, item: Node, least: int, most: int | None, at: _Place, closes: bool) -> Node:
         ranges = _one_character(item) if at.string == "" else None
         if ranges is not None and most is None and least <= 1 and self._how.avoided:
             return self._any_text(ranges, least, closes, self._is_bare(at))
