@@ -13,9 +13,13 @@ import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
-const MAX_CONTAINERS = 1 << 20;
-/** Twice what the largest vocabularies have: 262,144 tokens and twice as many merges. */
+const MAX_CONTAINERS = 3 << 18;
+/** More than the largest vocabularies have: 262,144 tokens and twice as many merges. */
 const MAX_VALUES = 3 << 20;
+/** Bytes of one string: eight times the longest table of characters that has been published. */
+const MAX_STRING = 4 << 20;
+/** Quotes inside strings: some vocabularies have thousands. */
+const MAX_ESCAPED = 1 << 18;
 /** Bytes of text after normalizing at most; a character is at least one. */
 const MAX_TEXT = 32 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
@@ -211,13 +215,27 @@ function withTokens(rules: Rules, added: readonly AddedToken[]): Rules {
 function checkValues(json: Uint8Array): void {
   let containers = 0;
   let values = 0;
+  let escaped = 0;
+  let quote = -1;
+  let longest = 0;
   for (let at = 0; at < json.length; at++) {
     const byte = json[at];
     if (byte === 0x5b || byte === 0x7b) containers += 1;
     else if (byte === 0x2c) values += 1;
+    else if (byte === 0x22) {
+      if (json[at - 1] === 0x5c) {
+        escaped += 1;
+      } else {
+        longest = Math.max(longest, at - quote);
+        quote = at;
+      }
+    }
   }
   if (containers > MAX_CONTAINERS || values > MAX_VALUES) {
     throw new RangeError("it has more values than any vocabulary needs");
+  }
+  if (escaped > MAX_ESCAPED || Math.max(longest, json.length - quote) > MAX_STRING) {
+    throw new RangeError("it has longer texts than any vocabulary needs");
   }
 }
 
