@@ -189,8 +189,7 @@ export class Batch {
     const count = sequences.length;
     const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
     const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
-    const biasIds = new Int32Array(count * abi.MAX_BIASES);
-    const biasValues = new Float32Array(count * abi.MAX_BIASES);
+    const biases = new Int32Array(count * 2 * abi.MAX_BIASES);
     for (const [row, [{ seed }, p]] of rows.entries()) {
       const at = row * abi.SAMPLING_WIDTH;
       floats[at + abi.TEMPERATURE] = isGreedy(p) ? 0 : p.temperature;
@@ -204,13 +203,14 @@ export class Batch {
       ints[at + abi.SEED_HIGH] = Number(BigInt.asIntN(32, seed >> 32n));
       ints[at + abi.BIASES] = p.logitBias.size;
       ints[at + abi.IGNORE_EOS] = Number(p.ignoreEos);
-      biasIds.set([...p.logitBias.keys()], row * abi.MAX_BIASES);
-      biasValues.set([...p.logitBias.values()], row * abi.MAX_BIASES);
+      const listed = 2 * row * abi.MAX_BIASES;
+      const values = Float32Array.from(p.logitBias.values());
+      biases.set([...p.logitBias.keys()], listed + abi.BIAS_IDS * abi.MAX_BIASES);
+      biases.set(new Int32Array(values.buffer), listed + abi.BIAS_VALUES * abi.MAX_BIASES);
     }
     this.program.write("sampling_f", floats);
     this.program.write("sampling_i", ints);
-    this.program.write("bias_ids", biasIds);
-    this.program.write("bias_values", biasValues);
+    this.program.write("biases", biases);
   }
 
   /** Say how many there are; `reach` is the most tokens a sequence can come to have in KV. */

@@ -18,6 +18,7 @@ import {
   IGNORE_EOS,
   LIMIT,
   MAX_BIASES,
+  maskWords,
   NOT_FINITE,
   PAGE_TOKENS,
   RING,
@@ -88,12 +89,12 @@ export class ReferenceProgram implements LoadedProgram {
       ring: maxBatch * RING,
       eos: STOP_TOKENS,
       sampling_i: maxBatch * SAMPLING_WIDTH,
-      bias_ids: maxBatch * MAX_BIASES,
+      biases: maxBatch * 2 * MAX_BIASES,
+      grammar_mask: maxBatch * maskWords(VOCAB),
       counts: maxBatch * VOCAB,
     };
     for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
     this.floats.set("sampling_f", new Float32Array(maxBatch * SAMPLING_WIDTH));
-    this.floats.set("bias_values", new Float32Array(maxBatch * MAX_BIASES));
     this.program = program(prefillChunk, maxBatch);
     this.lost = new Promise((resolve) => {
       this.tell = resolve;
@@ -333,9 +334,10 @@ export class ReferenceProgram implements LoadedProgram {
     if (this.spoiler !== null && history.includes(this.spoiler)) return NOT_FINITE;
     const f = (i: number) => this.at("sampling_f", row * SAMPLING_WIDTH + i);
     const n = (i: number) => this.at("sampling_i", row * SAMPLING_WIDTH + i);
+    const values = new Float32Array(this.ints("biases").buffer);
     const biases = Array.from({ length: n(3) }, (_, i): [number, number] => [
-      this.at("bias_ids", row * MAX_BIASES + i),
-      this.at("bias_values", row * MAX_BIASES + i),
+      this.at("biases", 2 * row * MAX_BIASES + i),
+      values[(2 * row + 1) * MAX_BIASES + i] ?? Number.NaN,
     ]);
     const params = {
       maxTokens: 1,
