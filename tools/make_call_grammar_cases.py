@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
-from edgewise_runtime.calls import FORMATS, call_grammar
+from edgewise_runtime.calls import (
+    FORMATS,
+    Arguments,
+    CallBegins,
+    CallEnds,
+    Delta,
+    Reasoning,
+    call_grammar,
+)
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.grammar.nodes import to_json
 from tests.runtime.calls import toolsets
+from tests.runtime.calls.cases import Case as Reading
+from tests.runtime.calls.cases import parsed
+from tests.runtime.grammar.drawing import drawn
 from tools.make_pattern_cases import Case, hashed, lines
 
 CASES = Path(__file__).parents[1] / "tests" / "calls" / "grammars"
@@ -57,10 +70,44 @@ def cases() -> Iterator[Case]:
                 yield {**about, **(case if whole else hashed(case))}
 
 
+def texts() -> Iterator[Case]:
+    """A text at random of each grammar that there is, and the calls that it is read as."""
+    for number, (form, name) in enumerate(product(FORMATS, TOOLSETS)):
+        tools = TOOLSETS[name]
+        try:
+            found = call_grammar(FORMATS[form], tools, choice="required")
+        except EdgewiseError:
+            continue
+        text = drawn(found.grammar, found.grammar.rules["root"], Random(number))
+        deltas = parsed(Reading(form, name, text, (), tools, False), [text])
+        kept = [delta for delta in deltas if not isinstance(delta, Reasoning)]
+        yield {"format": form, "tools": name, "text": text, "calls": calls_of(kept)}
+
+
+def calls_of(deltas: list[Delta]) -> list[list[str]]:
+    """The names of calls and the texts of their arguments.
+
+    Raises ValueError where there is anything else.
+    """
+    calls: list[list[str]] = []
+    for delta in deltas:
+        match delta:
+            case CallBegins(name=name):
+                calls.append([name])
+            case Arguments(text=text):
+                calls[-1].append(text)
+            case CallEnds():
+                pass
+            case _:
+                raise ValueError(delta)
+    return calls
+
+
 def written() -> dict[str, str]:
     """Every file's name and content."""
     return {
         "cases.json": lines(cases()),
+        "texts.json": lines(texts()),
         "tools.json": json.dumps(TOOLSETS, indent=1) + "\n",
     }
 
