@@ -8,7 +8,7 @@ Of most grammars only a hash of their JSON is kept, or the code of the error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -84,7 +84,7 @@ def texts() -> Iterator[Case]:
         yield {"format": form, "tools": name, "text": text, "calls": calls_of(kept)}
 
 
-def calls_of(deltas: list[Delta]) -> list[list[str]]:
+def calls_of(deltas: Iterable[Delta]) -> list[list[str]]:
     """The names of calls and the texts of their arguments.
 
     Raises ValueError where there is anything else.
