@@ -135,9 +135,10 @@ export interface CalledTool {
   readonly id: string;
   /** What the model wrote: it may be no tool that there is. */
   readonly name: string;
-  /** The JSON text of an object. */
-  readonly arguments: string;
-  readonly parsed: Readonly<Record<string, unknown>>;
+  /** The arguments as the model wrote them, or as JSON where it wrote no JSON. */
+  readonly text: string;
+  /** The same arguments by name; nobody has looked whether the tool takes them. */
+  readonly arguments: Readonly<Record<string, unknown>>;
 }
 
 export interface Usage {
@@ -169,6 +170,8 @@ export interface Completion {
   readonly reasoning: string;
   /** Calls of tools, in their order; none but in a chat with tools. */
   readonly toolCalls: readonly CalledTool[];
+  /** All of it as the model wrote it, with the marks around thoughts and calls. */
+  readonly written: string;
   readonly tokenIds: readonly number[];
   readonly finishReason: FinishReason;
   readonly usage: Usage;

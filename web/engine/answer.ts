@@ -75,7 +75,8 @@ export class AnswerReader {
 
   /** A completion of all the text, told into its parts. */
   completed(completion: Completion): Completion {
-    const { text, reasoning } = this;
+    const { text } = this;
+    const reasoning = this.reasoning.trim();
     const toolCalls = [...this.called.values()];
     const calls = toolCalls.length > 0 && completion.finishReason === "stop";
     const finishReason = calls ? "tool_calls" : completion.finishReason;
@@ -115,5 +116,5 @@ export class AnswerReader {
 
 /** A parser ends no call whose arguments are no JSON object. */
 function calledOf({ id, name, text }: Begun): CalledTool {
-  return { id, name, arguments: text, parsed: JSON.parse(text) as CalledTool["parsed"] };
+  return { id, name, text, arguments: JSON.parse(text) as CalledTool["arguments"] };
 }

@@ -231,8 +231,10 @@ export class Sequence {
     const { ttftMs, prefillMs, decodeMs } = this;
     const usage = usageOf(this.prompt.length, this.cached ?? 0, this.tokens.length);
     this.pieces.end();
+    const text = this.texts.join("");
     this.resolve({
-      text: this.texts.join(""),
+      text,
+      written: text,
       reasoning: "",
       toolCalls: [],
       tokenIds: [...this.begun, ...this.tokens],

@@ -33,14 +33,14 @@ export function askedOf(
   const reasoning = reasoningOf(prompt.reasoning);
   if (reasoning.budget !== null) throw unbounded(reasoning.budget);
   const asked = variablesOf(reasoning, (messages, variables) =>
-    template.render(messages, { variables: { ...prompt.variables, ...variables } }),
+    template.render(messages, { variables }),
   );
   const { toolFormat } = prompt;
   const format = toolFormat === null ? formatOf(template.source) : formatNamed(toolFormat);
-  const tools = mode === "none" ? null : given;
+  const tools = mode === "none" || given?.length === 0 ? null : given;
   const callable =
     tools && Object.fromEntries(tools.map(({ name, parameters }) => [name, parameters]));
-  return { tools, callable, format, variables: { ...prompt.variables, ...asked } };
+  return { tools, callable, format, variables: { ...asked, ...prompt.variables } };
 }
 
 function unforced(mode: string): EdgewiseError {

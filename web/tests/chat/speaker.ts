@@ -57,6 +57,7 @@ function completion(finishReason: FinishReason): Completion {
     text: "",
     reasoning: "",
     toolCalls: [],
+    written: "",
     tokenIds: [],
     finishReason,
     usage: { promptTokens: 12, cachedTokens: 4, completionTokens: 3, totalTokens: 15 },

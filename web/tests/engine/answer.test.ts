@@ -11,6 +11,7 @@ const completion = (finishReason: FinishReason): Completion => ({
   text: "",
   reasoning: "",
   toolCalls: [],
+  written: "",
   tokenIds: [1],
   finishReason,
   usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1, totalTokens: 2 },
@@ -42,8 +43,8 @@ describe("an answer", () => {
     const { reader } = answered(TOOLS);
     expect(read(reader, `<think>\nhm\n</think>\n\nI add.\n${CALL}\n${CALL}`)).toEqual({
       said: "I add.",
-      reasoning: "hm\n",
-      calls: Array(2).fill({ name: "add", arguments: '{"x": 1}', parsed: { x: 1 } }),
+      reasoning: "hm",
+      calls: Array(2).fill({ name: "add", text: '{"x": 1}', arguments: { x: 1 } }),
       finishReason: "tool_calls",
     });
   });
