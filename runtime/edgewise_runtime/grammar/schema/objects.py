@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgewise_runtime.grammar.nodes import Choice, Literal, Node, Repeat, Sequence
 from edgewise_runtime.grammar.schema.admitting import admits, named_values
 from edgewise_runtime.grammar.schema.anything import COLON, COMMA, QUOTE, optional
+from edgewise_runtime.grammar.schema.arrays import MAX_LEAST
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.document import Place
 from edgewise_runtime.grammar.schema.keywords import OF_TYPE
@@ -175,7 +176,7 @@ def _counted(
         return None
     if least > needed and least > 1:
         raise shape.refused(f"minProperties {least:,} beside fewer names that are required")
-    room = None if most is None else most - len(members)
+    room = None if most is None else min(most, MAX_LEAST) - len(members)
     if room is not None and room < 0:
         raise shape.refused(f"maxProperties {most:,} beside more names")
     inner = _written(context, members, other if room != 0 else None, room)
