@@ -1,7 +1,7 @@
 """Writes goldens/, a part of the compiled bundle of a tiny checkpoint that readers are tested with.
 
-``python tests/format/make_goldens.py``: the manifest with some of its programs, each without the
-plans for few rows, the plans of one of them as they were compiled, and in facts.json what the
+``python tests/format/make_goldens.py``: the manifest with some of its programs, each with one
+plan for an operation, the plans of one of them as they were compiled, and in facts.json what the
 Python runtime reads out of these. Nothing has to stay as the compiler is: they are valid as long as
 the format's version stays.
 
@@ -61,11 +61,11 @@ def golden_plans() -> dict[str, dict[str, Any]]:
 
 
 def prune(manifest: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The manifest with `PROGRAMS` alone, without plans for few rows."""
+    """The manifest with `PROGRAMS` alone, and of each operation the plan for all of its rows."""
     programs = [item for item in manifest["programs"] if item["id"] in PROGRAMS]
     for program in programs:
         program.pop("signature", None)
-        plans = {k: v for k, v in program["plans"].items() if not k.endswith("_few")}
+        plans = {k: v for k, v in program["plans"].items() if k in program["entries"]}
         program["plans"] = plans
         program["entries"] = {
             operation: [entry for entry in entries if entry["plan"] in plans]

@@ -99,7 +99,7 @@ def make_plan(name: str, buffers: list[str], shared: int, steps: list[Json]) -> 
     if shared:
         listed.append(scratch(shared))
     plan: Json = {
-        "version": 3,
+        "version": 4,
         "name": name,
         "target": "cpu",
         "max_burst": 1 if name == "prefill" else 8,
@@ -157,7 +157,7 @@ def program(name: str, features: list[str], *, arithmetic: str = "f32") -> Json:
 def manifest() -> Json:
     """``bundle.json`` without its files, fresh."""
     return {
-        "version": 3,
+        "version": 4,
         "name": "tiny",
         "model": {
             "family": "llama",

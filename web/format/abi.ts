@@ -58,8 +58,12 @@ export const NO_TOKEN = -1;
 /** What is drawn instead of a token where logits are not finite: the last that a sequence draws. */
 export const NOT_FINITE = -2;
 
-/** Columns of `bias_ids` and `bias_values`. */
+/** Columns of `biases`. */
 export const MAX_BIASES = 320;
+
+/** Rows of a sequence's `biases`: tokens, and what is added to each, the bits of a float32. */
+export const BIAS_IDS = 0;
+export const BIAS_VALUES = 1;
 
 /** Columns of `sampling_f` and `sampling_i`, and their places. */
 export const SAMPLING_WIDTH = 8;
@@ -75,6 +79,11 @@ export const SEED_HIGH = 2;
 export const BIASES = 3;
 export const IGNORE_EOS = 4;
 export const SEQUENCE = 5;
+/** 1 where a row draws only what its `grammar_mask` allows. */
+export const MASKED = 6;
+
+/** Tokens of a word of `grammar_mask`; the first is the lowest bit. */
+export const MASK_BITS = 32;
 
 /** The likeliest tokens whose log-probability is told, and with the one drawn before them. */
 export const TOP_LOGPROBS = 20;
@@ -105,8 +114,8 @@ export function sharedBuffers(bounds: StepBounds): ReadonlyMap<string, SharedBuf
     ["eos", ["input", "int32", [STOP_TOKENS]]],
     ["sampling_f", ["input", "float32", [batch, SAMPLING_WIDTH]]],
     ["sampling_i", ["input", "int32", [batch, SAMPLING_WIDTH]]],
-    ["bias_ids", ["input", "int32", [batch, MAX_BIASES]]],
-    ["bias_values", ["input", "float32", [batch, MAX_BIASES]]],
+    ["biases", ["input", "int32", [batch, 2, MAX_BIASES]]],
+    ["grammar_mask", ["input", "int32", [batch, maskWords(vocab)]]],
     ["x", ["output", "float32", [rows, hidden]]],
     ["logits", ["output", "float32", [batch, paddedVocab(vocab)]]],
     ["sampled", ["output", "int32", [batch]]],
@@ -119,4 +128,9 @@ export function sharedBuffers(bounds: StepBounds): ReadonlyMap<string, SharedBuf
 /** Columns of `logits`: the vocabulary rounded up to whole groups. */
 export function paddedVocab(vocab: number): number {
   return Math.ceil(vocab / GROUP) * GROUP;
+}
+
+/** Words of a row of `grammar_mask`. */
+export function maskWords(vocab: number): number {
+  return Math.ceil(vocab / MASK_BITS);
 }

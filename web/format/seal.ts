@@ -13,7 +13,7 @@ import { Fields } from "./reading.ts";
 
 const MANIFEST = "bundle.json";
 /** Of the whole format: of `bundle.json` and of plans. */
-export const VERSION = 3;
+export const VERSION = 4;
 /** Bytes of `bundle.json` at most. */
 export const MAX_BYTES = 1 << 24;
 /** Values in it at most, as `countValues` counts them. */

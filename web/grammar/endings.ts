@@ -22,7 +22,7 @@ export function endingRules(rules: Rules): ReadonlySet<string> {
  * leads to another that stays, and so to one that comes again.
  */
 export function leftRecursiveRule(rules: Rules): string | null {
-  const empty = thoseWith(rules, false);
+  const empty = emptyRules(rules);
   const begins = new Map<string, ReadonlySet<string>>();
   const users = new Map<string, string[]>();
   for (const [name, node] of rules) {
@@ -49,6 +49,11 @@ export function leftRecursiveRule(rules: Rules): string | null {
     name = [...(begins.get(name) ?? [])].find(stays);
   }
   return name ?? null;
+}
+
+/** The rules that the empty text is one of. */
+export function emptyRules(rules: Rules): ReadonlySet<string> {
+  return thoseWith(rules, false);
 }
 
 /**
@@ -118,7 +123,8 @@ function* beginnings(node: Node, empty: ReadonlySet<string>): Generator<string> 
   }
 }
 
-function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
+/** Whether the empty text is one of a node's, where `empty` are the rules of which it is one. */
+export function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
   switch (node.kind) {
     case "rule":
       return empty.has(node.name);

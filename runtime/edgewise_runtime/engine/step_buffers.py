@@ -107,26 +107,21 @@ def sampling_arrays(rows: Sequence[SamplingOf]) -> Arrays:
     """``sampling_f``, ``sampling_i`` and the biases of the first sequences of a step."""
     floats = np.zeros((len(rows), abi.SAMPLING_WIDTH), np.float32)
     ints = np.zeros((len(rows), abi.SAMPLING_WIDTH), np.uint32)
-    bias_ids = np.zeros((len(rows), abi.MAX_BIASES), np.int32)
-    bias_values = np.zeros((len(rows), abi.MAX_BIASES), np.float32)
+    biases = np.zeros((len(rows), 2, abi.MAX_BIASES), np.int32)
     for row, (p, seed, index) in enumerate(rows):
         floats[row, abi.TEMPERATURE] = 0.0 if p.greedy else p.temperature
         floats[row, [abi.TOP_P, abi.MIN_P]] = p.top_p, p.min_p
         floats[row, abi.REPETITION] = p.repetition_penalty
         floats[row, abi.PRESENCE] = p.presence_penalty
         floats[row, abi.FREQUENCY] = p.frequency_penalty
-        biases = len(p.logit_bias)
+        count = len(p.logit_bias)
         ints[row, [abi.SEED_LOW, abi.SEED_HIGH]] = seed & 0xFFFFFFFF, seed >> 32
-        ints[row, [abi.TOP_K, abi.BIASES]] = p.top_k, biases
+        ints[row, [abi.TOP_K, abi.BIASES]] = p.top_k, count
         ints[row, [abi.IGNORE_EOS, abi.SEQUENCE]] = p.ignore_eos, index
-        bias_ids[row, :biases] = list(p.logit_bias)
-        bias_values[row, :biases] = list(p.logit_bias.values())
-    return {
-        "sampling_f": floats,
-        "sampling_i": ints.view(np.int32),
-        "bias_ids": bias_ids,
-        "bias_values": bias_values,
-    }
+        biases[row, abi.BIAS_IDS, :count] = list(p.logit_bias)
+        values = np.array(list(p.logit_bias.values()), np.float32)
+        biases[row, abi.BIAS_VALUES, :count] = values.view(np.int32)
+    return {"sampling_f": floats, "sampling_i": ints.view(np.int32), "biases": biases}
 
 
 def counts_row(tokens: Sequence[int], prompt_len: int, vocab: int) -> Integers:

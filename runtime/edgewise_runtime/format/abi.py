@@ -55,7 +55,10 @@ STOP_TOKENS = 16
 """Entries of ``eos``; -1 is none."""
 
 MAX_BIASES = 320
-"""Columns of ``bias_ids`` and ``bias_values``."""
+"""Columns of ``biases``."""
+
+BIAS_IDS, BIAS_VALUES = range(2)
+"""Rows of a sequence's ``biases``: tokens, and what is added to each, the bits of a float32."""
 
 SAMPLING_WIDTH = 8
 """Columns of ``sampling_f`` and ``sampling_i``; those without a name are 0."""
@@ -63,8 +66,11 @@ SAMPLING_WIDTH = 8
 TEMPERATURE, TOP_P, MIN_P, REPETITION, PRESENCE, FREQUENCY = range(6)
 """Columns of ``sampling_f``."""
 
-TOP_K, SEED_LOW, SEED_HIGH, BIASES, IGNORE_EOS, SEQUENCE = range(6)
-"""Columns of ``sampling_i``."""
+TOP_K, SEED_LOW, SEED_HIGH, BIASES, IGNORE_EOS, SEQUENCE, MASKED = range(7)
+"""Columns of ``sampling_i``. MASKED: 1 where a row draws only what its ``grammar_mask`` allows."""
+
+MASK_BITS = 32
+"""Tokens of a word of ``grammar_mask``; the first is the lowest bit."""
 
 TOP_LOGPROBS = 20
 """The likeliest tokens whose log-probability is told."""
@@ -107,8 +113,8 @@ def shared_buffers(
         "eos": ("input", "int32", (STOP_TOKENS,)),
         "sampling_f": ("input", "float32", (batch, SAMPLING_WIDTH)),
         "sampling_i": ("input", "int32", (batch, SAMPLING_WIDTH)),
-        "bias_ids": ("input", "int32", (batch, MAX_BIASES)),
-        "bias_values": ("input", "float32", (batch, MAX_BIASES)),
+        "biases": ("input", "int32", (batch, 2, MAX_BIASES)),
+        "grammar_mask": ("input", "int32", (batch, mask_words(vocab))),
         "x": ("output", "float32", (rows, hidden)),
         "logits": ("output", "float32", (batch, padded_vocab(vocab))),
         "sampled": ("output", "int32", (batch,)),
@@ -121,3 +127,8 @@ def shared_buffers(
 def padded_vocab(vocab: int) -> int:
     """Columns of ``logits``: the vocabulary rounded up to whole groups."""
     return -(-vocab // GROUP) * GROUP
+
+
+def mask_words(vocab: int) -> int:
+    """Words of a row of ``grammar_mask``."""
+    return -(-vocab // MASK_BITS)

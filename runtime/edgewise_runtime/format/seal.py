@@ -18,7 +18,7 @@ from edgewise_runtime.format.reading import Fields, parse_json
 
 MANIFEST = "bundle.json"
 
-VERSION = 3
+VERSION = 4
 """Of the whole format: of ``bundle.json`` and of plans."""
 
 MAX_BYTES = 1 << 24

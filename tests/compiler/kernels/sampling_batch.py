@@ -14,7 +14,7 @@ from edgewise_compiler.kernels.cpu.sampling.sample import sample
 from edgewise_compiler.kernels.cpu.sampling.scratch import sample_scratch
 from edgewise_compiler.kernels.sampling import SamplingSpec
 from edgewise_runtime.engine.step_buffers import step_array
-from edgewise_runtime.format.abi import MAX_BIASES
+from edgewise_runtime.format.abi import MAX_BIASES, mask_words
 from tests.compiler.kernels.conftest import aligned, aligned_copy, build
 from tests.compiler.kernels.sampling_reference import Request
 
@@ -64,22 +64,21 @@ def run(B: int, rows: Sequence[Row], isa: str, *, advance: bool = False) -> list
     counts = aligned_copy(np.full((B, V), 10**6, "int32"))
     floats = aligned_copy(np.full((B, 8), np.nan, "float32"))
     integers = aligned_copy(np.full((B, 8), -1, "int32"))
-    bias_ids = aligned_copy(np.zeros((B, MAX_BIASES), "int32"))
-    bias_values = aligned_copy(np.full((B, MAX_BIASES), np.nan, "float32"))
+    biases = aligned_copy(np.full((B, 2, MAX_BIASES), -1, "int32"))
+    masks = aligned_copy(np.zeros((B, mask_words(V)), "int32"))
     for i, row in enumerate(rows):
         logits[i, :V] = row.logits
         slot = (i + 1) % B
         table[i, :8] = [row.kv_len, 0, 1, row.stop, 10**6, 0, slot, 0]
         counts[slot] = 0 if row.counts is None else row.counts
         floats[i], integers[i] = row.request.floats(), row.request.integers()
-        for j, (token, bias) in enumerate(row.request.biases):
-            bias_ids[i, j], bias_values[i, j] = token, bias
+        biases[i], masks[i] = row.request.listed(), row.request.mask(V)
     sampled = aligned_copy(np.full(B, UNTOUCHED, "int32"))
     scratch = [aligned(a.shape, a.dtype) for a in sample_scratch(spec(B, V))]
     for array in scratch:
         array.view("uint8")[...] = 255
     step = aligned_copy(step_array(len(rows), len(rows), len(rows), 0))
-    inputs = (logits, table, floats, integers, bias_ids, bias_values, counts)
+    inputs = (logits, table, floats, integers, biases, masks, counts)
     before = [array.copy() for array in inputs]
     kernel_for(B, V, isa, advance=advance)(*inputs, sampled, *scratch, step)
     for array, copy in zip(inputs, before, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.kernels.numbers import EXP2
-from edgewise_runtime.format.abi import NOT_FINITE
+from edgewise_runtime.format.abi import MASK_BITS, MAX_BIASES, NOT_FINITE, mask_words
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +36,7 @@ class Request:
     seed: int = 0
     sequence: int = 0
     ignore_eos: bool = False
+    allowed: frozenset[int] | None = None
 
     @property
     def penalized(self) -> bool:
@@ -54,7 +55,22 @@ class Request:
             for shift in (0, 32)
         )
         biases = len(self.biases)
-        return [self.top_k, low, high, biases, int(self.ignore_eos), self.sequence, 0, 0]
+        numbers = [self.top_k, low, high, biases, int(self.ignore_eos), self.sequence]
+        return [*numbers, int(self.allowed is not None), 0]
+
+    def listed(self) -> Array:
+        """The row of ``biases`` [2, 320], around what is listed NaN."""
+        rows = np.full((2, MAX_BIASES), np.nan, np.float32).view(np.int32)
+        for i, (token, bias) in enumerate(self.biases):
+            rows[0, i], rows[1, i] = token, np.float32(bias).view(np.int32)
+        return rows
+
+    def mask(self, V: int) -> Array:
+        """The row of ``grammar_mask``. Of one that is not masked no bit is set: nobody looks."""
+        words = np.zeros(mask_words(V), np.uint32)
+        for token in self.allowed or ():
+            words[token // MASK_BITS] |= np.uint32(1 << token % MASK_BITS)
+        return words.view(np.int32)
 
 
 def philox4x32(counter: Sequence[int], key: Sequence[int]) -> list[int]:
@@ -97,7 +113,7 @@ def exp2(x: Array) -> Array:
 
 
 def scores(logits: Array, counts: Array, request: Request) -> Array:
-    """Logits after penalties and biases; never NaN, +inf or -0."""
+    """Logits after penalties, biases and mask; never NaN, +inf or -0."""
     values = np.float32(logits)
     if request.penalized:
         repetition = np.float32(request.repetition)
@@ -110,6 +126,8 @@ def scores(logits: Array, counts: Array, request: Request) -> Array:
     for token, bias in request.biases:
         if 0 <= token < len(values):
             values[token] = _clean(values[token] + np.float32(bias))
+    if request.allowed is not None:
+        values[[token for token in range(len(values)) if token not in request.allowed]] = -np.inf
     return values
 
 

@@ -50,7 +50,7 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
         for name, buffer in STATE.items()
     ]
     plan = {
-        "version": 3,
+        "version": 4,
         "name": "more",
         "target": "webgpu" if at else "cpu",
         "max_burst": 1,

@@ -74,7 +74,7 @@ def plan(name: str, steps: list[Json], *others: str) -> Json:
     """A plan over the buffers its steps bind, and `others`."""
     bound = dict.fromkeys(b["buffer"] for item in steps for b in item["bindings"])
     made: Json = {
-        "version": 3,
+        "version": 4,
         "name": name,
         "target": "webgpu",
         "max_burst": BURST if name == "decode" else 1,

@@ -66,9 +66,9 @@ def test_sampling_is_numbers_seed_and_biases() -> None:
         [0, 1, 0, 1, 0, 0, 0, 0],
     ]
     assert arrays["sampling_i"].tolist() == [[40, -(1 << 31), 3, 2, 1, 6, 0, 0], [0] * 8]
-    assert arrays["bias_ids"].shape == arrays["bias_values"].shape == (2, 320)
-    assert arrays["bias_ids"][0, :3].tolist() == [9, 4, 0]
-    assert arrays["bias_values"][0, :3].tolist() == [1.5, -2.0, 0]
+    assert arrays["biases"].shape == (2, 2, 320)
+    assert arrays["biases"][0, 0, :3].tolist() == [9, 4, 0]
+    assert arrays["biases"][0, 1, :3].view(np.float32).tolist() == [1.5, -2.0, 0]
 
 
 def test_end_tokens_are_followed_by_none() -> None:
@@ -210,4 +210,4 @@ def test_biases_are_written_where_there_are_some() -> None:
     buffers.sampling([(SamplingParams(), 1, 0)])
     assert not [name for name, _ in program.told() if name.startswith("bias")]
     buffers.sampling([(SamplingParams(logit_bias={3: 1.0}), 1, 0)])
-    assert {name for name, _ in program.told()} >= {"bias_ids", "bias_values"}
+    assert {name for name, _ in program.told()} >= {"biases"}

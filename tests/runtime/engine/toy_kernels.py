@@ -219,10 +219,9 @@ class ToyKernels:
 
     def _draw(self, row: int) -> Draw:
         ints = self._arrays["sampling_i"][row].view(np.uint32).tolist()
-        ids = self._arrays["bias_ids"][row, : ints[3]].tolist()
-        values = self._arrays["bias_values"][row, : ints[3]].tolist()
+        ids, values = self._arrays["biases"][row, :, : ints[3]]
         floats = tuple(self._arrays["sampling_f"][row, :6].tolist())
-        biases = tuple(zip(ids, values, strict=True))
+        biases = tuple(zip(ids.tolist(), values.view(np.float32).tolist(), strict=True))
         return Draw(floats, ints[0], ints[1] | ints[2] << 32, ints[5], biases)
 
     def _logprobs(self, _: int = 1) -> Iterator[None]:

@@ -133,8 +133,8 @@ def _fields(manifest: BundleManifest) -> dict[str, Any]:
 
 TENSOR = "layouts/cpu/tensors/w"
 MUTATIONS: list[tuple[str, Change, str]] = [
-    ("another version", setter("version", 4), "bundle.version"),
-    ("the version before", setter("version", 2), "bundle.version"),
+    ("another version", setter("version", 5), "bundle.version"),
+    ("the version before", setter("version", 3), "bundle.version"),
     ("an unknown field", setter("comment", ""), "bundle.unknown_field"),
     ("a name with a path in it", setter("name", "../tiny"), "bundle.name"),
     ("a weights id that is no hash", setter("weights_id", "AB" * 32), "bundle.name"),
@@ -264,8 +264,8 @@ def test_a_path_that_could_leave_the_bundle_is_refused(folder: Path, path: str) 
         (b'{"version": ' + b"9" * 10_000 + b"}", "bundle.json"),
         (b"[]", "bundle.type"),
         (b"null", "bundle.type"),
-        (b'{"version": 3.0}', "bundle.version"),
-        (b'{"version": "3"}', "bundle.version"),
+        (b'{"version": 4.0}', "bundle.version"),
+        (b'{"version": "4"}', "bundle.version"),
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value[:24]),
 )

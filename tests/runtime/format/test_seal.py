@@ -63,8 +63,8 @@ def test_a_number_put_right_by_hand_is_found_before_anything_else(tmp_path: Path
 
 
 def test_a_bundle_of_the_format_before_is_to_be_compiled_again() -> None:
-    with pytest.raises(BundleError, match="version 2 is not 3") as error:
-        BundleManifest.from_bytes(b'{\n "version": 2,\n "name": "old"\n}\n')
+    with pytest.raises(BundleError, match="version 3 is not 4") as error:
+        BundleManifest.from_bytes(b'{\n "version": 3,\n "name": "old"\n}\n')
     assert "Compile the model again" in error.value.remedy
 
 

@@ -150,7 +150,7 @@ function planOf(name: string, steps: readonly StepOf[], maxBurst = 1): Plan {
   const used = new Set<BufferName>(["step", "odd", "halves", "count", "state"]);
   for (const { buffers } of steps) for (const buffer of buffers) used.add(buffer);
   const json = {
-    version: 3,
+    version: 4,
     name,
     target: "webgpu",
     max_burst: maxBurst,

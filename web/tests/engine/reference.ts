@@ -17,7 +17,9 @@ import {
   COUNT,
   IGNORE_EOS,
   LIMIT,
+  MASKED,
   MAX_BIASES,
+  maskWords,
   NOT_FINITE,
   PAGE_TOKENS,
   RING,
@@ -88,13 +90,13 @@ export class ReferenceProgram implements LoadedProgram {
       ring: maxBatch * RING,
       eos: STOP_TOKENS,
       sampling_i: maxBatch * SAMPLING_WIDTH,
-      bias_ids: maxBatch * MAX_BIASES,
+      biases: maxBatch * 2 * MAX_BIASES,
+      grammar_mask: maxBatch * maskWords(VOCAB),
       counts: maxBatch * VOCAB,
     };
     for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
     this.floats.set("sampling_f", new Float32Array(maxBatch * SAMPLING_WIDTH));
-    this.floats.set("bias_values", new Float32Array(maxBatch * MAX_BIASES));
-    this.program = program(prefillChunk, maxBatch);
+    this.program = program(prefillChunk, maxBatch, options.forward);
     this.lost = new Promise((resolve) => {
       this.tell = resolve;
     });
@@ -246,6 +248,7 @@ export class ReferenceProgram implements LoadedProgram {
     else if (operation === "prefill") this.prefill();
     else if (operation === "logits") this.gather();
     else if (operation === "sample") this.sample(0);
+    else if (operation === "forward") this.forward();
     else for (let i = 0; i < k; i++) this.decode();
   }
 
@@ -262,6 +265,11 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   private decode(): void {
+    this.forward();
+    this.sample(1);
+  }
+
+  private forward(): void {
     this.embed();
     for (let row = 0; row < this.at("step", 0); row++) {
       const s = this.at("row_seq", row);
@@ -270,7 +278,6 @@ export class ReferenceProgram implements LoadedProgram {
       this.histories[row] = this.history(s, this.table(s, 0) + 1);
     }
     this.gather();
-    this.sample(1);
   }
 
   private append(row: number, s: number, position: number): void {
@@ -333,9 +340,10 @@ export class ReferenceProgram implements LoadedProgram {
     if (this.spoiler !== null && history.includes(this.spoiler)) return NOT_FINITE;
     const f = (i: number) => this.at("sampling_f", row * SAMPLING_WIDTH + i);
     const n = (i: number) => this.at("sampling_i", row * SAMPLING_WIDTH + i);
+    const values = new Float32Array(this.ints("biases").buffer);
     const biases = Array.from({ length: n(3) }, (_, i): [number, number] => [
-      this.at("bias_ids", row * MAX_BIASES + i),
-      this.at("bias_values", row * MAX_BIASES + i),
+      this.at("biases", 2 * row * MAX_BIASES + i),
+      values[(2 * row + 1) * MAX_BIASES + i] ?? Number.NaN,
     ]);
     const params = {
       maxTokens: 1,
@@ -355,7 +363,9 @@ export class ReferenceProgram implements LoadedProgram {
     };
     const seed = (BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0);
     const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
-    const token = nextToken(history, position, params, seed, [...counts]);
+    const word = (token: number) => this.at("grammar_mask", row * maskWords(VOCAB) + (token >>> 5));
+    const allows = (token: number) => n(MASKED) === 0 || ((word(token) >>> (token & 31)) & 1) === 1;
+    const token = nextToken(history, position, params, seed, [...counts], allows);
     if (isPenalized(params)) counts[token] = (counts[token] ?? 0) + 2;
     return token;
   }

@@ -17,7 +17,8 @@ def sampling_calls(low: Lowering, isa: str, *, advance: bool) -> tuple[Call, ...
         Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
         for arg in sample_scratch(spec)
     )
-    names = ("logits", "table", "sampling_f", "sampling_i", "bias_ids", "bias_values", "counts")
+    given = ("logits", "table", "sampling_f", "sampling_i")
+    names = (*given, "biases", "grammar_mask", "counts")
     changed = ("table", "tokens", "positions", "ring")
     return (
         Call(

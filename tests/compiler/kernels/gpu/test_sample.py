@@ -17,7 +17,7 @@ from edgewise_compiler.kernels.gpu.sampling.sample import (
 )
 from edgewise_compiler.kernels.numbers import FLOAT_MAX
 from edgewise_runtime.engine.step_buffers import step_array
-from edgewise_runtime.format.abi import MAX_BIASES, NOT_FINITE
+from edgewise_runtime.format.abi import MAX_BIASES, NOT_FINITE, mask_words
 from tests import gpu
 from tests import subgroups as emulated
 from tests.compiler.kernels.cpu.test_sample import FILTERS, LARGE, SHAPES, SMALL, unsound_rows
@@ -49,8 +49,8 @@ class Batch:
             "counts": np.full((B, V), 10**6, np.int32),
             "sampling_f": np.full((B, 8), np.nan, np.float32),
             "sampling_i": np.full((B, 8), -1, np.int32),
-            "bias_ids": np.zeros((B, MAX_BIASES), np.int32),
-            "bias_values": np.full((B, MAX_BIASES), np.nan, np.float32),
+            "biases": np.full((B, 2, MAX_BIASES), -1, np.int32),
+            "grammar_mask": np.zeros((B, mask_words(V)), np.int32),
             "sampled": np.full(B, UNTOUCHED, np.int32),
             "step": step_array(len(rows), len(rows), len(rows), 0),
         }
@@ -63,8 +63,8 @@ class Batch:
             arrays["counts"][slot] = 0 if row.counts is None else row.counts
             arrays["sampling_f"][i] = row.request.floats()
             arrays["sampling_i"][i] = row.request.integers()
-            for j, (token, bias) in enumerate(row.request.biases):
-                arrays["bias_ids"][i, j], arrays["bias_values"][i, j] = token, bias
+            arrays["biases"][i] = row.request.listed()
+            arrays["grammar_mask"][i] = row.request.mask(V)
         self.arrays = arrays
 
     def run(self, step: SamplingLaunch, width: int | None = None) -> None:

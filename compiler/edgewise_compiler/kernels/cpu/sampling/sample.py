@@ -28,22 +28,24 @@ from edgewise_compiler.kernels.cpu.sampling.scratch import (
 from edgewise_compiler.kernels.cpu.vector import store
 from edgewise_compiler.kernels.function import STEP, Arg, block, kernel, live_rows, table_arg
 from edgewise_compiler.kernels.sampling import SamplingSpec
-from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH
+from edgewise_runtime.format.abi import MAX_BIASES, SAMPLING_WIDTH, mask_words
 
 
 @functools.cache
 def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
     """Draws the next token of every running sequence, as its row of parameters asks.
 
-    In order: penalties, biases, temperature, top-k, top-p, min-p, draw.
+    In order: penalties, biases, mask, temperature, top-k, top-p, min-p, draw.
 
       * A token that occurs in prompt or answer has its logit divided by ``repetition`` if positive,
         else multiplied (as in transformers); one that was sampled ``count`` times before has it
         reduced by presence + frequency*count (OpenAI).
       * Biases are added in the order listed; -inf bans a token. Entries outside the vocabulary do
         nothing, a token listed twice gets both.
+      * Where the row is MASKED, tokens whose bit in its grammar_mask is 0 are banned. The mask of
+        another row is not read.
       * A row with a logit that is NaN or +inf, or with nothing above -inf, has no token: what is
-        written for it is NOT_FINITE, whatever its biases ban.
+        written for it is NOT_FINITE, whatever its biases and its mask ban.
       * Temperature 0 takes the best token, the lowest id of equals, and ignores what follows.
       * top_k keeps exactly k tokens; of equal scores the lowest ids.
       * top_p keeps the fewest best tokens with at least that share of what top-k left.
@@ -56,10 +58,10 @@ def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
     Results depend on nothing but the row: not on batch, threads or instruction set.
 
     Arguments of the PrimFunc: logits float32 [B, VP], of which the first V columns count; table
-    int32 [B, 8+MP]; sampling_f float32, sampling_i int32 [B, 8]; bias_ids int32, bias_values
-    float32 [B, 320]; counts int32 [B, V] (twice the times sampled, plus 1 for a token
-    of the prompt), row ``slot`` of the table, only read when a penalty is
-    on; sampled int32 [B], written, except for rows that are stopped; the arguments of
+    int32 [B, 8+MP]; sampling_f float32, sampling_i int32 [B, 8]; biases int32
+    [B, 2, 320]; grammar_mask int32 [B, ceil(V/32)]; counts int32 [B, V] (twice the times sampled,
+    plus 1 for a token of the prompt), row ``slot`` of the table, only read when a penalty is on;
+    sampled int32 [B], written, except for rows that are stopped; the arguments of
     :func:`~edgewise_compiler.kernels.cpu.sampling.scratch.sample_scratch`, written; step int32 [8],
     whose field 1 is the number of sequences.
     """
@@ -69,8 +71,8 @@ def sample(spec: SamplingSpec, isa: str, *, advance: bool) -> PrimFunc:
         table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
-        Arg("bias_ids", "int32", (B, MAX_BIASES)),
-        Arg("bias_values", "float32", (B, MAX_BIASES)),
+        Arg("biases", "int32", (B, 2, MAX_BIASES)),
+        Arg("grammar_mask", "int32", (B, mask_words(V))),
         Arg("counts", "int32", (B, V)),
         Arg("sampled", "int32", (B,)),
         *sample_scratch(spec),

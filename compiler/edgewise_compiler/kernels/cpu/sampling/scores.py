@@ -1,4 +1,4 @@
-"""Scores (logits after penalties and biases) of a block, the best of them, and their weights."""
+"""Scores (logits after penalties, biases, mask) of a block, the best of them, their weights."""
 
 from __future__ import annotations
 
@@ -59,8 +59,12 @@ from edgewise_compiler.kernels.cpu.vector import (
 from edgewise_compiler.kernels.numbers import FLOAT_MAX, LOG2E, WEIGHT_BITS
 from edgewise_compiler.kernels.sampling import penalized
 from edgewise_runtime.format.abi import (
+    BIAS_IDS,
+    BIAS_VALUES,
     BIASES,
     FREQUENCY,
+    MASK_BITS,
+    MASKED,
     MAX_BIASES,
     NOT_FINITE,
     PRESENCE,
@@ -103,6 +107,8 @@ def score_block(w: Work, row: Expr, block: Expr) -> None:
         with T.Else():
             _write_scores(w, row, first, count, penalties=False)
     _add_biases(w, row, first, count)
+    with when(T.NE(w.sampling_i[row, MASKED], 0)):
+        _mask(w, row, block)
     best = T.sblock_alloc_buffer((2, LANES), "float32")
     for half in range(2):
         store(best, splat(MINUS_INFINITY), half, 0)
@@ -177,11 +183,25 @@ def clean(score: Expr) -> Expr:
 def _add_biases(w: Work, row: Expr, first: Expr, count: Expr) -> None:
     biases = let(T.min(w.sampling_i[row, BIASES], MAX_BIASES))
     with T.serial(0, biases) as i:
-        token = let(w.bias_ids[row, i])
+        token = let(w.biases[row, BIAS_IDS, i])
         with when(tirx.all(token >= first, token < first + count)):
             score = let(w.scores[row, token])
             with when(score < float32(INFINITY)):
-                store(w.scores, clean(let(score + w.bias_values[row, i])), row, token)
+                bias = bits(w.biases[row, BIAS_VALUES, i], "float32")
+                store(w.scores, clean(let(score + bias)), row, token)
+
+
+def _mask(w: Work, row: Expr, block: Expr) -> None:
+    """Bans the tokens of a block whose bit is 0, but for what marks a logit that is not finite."""
+    one, lowest, marked = splat(1, LANES, "int32"), splat(MINUS_INFINITY), splat(INFINITY)
+    with T.serial(0, T.floordiv(w.width(block), LANES)) as i:
+        at = T.bind(block * BLOCK + i * LANES)
+        word = let(w.grammar_mask[row, T.floordiv(at, MASK_BITS)])
+        lanes = T.ramp(T.floormod(at, MASK_BITS), 1, LANES)
+        allowed = T.EQ((splat(word, LANES, "int32") >> lanes) & one, one)
+        score = let(load(w.scores, row, at))
+        kept = T.Select(allowed, score, lowest)
+        store(w.scores, T.Select(T.EQ(score, marked), score, kept), row, at)
 
 
 def conclude_scores(w: Work, row: Expr) -> None:

@@ -90,8 +90,8 @@ class Work:
     table: Buffer
     sampling_f: Buffer
     sampling_i: Buffer
-    bias_ids: Buffer
-    bias_values: Buffer
+    biases: Buffer
+    grammar_mask: Buffer
     counts: Buffer
     sampled: Buffer
     scores: Buffer

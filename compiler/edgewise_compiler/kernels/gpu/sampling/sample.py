@@ -62,7 +62,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
             scores(spec, advance=advance),
             (
                 *reads("logits", "table", "sampling_f", "sampling_i", "counts"),
-                *reads("bias_ids", "bias_values"),
+                *reads("biases", "grammar_mask"),
                 ("keys", "write"),
             ),
             words=spec.vocab + layout.words,

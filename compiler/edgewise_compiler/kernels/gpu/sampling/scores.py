@@ -1,4 +1,4 @@
-"""Logits to keys on the GPU: penalties, biases, and the largest key of every group and block."""
+"""Logits to keys on the GPU: penalties, biases, mask, and the largest keys of groups and blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.function import Arg, table_arg
-from edgewise_compiler.kernels.gpu.operations import f32, fma, i32, lane, splat, u32, vector_of
+from edgewise_compiler.kernels.gpu.operations import (
+    bits,
+    f32,
+    fma,
+    i32,
+    lane,
+    splat,
+    u32,
+    vector_of,
+)
 from edgewise_compiler.kernels.gpu.sampling.keys import (
     BANNED,
     UNSOUND,
@@ -33,31 +42,37 @@ from edgewise_compiler.kernels.gpu.thread import (
 )
 from edgewise_compiler.kernels.sampling import SamplingSpec, penalized
 from edgewise_runtime.format.abi import (
+    BIAS_IDS,
+    BIAS_VALUES,
     BIASES,
     FREQUENCY,
     KV_LEN,
+    MASK_BITS,
+    MASKED,
     MAX_BIASES,
     PRESENCE,
     REPETITION,
     SAMPLING_WIDTH,
     SLOT,
     STOP,
+    mask_words,
 )
 
 
 @cache
 def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
-    """Keys of the logits after penalties and biases, and what `Layout` puts behind them.
+    """Keys of the logits after penalties, biases and mask, and what `Layout` puts behind them.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 and sampling_i
-    int32 [B, 8], counts int32 [B, V], bias_ids int32 and bias_values float32 [B, 320], keys uint32
-    [B, `Layout.words`]. That is all that a kernel may have, so it does not look at step: of a burst
-    that is over every row says that it has stopped.
+    int32 [B, 8], counts int32 [B, V], biases int32 [B, 2, 320], grammar_mask int32 [B, ceil(V/32)],
+    keys uint32 [B, `Layout.words`]. That is all that a kernel may have, so it does not look at
+    step: of a burst that is over every row says that it has stopped.
 
     Repetition is that of transformers, presence and frequency those of OpenAI; counts is twice the
     times a token was sampled, plus 1 if the prompt has it. Biases are added in the order listed;
-    -infinity bans a token. Columns beyond the vocabulary are never drawn. A logit that is NaN or
-    +infinity is UNSOUND, whatever is added to it.
+    -infinity bans a token, and so does a bit of 0 in the mask of a row that is MASKED; the mask of
+    another is not read. Columns beyond the vocabulary are never drawn. A logit that is NaN or
+    +infinity is UNSOUND, whatever is added to it, and masked or not.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
     layout = Layout(VP)
@@ -67,8 +82,8 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
         Arg("counts", "int32", (B, V)),
-        Arg("bias_ids", "int32", (B, MAX_BIASES)),
-        Arg("bias_values", "float32", (B, MAX_BIASES)),
+        Arg("biases", "int32", (B, 2, MAX_BIASES)),
+        Arg("grammar_mask", "int32", (B, mask_words(V))),
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
     )
 
@@ -79,15 +94,16 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
         sampling_f: Buffer,
         sampling_i: Buffer,
         counts: Buffer,
-        bias_ids: Buffer,
-        bias_values: Buffer,
+        biases: Buffer,
+        grammar_mask: Buffer,
         keys: Buffer,
     ) -> None:
         row, t = thread.y, thread.t
         with when(T.EQ(table[row, STOP], 0)):
             slot = bind(table[row, SLOT])
             on = bind(penalized(sampling_f, row))
-            biases = bind(T.min(sampling_i[row, BIASES], MAX_BIASES))
+            masked = bind(T.NE(sampling_i[row, MASKED], 0))
+            listed = bind(T.min(sampling_i[row, BIASES], MAX_BIASES))
             largest = local((1,), "int32")
             store(largest, BANNED, 0)
             with T.serial(0, layout.vectors) as v:
@@ -105,10 +121,13 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
                             store(four, T.Select(T.EQ(four[j], UNSOUND), four[j], key), j)
                     for j in range(LANES):
                         store(four, T.Select(first + j < V, four[j], i32(BANNED)), j)
-                    with T.serial(0, biases) as i:
-                        token = bind(bias_ids[row, i])
+                    with T.serial(0, listed) as i:
+                        token = bind(biases[row, BIAS_IDS, i])
                         with when(T.And(token >= first, token < first + LANES)):
-                            _add_bias(four, bind(token - first), bind(bias_values[row, i]))
+                            bias = bind(bits(bind(biases[row, BIAS_VALUES, i]), "float32"))
+                            _add_bias(four, bind(token - first), bias)
+                    with when(masked):
+                        _mask(four, bind(grammar_mask[row, T.floordiv(first, MASK_BITS)]), first)
                     store(keys, vector_of(*(u32(four[j]) for j in range(LANES))), row, at)
                     for j in range(LANES):
                         store(largest, T.max(largest[0], four[j]), 0)
@@ -151,6 +170,15 @@ def _add_bias(keys: Buffer, place: Expr, bias: Expr) -> None:
     added = bind(T.Select(T.EQ(key, i32(UNSOUND)), key, sound))
     for j in range(LANES):
         store(keys, T.Select(T.EQ(place, j), added, keys[j]), j)
+
+
+def _mask(keys: Buffer, word: Expr, first: Expr) -> None:
+    """Bans those of four keys whose bit is 0, but for unsound ones."""
+    four = bind(u32(word) >> u32(T.floormod(first, MASK_BITS)))
+    for j in range(LANES):
+        refused = T.EQ((four >> u32(j)) & u32(1), u32(0))
+        banned = T.And(refused, T.NE(keys[j], i32(UNSOUND)))
+        store(keys, T.Select(banned, i32(BANNED), keys[j]), j)
 
 
 def _note_largest(
