@@ -182,13 +182,20 @@ class Tokenizer:
         Args:
             shown: special tokens that are part of one of these texts are not skipped.
         """
-        skipped = self._special if skip_special_tokens else frozenset[str]()
-        if shown:
-            skipped = frozenset(t for t in skipped if not any(t in text for text in shown))
+        spelled = self.spelled(shown) if skip_special_tokens else self._spelled_without(frozenset())
+        return Detokenizer(self._backend, spelled=spelled)
+
+    def spelled(self, shown: tuple[str, ...] = ()) -> Spelled:
+        """Return what ids stand for in a text without special tokens, but for those `shown`."""
+        return self._spelled_without(
+            frozenset(t for t in self._special if not any(t in text for text in shown))
+        )
+
+    def _spelled_without(self, skipped: frozenset[str]) -> Spelled:
         spelled = self._spelled.get(skipped)
         if spelled is None:
             spelled = self._spelled[skipped] = Spelled(self._backend, skipped)
-        return Detokenizer(self._backend, skipped, spelled)
+        return spelled
 
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""
