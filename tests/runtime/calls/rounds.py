@@ -17,19 +17,19 @@ AT = {"type": "object", "properties": {"a": STRING, "b": BOOLEAN}}
 TOOLS: Tools = {
     "get_weather": taking(
         {
-            "at": AT,
             "city": STRING,
-            "count": INTEGER,
+            "at": AT,
             "days": {"type": "array", "items": {"type": "number"}},
+            "count": INTEGER,
         }
     ),
     "now": taking({}),
 }
 ARGUMENTS = {
-    "at": {"a": "x y", "b": True},
     "city": 'Zürich "x" <b> 天気',
-    "count": 3,
+    "at": {"a": "x y", "b": True},
     "days": [1, 2.5],
+    "count": 3,
 }
 SINGLE = [("get_weather", ARGUMENTS)]
 PARALLEL = [("get_weather", {"city": "a\n b"}), ("now", {}), ("get_weather", {"days": []})]
