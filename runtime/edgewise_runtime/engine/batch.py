@@ -66,12 +66,12 @@ class Batch:
         """Ask for the logits of these rows of the step just run."""
         self._buffers.logit_rows(rows)
 
-    def sample(self, rows: Rows[tuple[Sequence, int]], masks: Rows[Mask | None]) -> None:
+    def sample(self, rows: Rows[tuple[Sequence, int]], masks: Rows[Mask | None] = ()) -> None:
         """Make the rows of `logits` ready to be drawn from.
 
         Args:
             rows: for each whose it is, and how many tokens it follows: the place of the new one.
-            masks: which tokens may be drawn for each.
+            masks: which tokens may be drawn for each; none where all may.
         """
         self._buffers.draw([_line(sequence, length) for sequence, length in rows])
         self._sampling([sequence for sequence, _ in rows], masks)
