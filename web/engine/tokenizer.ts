@@ -10,6 +10,7 @@ import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
+import { bytesOfTokens } from "./token-bytes.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
@@ -161,9 +162,33 @@ export class Tokenizer {
    */
   stream(skipSpecialTokens = true, marks: readonly string[] = []): Detokenizer {
     const tokenOf = (id: number) => this.backend.id_to_token(id);
-    const hidden = [...this.special].filter((token) => !marks.some((mark) => mark.includes(token)));
-    const skipped = skipSpecialTokens ? new Set(hidden) : NO_SPECIALS;
+    const skipped = skipSpecialTokens ? this.hidden(marks) : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
+  }
+
+  /**
+   * What each of so many ids adds to a text that has begun; null for one that no text is made of.
+   *
+   * @param marks see `stream`.
+   * @param without ids of no text: those that end answers.
+   * @throws EdgewiseError `unsupported.constraint` where tokens have no bytes of their own.
+   */
+  tokenBytes(
+    size: number,
+    marks: readonly string[] = [],
+    without: ReadonlySet<number> = new Set(),
+  ): (Uint8Array | null)[] {
+    const bytesOf = bytesOfTokens(this.decoder);
+    const hidden = this.hidden(marks);
+    return Array.from({ length: size }, (_, id) => {
+      const token = without.has(id) ? undefined : this.backend.id_to_token(id);
+      return token === undefined || hidden.has(token) ? null : bytesOf(token);
+    });
+  }
+
+  private hidden(marks: readonly string[]): ReadonlySet<string> {
+    const shown = (token: string) => marks.some((mark) => mark.includes(token));
+    return new Set([...this.special].filter((token) => !shown(token)));
   }
 
   /** Whether some added tokens are looked for in normalized text. */

@@ -1,19 +1,12 @@
 /** Which tokens may come next in texts of a grammar, exactly. */
 
 import { EdgewiseError } from "../errors.ts";
-import { type Automaton, automatonOf } from "./automaton.ts";
+import { type Around, type Automaton, automatonOf } from "./automaton.ts";
+import { Masks } from "./masks.ts";
 import type { Grammar } from "./nodes.ts";
-import { BELOW, type State, States } from "./states.ts";
+import { type State, States } from "./states.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Frames of stacks that a mask is looked up by first. */
-const FIRST_DEPTH = 8;
-/** Pairs looked at for one mask: about a second. */
-const MAX_WORK = 1 << 22;
-/** Bytes of masks that are kept. */
-const MAX_MASKS = 32 << 20;
-/** Bytes, about, of a state that a mask is kept by. */
-const BYTES_OF_STATE = 1000;
 /** States that can be gone back to, at least. */
 const MAX_STATES = 1 << 17;
 
@@ -28,23 +21,25 @@ export class Matcher {
   readonly start: number;
   private readonly automaton: Automaton;
   private readonly states: States;
-  /** By the state with stacks cut; null where more of them is needed. */
-  private masks = new Map<State, Uint32Array | null>();
+  private readonly masks: Masks;
   private numbers = new Map<State, number>();
   private recent = new Map<number, State>();
   private older = new Map<number, State>();
   private next = 0;
 
   /**
+   * @param around see `Triggered`.
    * @throws EdgewiseError `constraint.too_large` for a grammar beyond bounds, `input.grammar` for
    *   rules that are missing, that no text ends, or that begin with themselves.
    */
   constructor(
-    grammar: Grammar,
+    readonly grammar: Grammar,
     private readonly vocabulary: Vocabulary,
+    around: Around | null = null,
   ) {
-    this.automaton = automatonOf(grammar);
+    this.automaton = automatonOf(grammar, around);
     this.states = new States(this.automaton);
+    this.masks = new Masks(this.automaton, this.states, vocabulary);
     this.start = this.numberOf(this.states.start);
   }
 
@@ -54,24 +49,15 @@ export class Matcher {
    * @throws EdgewiseError `constraint.ambiguous`, `constraint.too_large`, `constraint.state`.
    */
   mask(state: number): Uint32Array {
-    const whole = this.stateOf(state);
-    this.states.visits = 0;
-    for (let depth = FIRST_DEPTH; ; depth *= 2) {
-      const cut = this.states.cut(whole, depth, this.vocabulary.longest);
-      let mask = this.masks.get(cut);
-      if (mask === undefined) {
-        mask = this.walked(cut);
-        if (this.masks.size * (4 * this.words + BYTES_OF_STATE) > MAX_MASKS) this.masks = new Map();
-        this.masks.set(cut, mask);
-      }
-      if (mask) return mask;
-    }
+    return this.masks.of(this.stateOf(state));
   }
 
   /** The state after a token; null where it may not come. */
   advance(state: number, token: number): number | null {
     const bytes = this.vocabulary.bytesOf(token);
-    return bytes && bytes.length > 0 ? this.advanceBytes(state, bytes) : null;
+    if (bytes && bytes.length > 0) return this.advanceBytes(state, bytes);
+    const silent = Number.isInteger(token) && 0 <= token && token < this.vocabulary.size;
+    return silent && this.masks.isFree(this.stateOf(state)) ? state : null;
   }
 
   /** The state after bytes; null where they may not come. */
@@ -113,52 +99,10 @@ export class Matcher {
     return Uint8Array.from(found);
   }
 
-  /** Whether no mask is needed. */
-  free(_state: number): boolean {
-    return false;
-  }
-
-  private get words(): number {
-    return Math.ceil(this.vocabulary.size / 32);
-  }
-
-  /** The mask of a state; null where its stack is cut too short. */
-  private walked(start: State): Uint32Array | null {
-    const { trie, same } = this.vocabulary;
-    const { count, bytes, depths, after, tokens } = trie;
-    const { classes } = this.automaton;
-    const mask = new Uint32Array(this.words);
-    const path: State[] = [start];
-    let at = 0;
-    while (at < count) {
-      const depth = depths[at] ?? 0;
-      const from = path[depth - 1] ?? start;
-      const cls = classes[bytes[at] ?? 0] ?? 0;
-      let to = from.row[cls];
-      if (to === undefined) {
-        to = this.states.next(from, cls);
-        if (this.states.visits > MAX_WORK) throw this.tooSlow();
-      }
-      if (to === BELOW) return null;
-      if (to === null) {
-        at = after[at] ?? count;
-        continue;
-      }
-      path[depth] = to;
-      for (let token = tokens[at] ?? -1; token >= 0; token = same[token] ?? -1) {
-        mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
-      }
-      at += 1;
-    }
-    return mask;
-  }
-
-  private tooSlow(): EdgewiseError {
-    return new EdgewiseError(
-      "constraint.ambiguous",
-      `It takes more than ${MAX_WORK} steps to find the tokens that may come.`,
-      "Write the grammar so that what comes tells alternatives apart.",
-    );
+  /** Whether no mask is needed, since every token may come. */
+  free(state: number): boolean {
+    const at = this.stateOf(state);
+    return this.masks.isFree(at) && this.masks.isFull(this.masks.of(at));
   }
 
   private numberOf(state: State): number {

@@ -10,7 +10,7 @@ import { lowerGrammar } from "../../grammar/written.ts";
 import { Random } from "../engine/random.ts";
 import { Oracle, randomGrammar, randomTokens } from "./oracle.ts";
 
-const GRAMMARS = 400;
+const GRAMMARS = 250;
 const STEPS = 16;
 const BYTES = new Vocabulary(Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)));
 
@@ -167,6 +167,28 @@ test("a token may come that ends what it counts just in time", () => {
   );
   const all = [0, 1, 2, 3];
   expect(masks).toEqual([[0, 1], [0, 1], [0, 1, 3], all, all, [0, 1, 2], [0], []]);
+});
+
+test("long tokens come and stop coming where short ones still may", () => {
+  const runs = [1, 31, 32, 33, 50].map((count) => "a".repeat(count));
+  const vocabulary = new Vocabulary([...runs, ...runs.map((run) => `${run}b`)].map(bytesOf));
+  const matcher = gbnf('root ::= "a"{90,100} "b"', vocabulary);
+  const masks = [39, 40, 49, 51, 59, 68, 69, 70, 99, 100].map((count) =>
+    allowed(matcher.mask(after(matcher, "a".repeat(count)))),
+  );
+  const plain = [0, 1, 2, 3, 4];
+  expect(masks).toEqual([
+    plain,
+    [...plain, 9],
+    [...plain, 9],
+    [0, 1, 2, 3],
+    [0, 1, 2, 3, 6, 7, 8],
+    [0, 1, 2, 6, 7],
+    [0, 1, 6],
+    [0],
+    [0, 5],
+    [],
+  ]);
 });
 
 test("a token may begin and end within a character", () => {
