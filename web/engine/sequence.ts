@@ -13,13 +13,18 @@ export interface Request {
   readonly params: SamplingParams;
   /** How many tokens at the end of the prompt belong to the answer already; 0 where not given. */
   readonly begun?: number;
+  /** Texts to be seen in the answer even where special tokens are, or are in, them. */
+  readonly marks?: readonly string[];
   /** Turns of the conversation that the prompt lacks, for the completion to tell. */
   readonly droppedTurns?: number;
 }
 
 /** What a sequence needs of a tokenizer. */
 export interface Streaming {
-  stream(): { push(ids: Iterable<number>): string; finish(): string };
+  stream(
+    skipSpecialTokens: boolean,
+    marks: readonly string[],
+  ): { push(ids: Iterable<number>): string; finish(): string };
 }
 
 export interface SequenceOptions {
@@ -82,7 +87,7 @@ export class Sequence {
 
   /** @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted. */
   constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
-    const { prompt, params, begun = 0, droppedTurns = 0 } = request;
+    const { prompt, params, begun = 0, droppedTurns = 0, marks = [] } = request;
     this.prompt = prompt;
     this.begun = prompt.slice(prompt.length - begun);
     this.droppedTurns = droppedTurns;
@@ -93,7 +98,7 @@ export class Sequence {
     this.created = clock();
     this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
     this.unending = params.minTokens > 0 ? without(params, this.ends) : params;
-    this.detokenizer = tokenizer.stream();
+    this.detokenizer = tokenizer.stream(true, marks);
     this.stops = new StopStrings(params.stop);
     this.pieces = new TextStream(() => this.cancel());
     const { promise, resolve, reject } = withResolvers<Completion>();
@@ -226,8 +231,12 @@ export class Sequence {
     const { ttftMs, prefillMs, decodeMs } = this;
     const usage = usageOf(this.prompt.length, this.cached ?? 0, this.tokens.length);
     this.pieces.end();
+    const text = this.texts.join("");
     this.resolve({
-      text: this.texts.join(""),
+      text,
+      written: text,
+      reasoning: "",
+      toolCalls: [],
       tokenIds: [...this.begun, ...this.tokens],
       finishReason,
       usage,

@@ -154,10 +154,15 @@ export class Tokenizer {
     return detokenizer.push(ids) + detokenizer.finish();
   }
 
-  /** A detokenizer that yields the same text as `decode`, id by id. */
-  stream(skipSpecialTokens = true): Detokenizer {
+  /**
+   * A detokenizer that yields the same text as `decode`, id by id.
+   *
+   * @param marks texts that are to be seen: special tokens that one of them has in it are not skipped.
+   */
+  stream(skipSpecialTokens = true, marks: readonly string[] = []): Detokenizer {
     const tokenOf = (id: number) => this.backend.id_to_token(id);
-    const skipped = skipSpecialTokens ? this.special : NO_SPECIALS;
+    const hidden = [...this.special].filter((token) => !marks.some((mark) => mark.includes(token)));
+    const skipped = skipSpecialTokens ? new Set(hidden) : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
   }
 

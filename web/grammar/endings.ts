@@ -17,7 +17,7 @@ export function endlessRule(rules: Rules): string | null {
  * leads to another that stays, and so to one that comes again.
  */
 export function leftRecursiveRule(rules: Rules): string | null {
-  const empty = thoseWith(rules, false);
+  const empty = emptyRules(rules);
   const begins = new Map<string, ReadonlySet<string>>();
   const users = new Map<string, string[]>();
   for (const [name, node] of rules) {
@@ -44,6 +44,11 @@ export function leftRecursiveRule(rules: Rules): string | null {
     name = [...(begins.get(name) ?? [])].find(stays);
   }
   return name ?? null;
+}
+
+/** The rules that the empty text is one of. */
+export function emptyRules(rules: Rules): ReadonlySet<string> {
+  return thoseWith(rules, false);
 }
 
 /**
@@ -113,7 +118,8 @@ function* beginnings(node: Node, empty: ReadonlySet<string>): Generator<string> 
   }
 }
 
-function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
+/** Whether the empty text is one of a node's, where `empty` are the rules of which it is one. */
+export function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
   switch (node.kind) {
     case "rule":
       return empty.has(node.name);

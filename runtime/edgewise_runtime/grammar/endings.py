@@ -9,8 +9,13 @@ from edgewise_runtime.grammar.nodes import Chars, Choice, Literal, Node, Repeat,
 
 def endless_rule(rules: Mapping[str, Node]) -> str | None:
     """The first rule that has no text, since each would hold another of it; None if all have."""
-    ending = _those_with(rules, leaves=True)
+    ending = ending_rules(rules)
     return next((name for name in rules if name not in ending), None)
+
+
+def ending_rules(rules: Mapping[str, Node]) -> set[str]:
+    """The rules that have a text."""
+    return _those_with(rules, leaves=True)
 
 
 def left_recursive_rule(rules: Mapping[str, Node]) -> str | None:

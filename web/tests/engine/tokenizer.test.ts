@@ -74,6 +74,15 @@ test("random ids, even those nobody has, decode in pieces as they do at once", (
   }
 });
 
+test("marks are seen where they are special tokens, others are not", () => {
+  const tokenizer = tokenizerOf(ONE_DIGIT);
+  const [first = "", second = ""] = tokenizer.specialTokens.values();
+  const ids = tokenizer.encode(`a${first}b${second}c`, false);
+  const stream = tokenizer.stream(true, [`${first}\n`]);
+  expect(first).not.toBe(second);
+  expect(stream.push(ids) + stream.finish()).toBe(`a${first}bc`);
+});
+
 test.each(["\ud800", "a\udfffb"])("a lone surrogate is refused", (text) => {
   expect(() => tokenizerOf(ONE_DIGIT).encode(text)).toThrow(
     expect.objectContaining({ code: "input.text" }),
