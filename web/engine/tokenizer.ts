@@ -10,6 +10,7 @@ import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
+import { bytesOfTokens } from "./token-bytes.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
@@ -161,9 +162,28 @@ export class Tokenizer {
    */
   stream(skipSpecialTokens = true, marks: readonly string[] = []): Detokenizer {
     const tokenOf = (id: number) => this.backend.id_to_token(id);
-    const hidden = [...this.special].filter((token) => !marks.some((mark) => mark.includes(token)));
-    const skipped = skipSpecialTokens ? new Set(hidden) : NO_SPECIALS;
+    const skipped = skipSpecialTokens ? this.hidden(marks) : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
+  }
+
+  /**
+   * The bytes that each of so many ids adds to a text; null for those that are skipped, or unknown.
+   *
+   * @param marks see `stream`.
+   * @throws EdgewiseError `unsupported.decoder` where the text of a token depends on others.
+   */
+  tokenBytes(size: number, marks: readonly string[] = []): (Uint8Array | null)[] {
+    const bytesOf = bytesOfTokens(this.decoder);
+    const hidden = this.hidden(marks);
+    return Array.from({ length: size }, (_, id) => {
+      const token = this.backend.id_to_token(id);
+      return token === undefined || hidden.has(token) ? null : bytesOf(token);
+    });
+  }
+
+  private hidden(marks: readonly string[]): ReadonlySet<string> {
+    const shown = (token: string) => marks.some((mark) => mark.includes(token));
+    return new Set([...this.special].filter((token) => !shown(token)));
   }
 
   /** Whether some added tokens are looked for in normalized text. */

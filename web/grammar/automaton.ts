@@ -43,22 +43,34 @@ export interface Automaton {
   readonly classes: Uint8Array;
   /** A byte of each class. */
   readonly samples: Uint8Array;
+  /** States before this one are of free text. */
+  readonly free: number;
+}
+
+/** What texts of a grammar may stand in. */
+export interface Around {
+  /** Where bytes lead in free text (`freeText`). */
+  readonly table: readonly Int32Array[];
+  /** What comes after a text of the grammar. */
+  readonly after: "free" | "end";
 }
 
 /**
  * The automaton that takes the texts of a grammar, written in UTF-8.
  *
+ * @param around free text that such a text may begin anywhere in; null for the text alone.
  * @throws EdgewiseError `constraint.too_large`; `input.grammar` for rules that are missing, that no
  *   text ends, or that begin with themselves, and for what takes no text.
  */
-export function automatonOf(grammar: Grammar): Automaton {
+export function automatonOf(grammar: Grammar, around: Around | null = null): Automaton {
   check(grammar);
-  return new Builder(grammar).build();
+  return new Builder(grammar).build(around);
 }
 
 class Builder {
   private readonly code: number[] = [END];
   private states = 1;
+  private begun = END;
   private readonly edges = new Uint8Array(257);
   private readonly identities = new Identities();
   private readonly empty: ReadonlySet<string>;
@@ -70,9 +82,10 @@ class Builder {
     this.empty = emptyRules(grammar.rules);
   }
 
-  build(): Automaton {
+  build(around: Around | null): Automaton {
     const { rules, root } = this.grammar;
     this.calls.set(root, []);
+    const free = around ? this.around(around) : END;
     // A Map's iteration comes to what is added meanwhile.
     for (const name of this.calls.keys()) {
       this.starts.set(name, this.node(ruleOf(rules, name), END));
@@ -88,10 +101,33 @@ class Builder {
     }
     return {
       code: Int32Array.from(this.code),
-      start: this.starts.get(root) ?? END,
+      start: around ? this.begun : (this.starts.get(root) ?? END),
       classes,
       samples: Uint8Array.from(samples),
+      free,
     };
+  }
+
+  /** Free text, in which the root may begin anywhere; where it ends. */
+  private around({ table, after }: Around): number {
+    const entries = table.map(() => this.emit([SPLIT, 3, END, END, END]));
+    const [start = END] = entries;
+    for (const [i, entry] of entries.entries()) {
+      const edges: [number, number, number][] = [];
+      for (const [byte, place] of table[i]?.entries() ?? []) {
+        const last = edges.at(-1);
+        const to = entries[place];
+        if (to === undefined) continue;
+        if (last?.[1] === byte - 1 && last[2] === to) last[1] = byte;
+        else edges.push([byte, byte, to]);
+      }
+      this.code[entry + 2] = this.bytes(edges);
+    }
+    const free = this.code.length;
+    const call = this.call(this.grammar.root, after === "free" ? start : END);
+    for (const entry of entries) this.code[entry + 3] = call;
+    this.begun = start;
+    return free;
   }
 
   private emit(words: readonly number[]): number {

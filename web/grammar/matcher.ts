@@ -1,17 +1,17 @@
 /** Which tokens may come next in texts of a grammar, exactly. */
 
 import { EdgewiseError } from "../errors.ts";
-import { type Automaton, automatonOf } from "./automaton.ts";
+import { type Around, type Automaton, automatonOf } from "./automaton.ts";
 import type { Grammar } from "./nodes.ts";
 import { BELOW, type State, States } from "./states.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** Frames of stacks that a mask is looked up by first. */
 const FIRST_DEPTH = 8;
-/** Pairs looked at for one mask: about a second. */
-const MAX_WORK = 1 << 22;
+/** Pairs looked at for one mask: about a second at most. */
+const MAX_WORK = 1 << 20;
 /** Bytes of masks that are kept. */
-const MAX_MASKS = 32 << 20;
+const MAX_MASKS = 64 << 20;
 /** Bytes, about, of a state that a mask is kept by. */
 const BYTES_OF_STATE = 1000;
 /** States that can be gone back to, at least. */
@@ -34,16 +34,20 @@ export class Matcher {
   private recent = new Map<number, State>();
   private older = new Map<number, State>();
   private next = 0;
+  /** Masks that hold every token. */
+  private readonly full = new WeakSet<Uint32Array>();
 
   /**
+   * @param around see `Triggered`.
    * @throws EdgewiseError `constraint.too_large` for a grammar beyond bounds, `input.grammar` for
    *   rules that are missing, that no text ends, or that begin with themselves.
    */
   constructor(
-    grammar: Grammar,
+    readonly grammar: Grammar,
     private readonly vocabulary: Vocabulary,
+    around: Around | null = null,
   ) {
-    this.automaton = automatonOf(grammar);
+    this.automaton = automatonOf(grammar, around);
     this.states = new States(this.automaton);
     this.start = this.numberOf(this.states.start);
   }
@@ -71,7 +75,9 @@ export class Matcher {
   /** The state after a token; null where it may not come. */
   advance(state: number, token: number): number | null {
     const bytes = this.vocabulary.bytesOf(token);
-    return bytes && bytes.length > 0 ? this.advanceBytes(state, bytes) : null;
+    if (bytes && bytes.length > 0) return this.advanceBytes(state, bytes);
+    const silent = Number.isInteger(token) && 0 <= token && token < this.vocabulary.size;
+    return silent && this.isFree(this.stateOf(state)) ? state : null;
   }
 
   /** The state after bytes; null where they may not come. */
@@ -113,9 +119,14 @@ export class Matcher {
     return Uint8Array.from(found);
   }
 
-  /** Whether no mask is needed. */
-  free(_state: number): boolean {
-    return false;
+  /** Whether no mask is needed, since every token may come. */
+  free(state: number): boolean {
+    return this.isFree(this.stateOf(state)) && this.full.has(this.mask(state));
+  }
+
+  /** Whether free text may go on. */
+  private isFree({ places }: State): boolean {
+    return (places[0] ?? this.automaton.free) < this.automaton.free; // they are sorted
   }
 
   private get words(): number {
@@ -127,7 +138,9 @@ export class Matcher {
     const { trie, same } = this.vocabulary;
     const { count, bytes, depths, after, tokens } = trie;
     const { classes } = this.automaton;
-    const mask = new Uint32Array(this.words);
+    const free = this.isFree(start);
+    const mask = free ? this.vocabulary.silent() : new Uint32Array(this.words);
+    let left = free ? this.vocabulary.spoken : Number.POSITIVE_INFINITY;
     const path: State[] = [start];
     let at = 0;
     while (at < count) {
@@ -147,9 +160,11 @@ export class Matcher {
       path[depth] = to;
       for (let token = tokens[at] ?? -1; token >= 0; token = same[token] ?? -1) {
         mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
+        left -= 1;
       }
       at += 1;
     }
+    if (left === 0) this.full.add(mask);
     return mask;
   }
 

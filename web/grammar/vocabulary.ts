@@ -30,6 +30,8 @@ export class Vocabulary {
   /** Bytes of the longest token. */
   readonly longest: number;
   readonly trie: Trie;
+  /** How many tokens have bytes. */
+  readonly spoken: number;
   /** The next token of the same bytes for each token, -1 where there is none. */
   readonly same: Int32Array;
 
@@ -37,6 +39,7 @@ export class Vocabulary {
   constructor(private readonly tokens: readonly (Uint8Array | null)[]) {
     this.size = tokens.length;
     const sorted = sortedTokens(tokens);
+    this.spoken = sorted.length;
     this.longest = sorted.reduce((most, [text]) => Math.max(most, text.length), 0);
     this.same = new Int32Array(tokens.length).fill(-1);
     for (const [i, [text, token]] of sorted.entries()) {
@@ -44,6 +47,16 @@ export class Vocabulary {
       if (before?.[0] === text) this.same[before[1]] = token;
     }
     this.trie = trieOf(sorted, this.longest);
+  }
+
+  /** A mask of the tokens that have no bytes. */
+  silent(): Uint32Array {
+    const mask = new Uint32Array(Math.ceil(this.size / 32));
+    for (const [token, bytes] of this.tokens.entries()) {
+      if (bytes && bytes.length > 0) continue;
+      mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
+    }
+    return mask;
   }
 
   /** The bytes of a token; null where it has none, or is none of the vocabulary. */

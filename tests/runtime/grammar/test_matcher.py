@@ -147,6 +147,7 @@ def test_what_is_nested_deeply_has_the_masks_of_what_is_not() -> None:
         state = matcher.advance_bytes(state, b'{"a": [')
         assert state is not None
         masks.append(matcher.mask(state))
+    assert state is not None
     assert len({id(mask) for mask in masks[-100:]}) == 1
     closing = matcher.advance_bytes(state, b"]" + b"}]" * 399)
     assert closing is not None

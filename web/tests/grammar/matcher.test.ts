@@ -10,7 +10,7 @@ import { lowerGrammar } from "../../grammar/written.ts";
 import { Random } from "../engine/random.ts";
 import { Oracle, randomGrammar, randomTokens } from "./oracle.ts";
 
-const GRAMMARS = 400;
+const GRAMMARS = 250;
 const STEPS = 16;
 const BYTES = new Vocabulary(Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)));
 

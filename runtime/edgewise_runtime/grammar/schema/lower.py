@@ -7,6 +7,8 @@ valid value is written: docs/decisions/0046-schemas.md says which are not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from edgewise_runtime.grammar.endings import left_recursive_rule
 from edgewise_runtime.grammar.nodes import Grammar, Node
 from edgewise_runtime.grammar.schema.document import Document
@@ -38,11 +40,14 @@ def lower_json_object() -> Grammar:
     return lower_schema({"type": "object"})
 
 
-def schema_rules(schema: object, rules: dict[str, Node], prefix: str) -> Node:
+def schema_rules(
+    schema: object, rules: dict[str, Node], prefix: str, at: Iterable[str] = ()
+) -> Node:
     """The node of a schema's values, for a place in a larger grammar.
 
     Args:
         rules: the larger grammar's, to which those are added that the node needs.
+        at: names and indices that lead to the schema within `schema`, to which it may refer.
 
     Raises:
         InputError: as `lower_schema`.
@@ -50,7 +55,7 @@ def schema_rules(schema: object, rules: dict[str, Node], prefix: str) -> Node:
     """
     document = Document(schema)
     lowering = Lowering(document, rules, prefix)
-    node = lowering.lower(whole(0))
+    node = lowering.lower(whole(document.below(0, *at)))
     made = None if node is None else ended(node, lowering.rules)
     if made is None:
         raise document.refused(0, "a schema that nothing is valid under")
