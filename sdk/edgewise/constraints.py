@@ -10,10 +10,14 @@ from threading import Lock
 from edgewise.held import Budgeted, Free, Held
 from edgewise.response_format import ResponseFormat
 from edgewise.thinking import Thinking
+from edgewise.wanted import Wanted
+from edgewise_runtime.calls import Format
+from edgewise_runtime.calls.grammar import CallGrammar, call_grammar
 from edgewise_runtime.grammar.matcher import Matcher
-from edgewise_runtime.grammar.nodes import Grammar
+from edgewise_runtime.grammar.nodes import Choice, Grammar, Literal, Rule, Sequence
 from edgewise_runtime.grammar.regex import lower_regex
 from edgewise_runtime.grammar.schema import lower_json_object, lower_schema
+from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from edgewise_runtime.text import Tokenizer
@@ -39,6 +43,15 @@ class Constraints:
         self._lock = Lock()
         self._matchers: OrderedDict[tuple[object, ...], Matcher] = OrderedDict()
         self._vocabularies: dict[tuple[str, ...], Vocabulary] = {}
+
+    def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
+        """An answer of which this is wanted; None where it is free, but for its thought.
+
+        Raises as `of_format` and `of_calls` do.
+        """
+        if wanted.format is not None:
+            return self.of_format(wanted.format, thinking)
+        return self.of_calls(wanted, form, thinking) if wanted.callable else None
 
     def of_format(self, wanted: ResponseFormat, thinking: Thinking) -> Held:
         """An answer of a format, perhaps after a thought.
@@ -69,6 +82,30 @@ class Constraints:
             closing=self._tokenizer.encode(thinking.closing, add_special_tokens=False),
         )
 
+    def of_calls(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
+        """An answer that may or has to call tools; None where it may and the format has no mark
+        after which nothing but a call is meant.
+
+        Raises as `call_grammar` does.
+        """
+        mode = wanted.choice.mode
+        if mode == "none" or (mode == "auto" and not form.triggers):
+            return None
+        tools = {tool.name: tool.parameters for tool in wanted.callable}
+        key = (form.name, json.dumps(tools), wanted.choice, thinking)
+        vocabulary = self._vocabulary(thinking.shown)
+        matcher = self._kept(key)
+        if matcher is None:
+            made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
+            if mode == "auto":
+                matcher = _triggered(made, vocabulary)
+            else:
+                # Harmony's grammar has its thoughts in it.
+                grammar = thinking.before(made.grammar) if form.thoughts else made.grammar
+                matcher = Matcher(grammar, vocabulary)
+            self._keep(key, matcher)
+        return Held(matcher, vocabulary, self._encode)
+
     def _vocabulary(self, shown: tuple[str, ...]) -> Vocabulary:
         with self._lock:
             found = self._vocabularies.get(shown)
@@ -98,6 +135,15 @@ class Constraints:
         newline = self._tokenizer.encode_plainly("\n")
         ids = self._tokenizer.encode_plainly(f"\n{text}")
         return ids[len(newline) :] if ids[: len(newline)] == newline else ids
+
+
+def _triggered(calls: CallGrammar, vocabulary: Vocabulary) -> Triggered:
+    """Free text, and calls from each trigger on."""
+    begins = tuple(Sequence((Literal(trigger), Rule(calls.grammar.root))) for trigger in calls.triggers)
+    rules = {**calls.grammar.rules, "triggered:": Choice(begins)}
+    matcher = Matcher(Grammar(rules, "triggered:"), vocabulary)
+    triggers = [trigger.encode() for trigger in calls.triggers]
+    return Triggered(matcher, triggers, calls.after, vocabulary)
 
 
 def grammar_of(wanted: ResponseFormat) -> Grammar:
