@@ -12,12 +12,11 @@ from edgewise.response_format import ResponseFormat
 from edgewise.thinking import Thinking
 from edgewise.wanted import Wanted
 from edgewise_runtime.calls import Format
-from edgewise_runtime.calls.grammar import CallGrammar, call_grammar
+from edgewise_runtime.calls.grammar import call_grammar
 from edgewise_runtime.grammar.matcher import Matcher
-from edgewise_runtime.grammar.nodes import Choice, Grammar, Literal, Rule, Sequence
+from edgewise_runtime.grammar.nodes import Grammar
 from edgewise_runtime.grammar.regex import lower_regex
 from edgewise_runtime.grammar.schema import lower_json_object, lower_schema
-from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from edgewise_runtime.text import Tokenizer
@@ -83,13 +82,12 @@ class Constraints:
         )
 
     def of_calls(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
-        """An answer that may or has to call tools; None where it may and the format has no mark
-        after which nothing but a call is meant.
+        """An answer that has to call tools; None where it only may.
 
         Raises as `call_grammar` does.
         """
         mode = wanted.choice.mode
-        if mode == "none" or (mode == "auto" and not form.triggers):
+        if mode not in ("required", "named"):
             return None
         tools = {tool.name: tool.parameters for tool in wanted.callable}
         key = (form.name, json.dumps(tools), wanted.choice, thinking)
@@ -97,12 +95,9 @@ class Constraints:
         matcher = self._kept(key)
         if matcher is None:
             made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
-            if mode == "auto":
-                matcher = _triggered(made, vocabulary)
-            else:
-                # Harmony's grammar has its thoughts in it.
-                grammar = thinking.before(made.grammar) if form.thoughts else made.grammar
-                matcher = Matcher(grammar, vocabulary)
+            # Harmony's grammar has its thoughts in it.
+            grammar = thinking.before(made.grammar) if form.thoughts else made.grammar
+            matcher = Matcher(grammar, vocabulary)
             self._keep(key, matcher)
         return Held(matcher, vocabulary, self._encode)
 
@@ -135,15 +130,6 @@ class Constraints:
         newline = self._tokenizer.encode_plainly("\n")
         ids = self._tokenizer.encode_plainly(f"\n{text}")
         return ids[len(newline) :] if ids[: len(newline)] == newline else ids
-
-
-def _triggered(calls: CallGrammar, vocabulary: Vocabulary) -> Triggered:
-    """Free text, and calls from each trigger on."""
-    begins = tuple(Sequence((Literal(trigger), Rule(calls.grammar.root))) for trigger in calls.triggers)
-    rules = {**calls.grammar.rules, "triggered:": Choice(begins)}
-    matcher = Matcher(Grammar(rules, "triggered:"), vocabulary)
-    triggers = [trigger.encode() for trigger in calls.triggers]
-    return Triggered(matcher, triggers, calls.after, vocabulary)
 
 
 def grammar_of(wanted: ResponseFormat) -> Grammar:

@@ -265,9 +265,10 @@ class Session:
         if form is None or (not wanted.forces and budget is None):
             return None
         thinking = thinking_of(form, shown=reading.shown, may=may_think, opened=reading.opened)
-        held: Held | Budgeted | None = self._constraints.of(wanted, form, thinking)
+        inner = self._constraints.of(wanted, form, thinking)
+        held: Held | Budgeted | None = inner
         if budget is not None:
-            held = self._constraints.budgeted(held, thinking, budget)
+            held = self._constraints.budgeted(inner, thinking, budget)
         if held is not None and begun:
             held.begin(begun)
         return held

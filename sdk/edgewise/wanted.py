@@ -11,7 +11,7 @@ from edgewise.response_format import ResponseFormat, response_format_of
 from edgewise.tool_choice import ToolChoice, tool_choice_of
 from edgewise.tools import Tool, ToolLike, tools_of
 from edgewise_runtime.calls import Format, format_named
-from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 
 OPTIONS = ("response_format", "tool_choice", "tool_format", "reasoning")
@@ -45,7 +45,7 @@ class Wanted:
     @property
     def forces(self) -> bool:
         """Whether the answer is held to something."""
-        return self.format is not None or bool(self.callable)
+        return self.format is not None or self.choice.mode in ("required", "named")
 
     @property
     def budget(self) -> int | None:
@@ -77,12 +77,6 @@ def wanted_of(options: Mapping[str, Any], tools: Iterable[ToolLike] | None) -> W
     """
     known = tools_of(tools)
     choice = tool_choice_of(options.get("tool_choice"), known)
-    if choice.mode in ("required", "named"):
-        raise UnsupportedError(
-            f"tool_choice is {shorten(options['tool_choice'])}; calls cannot be forced yet.",
-            remedy="Pass 'auto', and ask for the call in words.",
-            code="unsupported.tool_choice",
-        )
     reasoning = options.get("reasoning")
     wanted = Wanted(
         known,
