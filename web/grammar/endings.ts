@@ -6,8 +6,13 @@ type Rules = ReadonlyMap<string, Node>;
 
 /** The first rule that has no text, since each would hold another of it; null if all have. */
 export function endlessRule(rules: Rules): string | null {
-  const ending = thoseWith(rules, true);
+  const ending = endingRules(rules);
   return [...rules.keys()].find((name) => !ending.has(name)) ?? null;
+}
+
+/** The rules that have a text. */
+export function endingRules(rules: Rules): ReadonlySet<string> {
+  return thoseWith(rules, true);
 }
 
 /**

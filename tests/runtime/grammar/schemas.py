@@ -325,6 +325,8 @@ UNSUPPORTED: dict[str, Any] = {
     "nothing between lengths": {"minLength": 3, "maxLength": 2, "type": "string"},
     "nothing that is needed": _object("a", a=False),
     "nothing that ends": _object("a", a={"$ref": "#"}),
+    "itself": {"$ref": "#"},
+    "itself and more": {"allOf": [{"type": "null"}, {"$ref": "#"}]},
     "itself and nothing between": {
         "anyOf": [{"$ref": "#"}, {"type": "string"}, {"$ref": "#/$defs/a"}],
         "$defs": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},

@@ -74,17 +74,18 @@ def _written(
             more = Repeat(Sequence((COMMA, item)), max(0, again - 1), _less(room))
             tail = Sequence((item, more))
             tail = tail if least else optional(tail)
-    for i in range(count - 1, -1, -1):
+    for i in range(count - 1, least - 1, -1):
         node = nodes[i]
-        if node is None and i < least:
-            return None
         if node is None:
             tail = Sequence(())
-            continue
-        tail = Sequence((COMMA, node, tail) if i else (node, tail))
-        if i >= least:
-            tail = context.shared(optional(tail))
-    return Sequence((Literal("["), tail, Literal("]")))
+        else:
+            tail = context.shared(optional(Sequence((COMMA, node, tail) if i else (node, tail))))
+    fixed: list[Node] = []
+    for node in nodes[:least]:
+        if node is None:
+            return None
+        fixed += [COMMA, node] if fixed else [node]
+    return Sequence((Literal("["), *fixed, tail, Literal("]")))
 
 
 def _less(count: int | None) -> int | None:

@@ -17,8 +17,7 @@ def ended(root: Node, rules: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]
         return None
     found: dict[str, Node] = {}
     waiting = list(_references(node))
-    while waiting:
-        name = waiting.pop(0)
+    for name in waiting:  # grows meanwhile
         if name not in found and (inner := _without(rules[name], ending)) is not None:
             found[name] = inner
             waiting += _references(inner)

@@ -90,6 +90,8 @@ def _above(one: Shape, other: Shape) -> bool:
 
 def _objects_apart(one: Shape, other: Shape, depth: int) -> bool:
     """Whether objects differ in a property that one needs, and the other needs or does not have."""
+    if one.has("patternProperties") or other.has("patternProperties"):
+        return False
     mine, its = required_names(one), required_names(other)
     for name in dict.fromkeys([*mine, *its]):
         left, right = property_atoms(one, name), property_atoms(other, name)

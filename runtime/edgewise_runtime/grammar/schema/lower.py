@@ -61,6 +61,6 @@ def schema_rules(
         raise document.refused(0, "a schema that nothing is valid under")
     root, found = made
     if left_recursive_rule({"": root, **found}) is not None:
-        raise document.refused(0, "a schema that refers to itself with nothing between")
+        raise document.refused(0, "a schema that refers to itself, nothing between,")
     rules.update(found)
     return root

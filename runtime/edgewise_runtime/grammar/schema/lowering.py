@@ -26,9 +26,9 @@ from edgewise_runtime.grammar.schema.shape import Atoms, Shape, expanded, whole
 from edgewise_runtime.grammar.schema.strings import string_node
 from edgewise_runtime.grammar.schema.values import spelled
 
-MAX_PARTS = 100_000
+MAX_PARTS = 50_000
 """Nodes made, and schemas taken together, for one schema."""
-MAX_WITHIN = 100
+MAX_WITHIN = 64
 """Sets of schemas within one another."""
 _INLINE = 12
 """Nodes up to which what is the same is written more than once."""
@@ -166,6 +166,8 @@ def either(nodes: list[Node | None]) -> Node | None:
 
 def _size(node: Node) -> int:
     match node:
+        case Literal(text):
+            return 1 + len(text) // 16
         case Sequence(items) | Choice(items):
             return 1 + sum(map(_size, items))
         case Repeat(item):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgewise_runtime.grammar.nodes import Choice, Literal, Node, Repeat, Sequence
 from edgewise_runtime.grammar.schema.admitting import admits, named_values
 from edgewise_runtime.grammar.schema.anything import COLON, COMMA, QUOTE, optional
+from edgewise_runtime.grammar.schema.arrays import MAX_LEAST
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.document import Place
 from edgewise_runtime.grammar.schema.keywords import OF_TYPE
@@ -38,15 +39,16 @@ def object_node(context: Context, shape: Shape) -> Node | None:
         raise shape.refused("patternProperties beside names that are known")
     if not required and not shape.has(*OF_TYPE["object"] - {"required"}):
         return context.anything("object")
+    needed = set(required)
     members: list[Member] = []
     for name in names:
         node = context.lower(property_atoms(shape, name))
         if node is None or not _may_be_called(context, shape, name):
-            if name in required:
+            if name in needed:
                 return None
             continue
         start = Literal(quoted(name) + ": ")
-        members.append(Member(Sequence((start, node)), name in required))
+        members.append(Member(Sequence((start, node)), name in needed))
     return _counted(context, shape, members, _other(context, shape, names))
 
 
@@ -152,7 +154,7 @@ def _of_pattern(context: Context, shape: Shape, patterns: list[tuple[Place, str]
     others = (
         below(place, "additionalProperties")
         for place, _ in shape.said("additionalProperties")
-        if below(place, "patternProperties") != at
+        if shape.document.fields(place).get("patternProperties") is not shape.document.held(at)
     )
     node = context.lower(whole(below(at, pattern), *others))
     if node is None:
@@ -175,9 +177,9 @@ def _counted(
         return None
     if least > needed and least > 1:
         raise shape.refused(f"minProperties {least:,} beside fewer names that are required")
-    room = None if most is None else most - len(members)
+    room = None if most is None else min(most, MAX_LEAST) - len(members)
     if room is not None and room < 0:
-        raise shape.refused(f"maxProperties {most:,} beside more names")
+        raise shape.refused("maxProperties beside more names")
     inner = _written(context, members, other if room != 0 else None, room)
     if inner is None:
         return None if least else Literal("{}")

@@ -30,12 +30,22 @@ def whole(*places: Place) -> Atoms:
 
 
 def expanded(document: Document, atoms: Atoms) -> Atoms | None:
-    """The same without schemas that are made of others, each atom once; None if nothing holds."""
+    """The same without schemas that are made of others, each atom once; None if nothing holds.
+
+    Raises:
+        UnsupportedError: ``unsupported.schema`` for what is made of itself, which no validator ends
+            on.
+    """
     found: dict[Atom, None] = {}
     seen: set[Atom] = set()
-    waiting = list(reversed(atoms))
+    within: set[Atom] = set()
+    waiting = [(atom, False) for atom in reversed(atoms)]
     while waiting:
-        atom = waiting.pop()
+        atom, left = waiting.pop()
+        if left:
+            within.remove(atom)
+        if atom in within:
+            raise document.refused(atom.place, "a schema that refers to itself, nothing between,")
         if atom in seen:
             continue
         seen.add(atom)
@@ -56,7 +66,9 @@ def expanded(document: Document, atoms: Atoms) -> Atoms | None:
             inner.append(Atom("anyOf", atom.place))
         if "oneOf" in schema:
             inner.append(Atom("oneOf", atom.place))
-        waiting += reversed(inner)
+        within.add(atom)
+        waiting.append((atom, True))
+        waiting += ((each, False) for each in reversed(inner))
     return tuple(found)
 
 
