@@ -5,6 +5,7 @@
 import { EdgewiseError, shorten } from "../errors.ts";
 import { textsWithout } from "../grammar/avoiding.ts";
 import { plain } from "../grammar/escapes.ts";
+import { merged } from "../grammar/merging.ts";
 import { type Grammar, type Node, simplified } from "../grammar/nodes.ts";
 import { EVERY } from "../grammar/ranges.ts";
 import {
@@ -88,7 +89,8 @@ export function callGrammar(form: Format, tools: Tools, options: CallOptions): C
   const parts = callsOf(spelling, start.slice(begins?.length ?? 0), again);
   if (choice !== "auto" && spelling.thought) parts.unshift(thought(spelling.thought));
   rules.set("root", simplified(sequence(...parts)));
-  return { grammar: { rules, root: "root" }, triggers, after: free ? "free" : "end" };
+  const grammar = merged({ rules, root: "root" });
+  return { grammar, triggers, after: free ? "free" : "end" };
 }
 
 /** Calls from the text on that the first begins with. */

@@ -82,7 +82,8 @@ function free(name: string, counts: Map<string, number>): string {
   return found;
 }
 
-function* references(node: Node): Generator<string> {
+/** The rules that a node refers to, in order. */
+export function* references(node: Node): Generator<string> {
   if (node.kind === "rule") yield node.name;
   else if (node.kind === "repeat") yield* references(node.item);
   else if (node.kind === "sequence" || node.kind === "choice") {
@@ -90,7 +91,8 @@ function* references(node: Node): Generator<string> {
   }
 }
 
-function renamed(node: Node, names: ReadonlyMap<string, string>): Node {
+/** The same node with the rules it refers to under other names. */
+export function renamed(node: Node, names: ReadonlyMap<string, string>): Node {
   switch (node.kind) {
     case "rule":
       return { kind: "rule", name: names.get(node.name) ?? node.name };

@@ -16,6 +16,7 @@ from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.grammar import nodes
 from edgewise_runtime.grammar.avoiding import texts_without
 from edgewise_runtime.grammar.escapes import plain
+from edgewise_runtime.grammar.merging import merged
 from edgewise_runtime.grammar.nodes import Choice, Grammar, Node, Repeat, Rule, Sequence, simplified
 from edgewise_runtime.grammar.ranges import EVERY
 from edgewise_runtime.grammar.schema.values import in_order
@@ -85,7 +86,8 @@ def call_grammar(
     if choice != "auto" and spelling.thought:
         parts = [_thought(spelling.thought), *parts]
     rules["root"] = simplified(Sequence(tuple(parts)))
-    return CallGrammar(Grammar(rules, "root"), triggers, "free" if free else "end")
+    grammar = merged(Grammar(rules, "root"))
+    return CallGrammar(grammar, triggers, "free" if free else "end")
 
 
 def _calls(spelling: Spelling, start: str, again: bool) -> list[Node]:

@@ -41,7 +41,7 @@ def named_rules(rules: Mapping[str, Node], root: str) -> Grammar:
     names = {root: _free(root, counts)}
     found = [root]
     for name in found:  # grows meanwhile
-        for other in _references(rules[name]):
+        for other in references(rules[name]):
             if other not in names:
                 names[other] = _free(other, counts)
                 found.append(other)
@@ -53,7 +53,7 @@ def named_rules(rules: Mapping[str, Node], root: str) -> Grammar:
         if wrong is not None:
             said = f"The rule {wrong[:80]} of the grammar {what}."
             raise InputError(said, code="input.grammar")
-    return Grammar({names[n]: simplified(_renamed(rules[n], names)) for n in found}, names[root])
+    return Grammar({names[n]: simplified(renamed(rules[n], names)) for n in found}, names[root])
 
 
 def _unrolled(node: Node) -> int:
@@ -77,25 +77,27 @@ def _free(name: str, counts: dict[str, int]) -> str:
     return free
 
 
-def _references(node: Node) -> Iterator[str]:
+def references(node: Node) -> Iterator[str]:
+    """The rules that a node refers to, in order."""
     match node:
         case Rule(name):
             yield name
         case Sequence(items) | Choice(items):
             for item in items:
-                yield from _references(item)
+                yield from references(item)
         case Repeat(item):
-            yield from _references(item)
+            yield from references(item)
 
 
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """The same node with the rules it refers to under other names."""
     match node:
         case Rule(name):
             return Rule(names[name])
         case Sequence(items):
-            return Sequence(tuple(_renamed(item, names) for item in items))
+            return Sequence(tuple(renamed(item, names) for item in items))
         case Choice(items):
-            return Choice(tuple(_renamed(item, names) for item in items))
+            return Choice(tuple(renamed(item, names) for item in items))
         case Repeat(item, least, most):
-            return Repeat(_renamed(item, names), least, most)
+            return Repeat(renamed(item, names), least, most)
     return node
