@@ -18,6 +18,7 @@ import {
 } from "../grammar/schema/anything.ts";
 import { argumentsOf } from "./arguments.ts";
 import type { Format, Spelling } from "./format.ts";
+import { Parts } from "./parts.ts";
 import { refused } from "./refusing.ts";
 import { isName, type Tools } from "./source.ts";
 
@@ -119,12 +120,15 @@ function anyCall(
   rules: Map<string, Node>,
 ): Node {
   const { spelling } = form;
+  const parts = new Parts();
   const found = known.map((name, at) => {
     if (!isName(name) || (spelling.arguments === "python" && name === PRINT)) {
       throw refused(`A tool is called ${shorten(name)}, which ${form.name} cannot write.`);
     }
     const tool = { name, schema: tools[name] ?? {}, prefix: `t${at}_` };
+    const before = rules.size;
     const args = argumentsOf(tool, spelling, rules);
+    parts.add([args, ...[...rules.values()].slice(before)]);
     const begin = [literal(name), ...idOf(spelling.id), ...literals(spelling.named)];
     return simplified(sequence(...begin, args, ...literals(spelling.end)));
   });

@@ -9,10 +9,12 @@ import { jsonEscape } from "../grammar/escapes.ts";
 import type { Node } from "../grammar/nodes.ts";
 import { characters, common, others, type Ranges } from "../grammar/ranges.ts";
 import { choice, literal, optional, rule, sequence } from "../grammar/schema/anything.ts";
+import { Document } from "../grammar/schema/document.ts";
 import { ANNOTATIONS } from "../grammar/schema/keywords.ts";
 import { schemaRules } from "../grammar/schema/lower.ts";
 import type { Spelling } from "./format.ts";
 import { kindsOf } from "./kinds.ts";
+import { Parts } from "./parts.ts";
 import { refused } from "./refusing.ts";
 import { respelled, respelling } from "./respelling.ts";
 import { isName } from "./source.ts";
@@ -109,6 +111,8 @@ function membersOf(tool: CalledTool): Member[] {
   }
   const required: ReadonlySet<string> = new Set(given);
   const properties = propertiesOf(tool);
+  const document = new Document(tool.schema);
+  const parts = new Parts();
   return [...new Set([...Object.keys(properties), ...required])].map((name) => {
     if (!isName(name)) {
       throw refused(
@@ -117,8 +121,9 @@ function membersOf(tool: CalledTool): Member[] {
     }
     const rules = new Map<string, Node>();
     const known = Object.hasOwn(properties, name);
-    const [schema, at] = known ? [tool.schema, ["properties", name]] : [true, []];
+    const [schema, at] = known ? [document, ["properties", name]] : [true, []];
     const value = schemaRules(schema, rules, tool.prefix, at);
+    parts.add([value, ...rules.values()]);
     return { name, value, rules, required: required.has(name) };
   });
 }

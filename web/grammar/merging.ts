@@ -3,14 +3,18 @@
 import { references, renamed } from "./naming.ts";
 import { type Grammar, toJson } from "./nodes.ts";
 
+/** Rules are told apart by what is so many references away, and no more. */
+const ROUNDS = 64;
+
 /**
  * The same texts with fewer rules: of those that are written alike, and refer to rules that are alike
- * again, only the first stays.
+ * again, only the first stays. Where that takes too long to find out, all stay.
  *
  * At first all rules count as alike; they are told apart by what they are made of and by which of
  * those told apart they refer to, until no more are (Moore 1956, for automata).
  */
-export function merged({ rules, root }: Grammar): Grammar {
+export function merged(grammar: Grammar): Grammar {
+  const { rules, root } = grammar;
   const names = [...rules.keys()];
   const nameless = new Map(names.map((name) => [name, ""]));
   const shapes = new Map<string, number>();
@@ -21,7 +25,8 @@ export function merged({ rules, root }: Grammar): Grammar {
     others.set(name, [...references(node)]);
   }
   let [group, count] = [shape, shapes.size];
-  for (;;) {
+  for (let round = 1; ; round++) {
+    if (round > ROUNDS) return grammar;
     const found = new Map<string, number>();
     const next = new Map<string, number>();
     for (const name of names) {

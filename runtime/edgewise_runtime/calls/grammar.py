@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from edgewise_runtime.calls.arguments import arguments_of
 from edgewise_runtime.calls.format import Format, Spelling
+from edgewise_runtime.calls.parts import Parts
 from edgewise_runtime.calls.refusing import refused
 from edgewise_runtime.calls.source import MAX_NAME, NAME
 from edgewise_runtime.calls.tool import CalledTool
@@ -112,11 +114,14 @@ def _any_call(form: Format, tools: Mapping[str, Mapping[str, Any]], rules: dict[
     """A call of one of some tools, from its name on."""
     spelling = form.spelling
     found: list[Node] = []
+    parts = Parts()
     for at, (name, schema) in enumerate(tools.items()):
         wrong = len(name) > MAX_NAME or not NAME.fullmatch(name)
         if wrong or (spelling.arguments == "python" and name == _PRINT):
             raise refused(f"A tool is called {shorten(name)}, which {form.name} cannot write.")
+        before = len(rules)
         arguments = arguments_of(CalledTool(name, schema, f"t{at}_"), spelling, rules)
+        parts.add([arguments, *islice(rules.values(), before, None)])
         begin = (nodes.Literal(name), *_id(spelling.id), *_literal(spelling.named))
         found.append(simplified(Sequence((*begin, arguments, *_literal(spelling.end)))))
     return Choice(tuple(found)) if len(found) > 1 else found[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edgewise_runtime.calls.format import Spelling
 from edgewise_runtime.calls.kinds import kinds_of
+from edgewise_runtime.calls.parts import Parts
 from edgewise_runtime.calls.refusing import refused
 from edgewise_runtime.calls.respelling import Respelling, respelled
 from edgewise_runtime.calls.source import MAX_NAME, NAME
@@ -17,6 +18,7 @@ from edgewise_runtime.grammar.escapes import json_escape
 from edgewise_runtime.grammar.nodes import Choice, Literal, Node, Repeat, Rule, Sequence
 from edgewise_runtime.grammar.ranges import Ranges, characters, common, others
 from edgewise_runtime.grammar.schema import schema_rules
+from edgewise_runtime.grammar.schema.document import Document
 from edgewise_runtime.grammar.schema.keywords import ANNOTATIONS
 from edgewise_runtime.grammar.schema.values import in_order
 
@@ -100,6 +102,7 @@ def _members(tool: CalledTool) -> list[_Member]:
         )
     properties = _properties(tool)
     members: list[_Member] = []
+    document, parts = Document(tool.schema), Parts()
     for name in dict.fromkeys([*in_order(properties), *required]):
         if len(name) > MAX_NAME or not NAME.fullmatch(name):
             raise refused(
@@ -108,8 +111,8 @@ def _members(tool: CalledTool) -> list[_Member]:
             )
         rules: dict[str, Node] = {}
         at = ("properties", name) if name in properties else None
-        schema = tool.schema if at else True
-        value = schema_rules(schema, rules, tool.prefix, at or ())
+        value = schema_rules(document if at else True, rules, tool.prefix, at or ())
+        parts.add([value, *rules.values()])
         members.append(_Member(name, value, rules, name in required))
     return members
 

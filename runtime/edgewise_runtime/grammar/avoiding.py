@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from edgewise_runtime.grammar.escapes import Escape
 from edgewise_runtime.grammar.nodes import Choice, Node, Repeat, Sequence
 from edgewise_runtime.grammar.ranges import Ranges, characters, common, others
 
 
+@lru_cache(maxsize=64)  # a grammar of many tools has the same few over and over
 def texts_without(
     mark: str, ranges: Ranges, escape: Escape, *, least: int = 0, ends: bool = True
 ) -> Node:

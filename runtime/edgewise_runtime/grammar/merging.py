@@ -7,10 +7,13 @@ from collections.abc import Hashable
 from edgewise_runtime.grammar.naming import references, renamed
 from edgewise_runtime.grammar.nodes import Grammar
 
+_ROUNDS = 64
+"""Rules are told apart by what is so many references away, and no more."""
+
 
 def merged(grammar: Grammar) -> Grammar:
     """The same texts with fewer rules: of those that are written alike, and refer to rules that are
-    alike again, only the first stays.
+    alike again, only the first stays. Where that takes too long to find out, all stay.
 
     At first all rules count as alike; they are told apart by what they are made of and by which of
     those told apart they refer to, until no more are (Moore 1956, for automata).
@@ -24,7 +27,7 @@ def merged(grammar: Grammar) -> Grammar:
     }
     others = {name: list(references(node)) for name, node in rules.items()}
     group, count = shape, len(shapes)
-    while True:
+    for _ in range(_ROUNDS):
         found: dict[Hashable, int] = {}
         next_group: dict[str, int] = {}
         for name in rules:
@@ -34,6 +37,8 @@ def merged(grammar: Grammar) -> Grammar:
         if len(found) == count:
             break
         count = len(found)
+    else:
+        return grammar
     first: dict[int, str] = {}
     for name in rules:
         first.setdefault(group[name], name)

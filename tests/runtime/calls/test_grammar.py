@@ -21,6 +21,7 @@ from edgewise_runtime.calls import (
     Delta,
     Reasoning,
     format_named,
+    parts,
 )
 from edgewise_runtime.calls.grammar import CallGrammar, call_grammar
 from edgewise_runtime.errors import InputError, UnsupportedError
@@ -280,6 +281,18 @@ def test_there_has_to_be_a_tool(tools: Mapping[str, Any]) -> None:
     assert refused.value.code == "input.tool_choice"
     with pytest.raises(InputError):
         call_grammar(FORMATS["hermes"], {}, choice="required")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_tools_that_come_to_too_much_are_refused(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MAX_PARTS", 2000)
+    wide = taking({f"a{i}": toolsets.STRING for i in range(10)})
+    tools = {f"f{i}": taking({"a": wide, "b": {"$ref": "#/properties/a"}}) for i in range(200)}
+    with pytest.raises(UnsupportedError, match="more than 2,000 parts") as refused:
+        grammar_of(form, tools)
+    assert refused.value.code == "unsupported.tool_choice"
 
 
 def test_a_schema_that_no_grammar_is_made_of_is_refused_by_name() -> None:

@@ -41,6 +41,12 @@ def test_rules_that_differ_far_away_stay_apart() -> None:
     assert merged(Grammar(rules, "root")) == Grammar(rules, "root")
 
 
+def test_rules_that_differ_too_far_away_all_stay() -> None:
+    rules: dict[str, Node] = {f"r{i}": Rule(f"r{i + 1}") for i in range(100)}
+    rules["r100"] = Literal("x")
+    assert merged(Grammar(rules, "r0")) == Grammar(rules, "r0")
+
+
 def test_the_root_may_be_one_of_those_that_are_alike() -> None:
     rules: dict[str, Node] = {"a": Literal("x"), "root": Literal("x")}
     assert merged(Grammar(rules, "root")) == Grammar({"a": Literal("x")}, "a")

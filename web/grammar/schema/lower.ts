@@ -37,6 +37,7 @@ export function lowerJsonObject(): Grammar {
 /**
  * The node of a schema's values, for a place in a larger grammar.
  *
+ * @param schema as JSON is read, or a document of it where several places in it are asked for.
  * @param rules the larger grammar's, to which those are added that the node needs.
  * @param at names and indices that lead to the schema within `schema`, to which it may refer.
  * @throws EdgewiseError as `lowerSchema`.
@@ -47,7 +48,7 @@ export function schemaRules(
   prefix: string,
   at: readonly string[] = [],
 ): Node {
-  const document = new Document(schema);
+  const document = schema instanceof Document ? schema : new Document(schema);
   const lowering = new Lowering(document, rules, prefix);
   const node = lowering.lower(whole(document.below(0, ...at)));
   const made = node === null ? null : ended(node, lowering.rules);

@@ -46,6 +46,7 @@ def schema_rules(
     """The node of a schema's values, for a place in a larger grammar.
 
     Args:
+        schema: as JSON is read, or a document of it where several places in it are asked for.
         rules: the larger grammar's, to which those are added that the node needs.
         at: names and indices that lead to the schema within `schema`, to which it may refer.
 
@@ -53,7 +54,7 @@ def schema_rules(
         InputError: as `lower_schema`.
         UnsupportedError: as `lower_schema`.
     """
-    document = Document(schema)
+    document = schema if isinstance(schema, Document) else Document(schema)
     lowering = Lowering(document, rules, prefix)
     node = lowering.lower(whole(document.below(0, *at)))
     made = None if node is None else ended(node, lowering.rules)
