@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from threading import Lock
+from typing import Any, Literal
 
 from edgewise.held import Budgeted, Free, Held
 from edgewise.response_format import ResponseFormat
@@ -13,14 +14,16 @@ from edgewise.thinking import Thinking
 from edgewise.wanted import Wanted
 from edgewise_runtime.calls import Format
 from edgewise_runtime.calls.grammar import call_grammar
+from edgewise_runtime.errors import UnsupportedError
+from edgewise_runtime.grammar import nodes
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import Grammar
 from edgewise_runtime.grammar.regex import lower_regex
 from edgewise_runtime.grammar.schema import lower_json_object, lower_schema
+from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from edgewise_runtime.text import Tokenizer
-from edgewise_runtime.text.token_bytes import token_bytes
 
 MOST_KEPT = 32
 """Matchers that are kept, each with the masks that it has made."""
@@ -58,7 +61,7 @@ class Constraints:
         Raises:
             InputError: what is wrong with a schema, an expression or a grammar.
             UnsupportedError: ``unsupported.schema`` and its like, for what is refused by name;
-                ``unsupported.constraint`` for a tokenizer that cannot be used.
+                ``unsupported.decoder`` for a tokenizer that cannot be used.
         """
         schema = "" if wanted.schema is None else json.dumps(wanted.schema, sort_keys=False)
         key = (wanted.kind, schema, wanted.text, wanted.syntax, thinking)
@@ -82,22 +85,28 @@ class Constraints:
         )
 
     def of_calls(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
-        """An answer that has to call tools; None where it only may.
+        """An answer that may or has to call tools.
 
-        Raises as `call_grammar` does.
+        None where it may, and the format has no mark after which nothing but a call is meant, or
+        cannot write what the tools' schemas say: such calls are read as they come.
+
+        Raises as `call_grammar` does for those that have to come.
         """
-        mode = wanted.choice.mode
-        if mode not in ("required", "named"):
+        may = wanted.choice.mode == "auto"
+        if may and not form.triggers:
             return None
         tools = {tool.name: tool.parameters for tool in wanted.callable}
         key = (form.name, json.dumps(tools), wanted.choice, thinking)
         vocabulary = self._vocabulary(thinking.shown)
         matcher = self._kept(key)
         if matcher is None:
-            made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
-            # Harmony's grammar has its thoughts in it.
-            grammar = thinking.before(made.grammar) if form.thoughts else made.grammar
-            matcher = Matcher(grammar, vocabulary)
+            try:
+                make = _calls_that_may_come if may else _calls_that_must_come
+                matcher = make(wanted, form, tools, thinking, vocabulary)
+            except UnsupportedError:
+                if may:
+                    return None
+                raise
             self._keep(key, matcher)
         return Held(matcher, vocabulary, self._encode)
 
@@ -105,7 +114,9 @@ class Constraints:
         with self._lock:
             found = self._vocabularies.get(shown)
         if found is None:
-            table = token_bytes(self._tokenizer, self._size, shown=shown, without=self._ends)
+            table = self._tokenizer.token_bytes(self._size, shown=shown)
+            for token in self._ends:
+                table[token] = None
             found = Vocabulary(table)
             with self._lock:
                 if len(self._vocabularies) == _MOST_VOCABULARIES:
@@ -130,6 +141,32 @@ class Constraints:
         newline = self._tokenizer.encode_plainly("\n")
         ids = self._tokenizer.encode_plainly(f"\n{text}")
         return ids[len(newline) :] if ids[: len(newline)] == newline else ids
+
+
+_Schemas = Mapping[str, Mapping[str, Any]]
+
+
+def _calls_that_must_come(
+    wanted: Wanted, form: Format, tools: _Schemas, thinking: Thinking, vocabulary: Vocabulary
+) -> Matcher:
+    mode: Literal["required", "named"] = "named" if wanted.choice.name else "required"
+    made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
+    # Where the format tells thoughts itself, its grammar of calls has them, too.
+    return Matcher(thinking.before(made.grammar) if form.thoughts else made.grammar, vocabulary)
+
+
+def _calls_that_may_come(
+    wanted: Wanted, form: Format, tools: _Schemas, thinking: Thinking, vocabulary: Vocabulary
+) -> Matcher:
+    del wanted, thinking  # thoughts are free text as any other
+    made = call_grammar(form, tools, choice="auto")
+    begins = tuple(
+        nodes.Sequence((nodes.Literal(one), nodes.Rule(made.grammar.root))) for one in made.triggers
+    )
+    root: nodes.Node = nodes.Choice(begins) if len(begins) > 1 else begins[0]
+    grammar = Grammar({**made.grammar.rules, "triggered:": root}, "triggered:")
+    triggers = [one.encode() for one in made.triggers]
+    return Triggered(Matcher(grammar, vocabulary), triggers, made.after, vocabulary)
 
 
 def grammar_of(wanted: ResponseFormat) -> Grammar:

@@ -10,9 +10,9 @@ from threading import Lock
 
 import numpy as np
 
-from edgewise_runtime.engine.constraint import Constraint
+from edgewise_runtime.engine.constraint import Constraint, Mask
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.grammar.matcher import Mask, Matcher
+from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 
 Encode = Callable[[str], Sequence[int]]
