@@ -10,8 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from edgewise_runtime.engine.constraint import Constraint, Mask
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.engine.constraint import Mask
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 
@@ -37,10 +36,6 @@ class Held:
         self.free = matcher.free
         self.forced = matcher.forced
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Start after these tokens. Raises InputError ``input.begun`` where they may not come."""
-        self.start = _after(self, tokens)
-
     def forced_tokens(self, state: int) -> tuple[int, ...]:
         """The tokens that must come; where a choice follows them without the last one, since it may
         be spelled together with what is chosen."""
@@ -55,20 +50,6 @@ class Held:
                 return ()
             state = after
         return found if self._matcher.must_end(state) else found[:-1]
-
-
-def _after(held: Constraint, tokens: Sequence[int]) -> int:
-    state = held.start
-    for token in tokens:
-        after = held.advance(state, token)
-        if after is None:
-            raise InputError(
-                f"What the answer has begun with is not what it has to be, at the token {token}.",
-                remedy="Ask for the same format as before, or leave out begun.",
-                code="input.begun",
-            )
-        state = after
-    return state
 
 
 class Free:
@@ -146,10 +127,6 @@ class Budgeted:
         self._single: dict[int, Mask] = {}
         begun = ("thought" if opened else "before", b"", 0)
         self.start = self._number((inner.start, *begun))
-
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Start after these tokens; as `Held.begin`."""
-        self.start = _after(self, tokens)
 
     def mask(self, state: int) -> Mask:
         """The tokens that may come; where the thought is closed only the next one of that."""
