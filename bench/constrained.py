@@ -20,6 +20,7 @@ from edgewise import Engine
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.schema import lower_schema
 from edgewise_runtime.grammar.vocabulary import Vocabulary
+from edgewise_runtime.text.token_bytes import token_bytes
 
 BATCH = 4
 Figures = dict[str, float]
@@ -109,7 +110,7 @@ def _seconds(engine: Engine, wanted: Mapping[str, Any] | None, tokens: int, *, s
 def _times(engine: Engine, masks: int) -> Figures:
     """Times to make a vocabulary, matchers and masks."""
     started = perf_counter()
-    vocabulary = Vocabulary(engine.tokenizer.token_bytes(engine.model.vocab))
+    vocabulary = Vocabulary(token_bytes(engine.tokenizer, engine.model.vocab))
     vocabulary_s = perf_counter() - started
     made, first, again = list[float](), list[float](), list[float]()
     for schema in SCHEMAS.values():

@@ -15,7 +15,6 @@ from edgewise.wanted import Wanted
 from edgewise_runtime.calls import Format
 from edgewise_runtime.calls.grammar import call_grammar
 from edgewise_runtime.errors import UnsupportedError
-from edgewise_runtime.grammar import nodes
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import Grammar
 from edgewise_runtime.grammar.regex import lower_regex
@@ -24,6 +23,7 @@ from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from edgewise_runtime.text import Tokenizer
+from edgewise_runtime.text.token_bytes import token_bytes
 
 MOST_KEPT = 32
 """Matchers that are kept, each with the masks that it has made."""
@@ -61,7 +61,7 @@ class Constraints:
         Raises:
             InputError: what is wrong with a schema, an expression or a grammar.
             UnsupportedError: ``unsupported.schema`` and its like, for what is refused by name;
-                ``unsupported.decoder`` for a tokenizer that cannot be used.
+                ``unsupported.constraint`` for a tokenizer that cannot be used.
         """
         schema = "" if wanted.schema is None else json.dumps(wanted.schema, sort_keys=False)
         key = (wanted.kind, schema, wanted.text, wanted.syntax, thinking)
@@ -114,9 +114,7 @@ class Constraints:
         with self._lock:
             found = self._vocabularies.get(shown)
         if found is None:
-            table = self._tokenizer.token_bytes(self._size, shown=shown)
-            for token in self._ends:
-                table[token] = None
+            table = token_bytes(self._tokenizer, self._size, shown=shown, without=self._ends)
             found = Vocabulary(table)
             with self._lock:
                 if len(self._vocabularies) == _MOST_VOCABULARIES:
@@ -160,13 +158,8 @@ def _calls_that_may_come(
 ) -> Matcher:
     del wanted, thinking  # thoughts are free text as any other
     made = call_grammar(form, tools, choice="auto")
-    begins = tuple(
-        nodes.Sequence((nodes.Literal(one), nodes.Rule(made.grammar.root))) for one in made.triggers
-    )
-    root: nodes.Node = nodes.Choice(begins) if len(begins) > 1 else begins[0]
-    grammar = Grammar({**made.grammar.rules, "triggered:": root}, "triggered:")
-    triggers = [one.encode() for one in made.triggers]
-    return Triggered(Matcher(grammar, vocabulary), triggers, made.after, vocabulary)
+    triggers = [trigger.encode() for trigger in made.triggers]
+    return Triggered(Matcher(made.grammar, vocabulary), triggers, made.after, vocabulary)
 
 
 def grammar_of(wanted: ResponseFormat) -> Grammar:

@@ -84,7 +84,7 @@ def automaton_of(grammar: Grammar, around: Around | None = None) -> Automaton:
     """The automaton that takes the texts of a grammar, written in UTF-8.
 
     Args:
-        around: free text that such a text may begin anywhere in; None for the text alone.
+        around: free text that such a text comes in; None for the text alone.
 
     Raises:
         InputError: ``constraint.too_large``; ``input.grammar`` for rules that are missing, that no
@@ -123,19 +123,16 @@ class _Builder:
         return Automaton(self._code, start, bytes(classes), samples, free)
 
     def _around(self, around: Around) -> int:
-        """Where free text begins, in which the root may begin anywhere."""
-        entries = [self._emit([SPLIT, 3, END, END, END]) for _ in around.table]
-        for entry, row in zip(entries, around.table, strict=True):
-            edges = [
-                (run[0], run[-1], entries[place])
-                for place, bytes_ in groupby(range(256), row.__getitem__)
-                if place >= 0 and (run := list(bytes_))
-            ]
-            self._code[entry + 2] = self._bytes(edges)
-        call = self._call(self._grammar.root, entries[0] if around.after == "free" else END)
-        for entry in entries:
-            self._code[entry + 3] = call
-        return entries[0]
+        """Where free text begins, in which the root comes after a trigger."""
+        places = [self._emit([SPLIT, 2, END, END]) for _ in around.table]
+        call = self._call(self._grammar.root, places[0] if around.after == "free" else END)
+        targets = [*places, call]
+        for place, row in zip(places, around.table, strict=True):
+            runs = [(to, list(run)) for to, run in groupby(range(256), row.__getitem__)]
+            self._code[place + 2] = self._bytes(
+                [(run[0], run[-1], targets[to]) for to, run in runs]
+            )
+        return places[0]
 
     def _emit(self, words: Iterable[int]) -> int:
         self._states += 1

@@ -12,8 +12,8 @@ MAX_BYTES = 1024
 
 
 def free_text(triggers: Sequence[bytes]) -> list[list[int]]:
-    """Where each byte leads from each place of free text: a place, the first of which is 0, or -1
-    where a trigger would be whole.
+    """Where each byte leads from each place of free text: a place, the first of which is 0, or as
+    many as there are where a trigger is whole.
 
     A place is the longest beginning of a trigger that the text ends in (A. Aho and M. Corasick,
     "Efficient String Matching", 1975).
@@ -36,9 +36,10 @@ def free_text(triggers: Sequence[bytes]) -> list[list[int]]:
         row = [0] * 256
         for byte in letters:
             ends = list(_ends(place + bytes([byte])))
-            row[byte] = (
-                -1 if whole.intersection(ends) else next(places[e] for e in ends if e in places)
-            )
+            if whole.intersection(ends):
+                row[byte] = len(places)
+            else:
+                row[byte] = next(places[end] for end in ends if end in places)
         table.append(row)
     return table
 

@@ -42,7 +42,7 @@ class Spelled(dict[int, Any]):
 
     def __init__(self, backend: Backend, skipped: frozenset[str] = frozenset()) -> None:
         """Leave out the tokens `skipped`."""
-        self.specs = decoder_steps(backend)
+        self.specs = _specs(backend)
         self._backend = backend
         self._skipped = skipped
         self._in_bytes = bool(self.specs) and self.specs[0]["type"] == "ByteLevel"
@@ -53,7 +53,7 @@ class Spelled(dict[int, Any]):
         token = self._backend.id_to_token(token_id)
         if token is None:
             return None  # which may be any number: nothing is kept of it
-        spelled = None if token in self._skipped else raw_bytes(token) if self._in_bytes else token
+        spelled = None if token in self._skipped else _raw(token) if self._in_bytes else token
         self[token_id] = spelled
         return spelled
 
@@ -106,7 +106,7 @@ _BYTE_OF = {chr(b): b for b in _PRINTABLE} | {chr(256 + i): b for i, b in enumer
 """GPT-2's alphabet of bytes: printable ones stand for themselves, the rest from U+0100 on."""
 
 
-def raw_bytes(token: str) -> bytes:
+def _raw(token: str) -> bytes:
     """The bytes that a byte-level token is spelled for."""
     try:
         return bytes([_BYTE_OF[c] for c in token])
@@ -121,7 +121,7 @@ class _ByteLevel:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, token: str) -> list[str]:
-        return [self.decode(raw_bytes(token))]
+        return [self.decode(_raw(token))]
 
     def decode(self, raw: bytes) -> str:
         """Return the characters that bytes complete."""
@@ -131,21 +131,18 @@ class _ByteLevel:
         return [self._utf8.decode(b"", final=True)]
 
 
-BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
-"""A token that stands for a byte, where the decoder has a step for that."""
-
-
 class _ByteFallback:
     """``<0xE5>`` tokens to bytes. A run that is not UTF-8 becomes one U+FFFD a byte, so a run
     is only certain when it ends."""
 
     fused = False
+    _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 
     def __init__(self) -> None:
         self._run = bytearray()
 
     def push(self, token: str) -> list[str]:
-        byte = BYTE_TOKEN.fullmatch(token)
+        byte = self._BYTE.fullmatch(token)
         if byte:
             self._run.append(int(byte[1], 16))
             return []
@@ -273,8 +270,8 @@ _STEPS: dict[str, Callable[[dict[str, Any], bool], Step]] = {
 }
 
 
-def decoder_steps(backend: Backend) -> list[dict[str, Any]]:
-    """Return the steps of a tokenizer's decoder as its file has them."""
+def _specs(backend: Backend) -> list[dict[str, Any]]:
+    """The steps of a tokenizer's decoder as its file has them."""
     decoder = backend.decoder
     # Without one the tokenizers package joins tokens with spaces.
     return [_SPACED] if decoder is None else _flat(json.loads(decoder.__getstate__()))

@@ -1,100 +1,72 @@
-"""The bytes that each token of a tokenizer adds to a text, by its decoder."""
+"""The bytes of each token in a text, by which a grammar tells which tokens may come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Collection
 from typing import Any
 
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.text.detokenize import BYTE_TOKEN, raw_bytes
+from edgewise_runtime.text.tokenizer import Tokenizer
 
-Spelling = str | bytes
-"""A token, or the bytes that it has turned out to be."""
-_Step = Callable[[str], Spelling]
-_Spec = Mapping[str, Any]
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def bytes_of_tokens(specs: Sequence[_Spec]) -> Callable[[str], bytes]:
-    """The bytes of tokens within a text, for a decoder that a `Detokenizer` can stream.
+def token_bytes(
+    tokenizer: Tokenizer,
+    size: int,
+    *,
+    shown: tuple[str, ...] = (),
+    without: Collection[int] = (),
+) -> list[bytes | None]:
+    """Return what each token adds to a text that has begun, None for one that no text is made of.
 
-    They are those of a token that is not the text's first: of that, some decoders leave a space
-    out.
+    The first token of a text may lose a space that it begins with; nothing else is said of it here.
 
     Args:
-        specs: the decoder's steps (`Spelled.specs`).
+        size: ids of the model, of which those beyond the tokenizer's stand for nothing.
+        shown: special tokens that are part of one of these texts are in texts, others are not.
+        without: ids of no text, those that end answers say.
 
     Raises:
-        UnsupportedError: ``unsupported.decoder`` for one by which a token's text depends on others.
+        UnsupportedError: ``unsupported.constraint`` where tokens have no bytes of their own.
     """
-    before: list[str] = []
-    steps: list[_Step] = []
-    for spec in specs:
-        make = _STEPS.get(spec["type"])
-        if make is None:
-            raise _refused(spec)
-        steps.append(make(spec, before))
-        before.append(spec["type"])
-
-    def bytes_of(token: str) -> bytes:
-        spelling: Spelling = token
-        for step in steps:
-            if isinstance(spelling, str):
-                spelling = step(spelling)
-        return spelling.encode() if isinstance(spelling, str) else spelling
-
-    return bytes_of
+    spelled = tokenizer.spelled(shown)
+    steps = [_checked(step) for step in spelled.specs]
+    found: list[bytes | None] = []
+    for token_id in range(size):
+        token = None if token_id in without else spelled[token_id]
+        found.append(token if token is None or isinstance(token, bytes) else _bytes(token, steps))
+    return found
 
 
-def _byte_level(spec: _Spec, before: Sequence[str]) -> _Step:
-    return raw_bytes
+def _bytes(token: str, steps: list[dict[str, Any]]) -> bytes | None:
+    for step in steps:
+        match step["type"]:
+            case "ByteFallback":
+                if byte := _BYTE.fullmatch(token):
+                    return bytes([int(byte[1], 16)])
+            case "Replace":
+                token = token.replace(step["pattern"]["String"], step["content"])
+            case "Metaspace":
+                token = token.replace(step["replacement"], " ")
+    return token.encode()
 
 
-def _byte_fallback(spec: _Spec, before: Sequence[str]) -> _Step:
-    def spelled(token: str) -> Spelling:
-        byte = BYTE_TOKEN.fullmatch(token)
-        return bytes([int(byte[1], 16)]) if byte else token
-
-    return spelled
-
-
-def _fuse(spec: _Spec, before: Sequence[str]) -> _Step:
-    return str
-
-
-def _metaspace(spec: _Spec, before: Sequence[str]) -> _Step:
-    mark = str(spec["replacement"])
-    return lambda token: token.replace(mark, " ")
-
-
-def _replace(spec: _Spec, before: Sequence[str]) -> _Step:
-    pattern = spec["pattern"].get("String")
-    # What bytes of several tokens are together might be replaced.
-    if not pattern or any(kind != "Replace" for kind in before):
-        raise _refused(spec)
-    content = str(spec["content"])
-    return lambda token: token.replace(pattern, content)
-
-
-def _strip(spec: _Spec, before: Sequence[str]) -> _Step:
-    if "Fuse" not in before or int(spec["stop"]) > 0 or int(spec["start"]) > 1:
-        raise _refused(spec)
-    return str
-
-
-_STEPS: dict[str, Callable[[_Spec, Sequence[str]], _Step]] = {
-    "ByteFallback": _byte_fallback,
-    "ByteLevel": _byte_level,
-    "Fuse": _fuse,
-    "Metaspace": _metaspace,
-    "Replace": _replace,
-    "Strip": _strip,
-}
-
-
-def _refused(spec: _Spec) -> UnsupportedError:
-    return UnsupportedError(
-        f"The text of a token depends on others by the tokenizer's decoder {shorten(spec)}.",
-        remedy="Answers of this model cannot follow a grammar.",
-        code="unsupported.decoder",
+def _checked(step: dict[str, Any]) -> dict[str, Any]:
+    """A step of a decoder that does to each token what it does to it alone, but to the first."""
+    kind = step["type"]
+    if kind in ("ByteLevel", "ByteFallback", "Fuse", "Metaspace"):
+        return step
+    if kind == "Replace" and step["pattern"].get("String"):
+        return step
+    # What takes spaces off a text's start takes them off its first token.
+    if kind == "Strip" and step["content"] == " " and not step["stop"] and step["start"] <= 1:
+        return step
+    raise UnsupportedError(
+        f"An answer cannot be held to a format with this tokenizer: its decoder's step "
+        f"{shorten(step)} does not leave each token its own bytes.",
+        remedy="Byte-level and SentencePiece-style tokenizers can (Llama, Qwen, Mistral, Gemma).",
+        code="unsupported.constraint",
     )

@@ -23,9 +23,8 @@ from edgewise_runtime.format.tokenizer import MAX_BYTES, open_tokenizer
 from edgewise_runtime.format.tokenizer_rules import Rules
 from edgewise_runtime.text.apart import Apart, Ids
 from edgewise_runtime.text.boundaries import Boundaries, boundaries, steps
-from edgewise_runtime.text.detokenize import Detokenizer, Spelled, decoder_steps
+from edgewise_runtime.text.detokenize import Detokenizer, Spelled
 from edgewise_runtime.text.files import TextFiles
-from edgewise_runtime.text.token_bytes import bytes_of_tokens
 from edgewise_runtime.text.tokens import merged, plain_ids, register
 
 MAX_TEXT = 32 << 20
@@ -183,29 +182,20 @@ class Tokenizer:
         Args:
             shown: special tokens that are part of one of these texts are not skipped.
         """
-        skipped = self._hidden(shown) if skip_special_tokens else frozenset[str]()
+        spelled = self.spelled(shown) if skip_special_tokens else self._spelled_without(frozenset())
+        return Detokenizer(self._backend, spelled=spelled)
+
+    def spelled(self, shown: tuple[str, ...] = ()) -> Spelled:
+        """Return what ids stand for in a text without special tokens, but for those `shown`."""
+        return self._spelled_without(
+            frozenset(t for t in self._special if not any(t in text for text in shown))
+        )
+
+    def _spelled_without(self, skipped: frozenset[str]) -> Spelled:
         spelled = self._spelled.get(skipped)
         if spelled is None:
             spelled = self._spelled[skipped] = Spelled(self._backend, skipped)
-        return Detokenizer(self._backend, skipped, spelled)
-
-    def token_bytes(self, size: int, *, shown: tuple[str, ...] = ()) -> list[bytes | None]:
-        """Return the bytes that each of so many ids adds to a text; None for those that are
-        skipped, and for ids that are no tokens.
-
-        Args:
-            shown: see `stream`.
-
-        Raises:
-            UnsupportedError: ``unsupported.decoder`` where the text of a token depends on others.
-        """
-        spelled = bytes_of_tokens(decoder_steps(self._backend))
-        hidden = self._hidden(shown)
-        tokens = map(self._backend.id_to_token, range(size))
-        return [None if t is None or t in hidden else spelled(t) for t in tokens]
-
-    def _hidden(self, shown: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(t for t in self._special if not any(t in text for text in shown))
+        return spelled
 
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""

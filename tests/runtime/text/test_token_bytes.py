@@ -1,84 +1,78 @@
-"""The bytes of tokens, one after the other, are the text that they are decoded to."""
+"""The bytes of tokens, joined, are the text that they are decoded to."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models
 
 from edgewise_runtime.errors import UnsupportedError
-from edgewise_runtime.text.token_bytes import bytes_of_tokens
-from edgewise_runtime.text.tokenizer import Tokenizer
+from edgewise_runtime.text import Tokenizer
+from edgewise_runtime.text.token_bytes import token_bytes
 
 GOLDENS = Path(__file__).parent / "goldens"
-KINDS = ("byte_fallback", "one_digit", "prefix_space", "three_digits")
-TOKENIZERS = {kind: Tokenizer.from_folder(GOLDENS / kind) for kind in KINDS}
-BYTES = {kind: TOKENIZERS[kind].token_bytes(TOKENIZERS[kind].vocab_size) for kind in KINDS}
-BEFORE = "a"
-"""Some decoders leave a space out at the start of a text."""
-kinds = pytest.mark.parametrize("kind", KINDS)
+KINDS = ["three_digits", "one_digit", "prefix_space", "byte_fallback"]
 
 
-def spelled(kind: str, ids: list[int]) -> str:
-    return b"".join(BYTES[kind][i] or b"" for i in ids).decode(errors="replace")
+@cache
+def loaded(kind: str) -> Tokenizer:
+    return Tokenizer.from_folder(GOLDENS / kind)
 
 
-def is_text(kind: str, ids: list[int]) -> bool:
-    text, decoded = spelled(kind, ids), TOKENIZERS[kind].decode(ids, skip_special_tokens=True)
-    return text in (decoded, f" {decoded}")
+@cache
+def bytes_of(kind: str, shown: tuple[str, ...] = ()) -> list[bytes | None]:
+    return token_bytes(loaded(kind), loaded(kind).vocab_size + 4, shown=shown)
 
 
-@kinds
-@given(st.text())
-def test_they_are_the_text_that_was_encoded(kind: str, text: str) -> None:
-    assert is_text(kind, TOKENIZERS[kind].encode(BEFORE + text, add_special_tokens=False))
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_tokens_joined_are_their_text(kind: str, data: st.DataObject) -> None:
+    tokenizer, table = loaded(kind), bytes_of(kind)
+    begun = tokenizer.encode("a", add_special_tokens=False)
+    ids = begun + data.draw(st.lists(st.integers(0, len(table) - 1), max_size=30))
+    stream = tokenizer.stream()
+    joined = b"".join(table[token] or b"" for token in ids)
+    said = stream.push(ids) + stream.finish()
+    try:
+        expected = joined.decode()
+    except UnicodeDecodeError:
+        return  # of what is no text tokenizers make several things
+    assert said == (expected.removeprefix(" ") if kind == "byte_fallback" else expected)
 
 
-@kinds
-@given(st.data())
-def test_tokens_in_any_order_are_what_they_decode_to(kind: str, data: st.DataObject) -> None:
-    first = TOKENIZERS[kind].encode(BEFORE, add_special_tokens=False)
-    ids = first + data.draw(st.lists(st.integers(0, len(BYTES[kind]) - 1), max_size=8))
-    assert "\ufffd" in spelled(kind, ids) or is_text(kind, ids)
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_are_of_no_text_unless_they_are_shown(kind: str) -> None:
+    special = [token for token in loaded(kind).added_tokens() if token.special]
+    for token in special:
+        token_id = loaded(kind).id_of(token.content)
+        assert token_id is not None
+        assert bytes_of(kind)[token_id] is None
+        assert bytes_of(kind, (f"{token.content}!",))[token_id] == token.content.encode()
+    assert special
 
 
-@kinds
-def test_what_is_skipped_and_what_is_no_token_has_none(kind: str) -> None:
-    tokenizer = TOKENIZERS[kind]
-    assert tokenizer.token_bytes(tokenizer.vocab_size + 9)[-1] is None
-    for token in tokenizer.added_tokens():
-        number = tokenizer.id_of(token.content)
-        assert number is not None
-        assert (BYTES[kind][number] is None) == token.special
-        shown = tokenizer.token_bytes(number + 1, shown=(f"{token.content}!",))
-        assert shown[number] == token.content.encode()
-
-
-STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
-REPLACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+def test_ids_beyond_the_tokenizer_and_ends_are_of_no_text() -> None:
+    tokenizer = loaded("one_digit")
+    [letter] = tokenizer.encode("a", add_special_tokens=False)
+    table = token_bytes(tokenizer, tokenizer.vocab_size + 4, without=[letter])
+    assert table[letter] is None
+    assert table[-4:] == [None] * 4
+    assert bytes_of("one_digit")[letter] == b"a"
 
 
 @pytest.mark.parametrize(
-    "specs",
-    [
-        [{"type": "between spaces"}],
-        [{"type": "WordPiece", "prefix": "##", "cleanup": True}],
-        [{"type": "ByteFallback"}, STRIP],
-        [{"type": "Fuse"}, {**STRIP, "stop": 1}],
-        [{"type": "Fuse"}, REPLACE],
-        [{**REPLACE, "pattern": {"Regex": "."}}],
-    ],
-    ids=str,
+    "decoder",
+    [None, decoders.Strip(" ", 0, 1), decoders.Strip("x", 1, 0), decoders.Strip(" ", 2, 0)],
 )
-def test_a_decoder_by_which_tokens_depend_on_others_is_refused(specs: list[dict[str, Any]]) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        bytes_of_tokens(specs)
-    assert caught.value.code == "unsupported.decoder"
-
-
-def test_marks_and_bytes_are_spelled_out() -> None:
-    bytes_of = bytes_of_tokens([REPLACE, {"type": "ByteFallback"}, {"type": "Fuse"}, STRIP])
-    assert [bytes_of(token) for token in ("<0xE2>", "▁a▁", "é")] == [b"\xe2", b" a ", "é".encode()]
+def test_tokens_without_bytes_of_their_own_are_refused(decoder: decoders.Decoder | None) -> None:
+    backend = Backend(models.WordLevel({"a": 0}, unk_token="a"))
+    if decoder is not None:
+        backend.decoder = decoder
+    with pytest.raises(UnsupportedError, match="cannot be held") as caught:
+        token_bytes(Tokenizer(backend), 1)
+    assert caught.value.code == "unsupported.constraint"
