@@ -262,8 +262,8 @@ class Session:
         if form is None or (not wanted.forces and budget is None):
             return None
         thinking = thinking_of(form, shown=reading.shown, may=may_think, opened=reading.opened)
-        held = self._constraints.of(wanted, form, thinking)
-        return held if budget is None else self._constraints.budgeted(held, thinking, budget)
+        inner = self._constraints.of(wanted, form, thinking)
+        return inner if budget is None else self._constraints.budgeted(inner, thinking, budget)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:
