@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import Any, Literal
 
@@ -43,7 +43,7 @@ class Constraints:
         self._size = size
         self._ends = frozenset(ends)
         self._lock = Lock()
-        self._matchers: OrderedDict[tuple[object, ...], Matcher] = OrderedDict()
+        self._made: OrderedDict[tuple[object, ...], Held] = OrderedDict()
         self._vocabularies: dict[tuple[str, ...], Vocabulary] = {}
 
     def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
@@ -63,14 +63,10 @@ class Constraints:
             UnsupportedError: ``unsupported.schema`` and its like, for what is refused by name;
                 ``unsupported.constraint`` for a tokenizer that cannot be used.
         """
-        schema = "" if wanted.schema is None else json.dumps(wanted.schema, sort_keys=False)
+        schema = "" if wanted.schema is None else json.dumps(wanted.schema)
         key = (wanted.kind, schema, wanted.text, wanted.syntax, thinking)
         vocabulary = self._vocabulary(thinking.shown)
-        matcher = self._kept(key)
-        if matcher is None:
-            matcher = Matcher(thinking.before(grammar_of(wanted)), vocabulary)
-            self._keep(key, matcher)
-        return Held(matcher, vocabulary, self._encode)
+        return self._kept(key, lambda: Matcher(thinking.before(grammar_of(wanted)), vocabulary))
 
     def budgeted(self, inner: Held | None, thinking: Thinking, budget: int) -> Budgeted:
         """The same answer after a thought of so many tokens at most."""
@@ -98,17 +94,13 @@ class Constraints:
         tools = {tool.name: tool.parameters for tool in wanted.callable}
         key = (form.name, json.dumps(tools), wanted.choice, thinking)
         vocabulary = self._vocabulary(thinking.shown)
-        matcher = self._kept(key)
-        if matcher is None:
-            try:
-                make = _calls_that_may_come if may else _calls_that_must_come
-                matcher = make(wanted, form, tools, thinking, vocabulary)
-            except UnsupportedError:
-                if may:
-                    return None
-                raise
-            self._keep(key, matcher)
-        return Held(matcher, vocabulary, self._encode)
+        if not may:
+            name = wanted.choice.name
+            return self._kept(key, lambda: _must_call(form, tools, name, thinking, vocabulary))
+        try:
+            return self._kept(key, lambda: _may_call(form, tools, vocabulary))
+        except UnsupportedError:
+            return None
 
     def _vocabulary(self, shown: tuple[str, ...]) -> Vocabulary:
         with self._lock:
@@ -122,41 +114,43 @@ class Constraints:
                 self._vocabularies[shown] = found
         return found
 
-    def _kept(self, key: tuple[object, ...]) -> Matcher | None:
+    def _kept(self, key: tuple[object, ...], make: Callable[[], Matcher]) -> Held:
+        """What is kept by a key, or is made now."""
         with self._lock:
-            if key in self._matchers:
-                self._matchers.move_to_end(key)
-            return self._matchers.get(key)
-
-    def _keep(self, key: tuple[object, ...], matcher: Matcher) -> None:
+            found = self._made.get(key)
+            if found is not None:
+                self._made.move_to_end(key)
+                return found
+        # Outside the lock: others may go on, and at worst make the same at the same time.
+        made = Held(make(), self._encode)
         with self._lock:
-            self._matchers[key] = matcher
-            while len(self._matchers) > MOST_KEPT:
-                self._matchers.popitem(last=False)
+            self._made[key] = made
+            while len(self._made) > MOST_KEPT:
+                self._made.popitem(last=False)
+        return made
 
     def _encode(self, text: str) -> list[int]:
         """The tokens of a text that goes on one: some tokenizers put a space before the first."""
-        newline = self._tokenizer.encode_plainly("\n")
-        ids = self._tokenizer.encode_plainly(f"\n{text}")
+        newline = self._tokenizer.encode("\n", add_special_tokens=False)
+        ids = self._tokenizer.encode(f"\n{text}", add_special_tokens=False)
         return ids[len(newline) :] if ids[: len(newline)] == newline else ids
 
 
 _Schemas = Mapping[str, Mapping[str, Any]]
 
 
-def _calls_that_must_come(
-    wanted: Wanted, form: Format, tools: _Schemas, thinking: Thinking, vocabulary: Vocabulary
+def _must_call(
+    form: Format, tools: _Schemas, name: str | None, thinking: Thinking, vocabulary: Vocabulary
 ) -> Matcher:
-    mode: Literal["required", "named"] = "named" if wanted.choice.name else "required"
-    made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
+    """Calls that have to come: of the tool with this name, or of any."""
+    mode: Literal["required", "named"] = "named" if name else "required"
+    made = call_grammar(form, tools, choice=mode, name=name)
     # Where the format tells thoughts itself, its grammar of calls has them, too.
     return Matcher(thinking.before(made.grammar) if form.thoughts else made.grammar, vocabulary)
 
 
-def _calls_that_may_come(
-    wanted: Wanted, form: Format, tools: _Schemas, thinking: Thinking, vocabulary: Vocabulary
-) -> Matcher:
-    del wanted, thinking  # thoughts are free text as any other
+def _may_call(form: Format, tools: _Schemas, vocabulary: Vocabulary) -> Triggered:
+    """Free text, thoughts as well, and calls from each trigger on."""
     made = call_grammar(form, tools, choice="auto")
     triggers = [trigger.encode() for trigger in made.triggers]
     return Triggered(Matcher(made.grammar, vocabulary), triggers, made.after, vocabulary)
