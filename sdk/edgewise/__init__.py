@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgewise.answers import Completion, Piece
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
 from edgewise.compiling import compile  # noqa: A004 (called as edgewise.compile)
@@ -10,9 +11,9 @@ from edgewise.evaluation import Apart, Evaluation, ModelScore, evaluate
 from edgewise.generation import Generation, Stream
 from edgewise.options import RequestOptions, SamplingOptions, SubmitOptions
 from edgewise.settings import Settings
-from edgewise_runtime.engine.completion import Completion, Timings, Usage
+from edgewise.tool_calls import ToolCall
+from edgewise_runtime.engine.completion import Timings, Usage
 from edgewise_runtime.engine.logprobs import TokenLogprob
-from edgewise_runtime.engine.sequence import Piece
 from edgewise_runtime.errors import (
     BundleError,
     CheckpointError,
@@ -58,6 +59,7 @@ __all__ = [
     "SubmitOptions",
     "Timings",
     "TokenLogprob",
+    "ToolCall",
     "TrustError",
     "UnsupportedError",
     "Usage",

@@ -11,16 +11,15 @@ from typing import Any, ParamSpec, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from edgewise.answers import Completion
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
-from edgewise.session import Loaded, Session
+from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.text.template import Message
 
 P = ParamSpec("P")
@@ -70,10 +69,14 @@ class AsyncEngine(Loaded):
 
     @documents(SubmitOptions)
     async def submit(
-        self, prompt: str | list[int], **options: Unpack[SubmitOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> AsyncGeneration:
         """Ask for the continuation of one prompt; arguments and errors as for `Engine.submit`."""
-        return await self._started(self._session.ask, prompt, options, several=True)
+        return await self._started(self._session.ask, prompt, tools, options, several=True)
 
     @documents(SubmitOptions)
     async def submit_chat(
@@ -90,18 +93,27 @@ class AsyncEngine(Loaded):
 
     @documents(RequestOptions)
     async def generate(
-        self, prompt: str | list[int], **options: Unpack[RequestOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Completion:
         """Continue one prompt; arguments and errors as for `Engine.generate`."""
-        return await (await self._started(self._session.ask, prompt, options)).result()
+        return await (await self._started(self._session.ask, prompt, tools, options)).result()
 
     @documents(RequestOptions)
     async def choices(
-        self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        n: int,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> list[Completion]:
         """Continue a prompt in n ways; as `Engine.choices`."""
         asked = {**options, "n": n}
-        generation = await self._started(self._session.ask, prompt, asked, several=True)
+        generation = await self._started(self._session.ask, prompt, tools, asked, several=True)
         return await generation.results()
 
     @documents(RequestOptions)
@@ -119,10 +131,17 @@ class AsyncEngine(Loaded):
 
     @documents(RequestOptions)
     def stream(
-        self, prompt: str | list[int], **options: Unpack[RequestOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> AsyncGenerator[str, None]:
-        """Yield pieces of text as they come; closing the iterator cancels the request."""
-        return self._texts(self._session.ask, prompt, options)
+        """Yield pieces of text as they come; closing the iterator cancels the request.
+
+        Thoughts and calls come with the pieces of `submit` and `submit_chat`.
+        """
+        return self._texts(self._session.ask, prompt, tools, options)
 
     @documents(RequestOptions)
     def stream_chat(
@@ -145,7 +164,7 @@ class AsyncEngine(Loaded):
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""
         pinning = self._session.pinning
         ids, extras, engine = await asyncio.to_thread(pinning, prompt, cache_salt)
-        await self._start([engine.pin(ids, extras)]).result()
+        await self._start(Submission([engine.pin(ids, extras)])).result()
         call = self._session.loop.call
         return await asyncio.to_thread(call, lambda: engine.pinned(ids, extras))
 
@@ -176,13 +195,13 @@ class AsyncEngine(Loaded):
         await self.close()
 
     async def _started(
-        self, ask: Callable[P, Sequence[Choice]], *args: P.args, **kwargs: P.kwargs
+        self, ask: Callable[P, Submission], *args: P.args, **kwargs: P.kwargs
     ) -> AsyncGeneration:
         """Submit what a method of the session makes of its arguments, which may take a while."""
         return self._start(await asyncio.to_thread(ask, *args, **kwargs))
 
     async def _texts(
-        self, ask: Callable[P, Sequence[Choice]], *args: P.args, **kwargs: P.kwargs
+        self, ask: Callable[P, Submission], *args: P.args, **kwargs: P.kwargs
     ) -> AsyncGenerator[str, None]:
         generation = await self._started(ask, *args, **kwargs)
         try:
@@ -193,5 +212,5 @@ class AsyncEngine(Loaded):
             # Without waiting for the step in progress: who was cancelled wants to be done.
             generation.cancel()
 
-    def _start(self, choices: Sequence[Choice]) -> AsyncGeneration:
-        return AsyncGeneration(self._session.loop, choices, owner=self)
+    def _start(self, submission: Submission) -> AsyncGeneration:
+        return AsyncGeneration(self._session.loop, submission, owner=self)

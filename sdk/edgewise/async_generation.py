@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from weakref import ref
 
-from edgewise_runtime.engine.completion import Completion
+from edgewise.answers import Completion, Piece
+from edgewise.reading import Readers
+from edgewise.session import Submission
 from edgewise_runtime.engine.loop import EngineLoop
-from edgewise_runtime.engine.sequence import Piece
+from edgewise_runtime.engine.sequence import Piece as Written
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.errors import again
 
@@ -25,15 +27,15 @@ class AsyncGeneration(AsyncIterator[Piece]):
     error that ended the request is raised once the pieces before it have been read.
     """
 
-    def __init__(
-        self, loop: EngineLoop, choices: Sequence[Choice], *, owner: object = None
-    ) -> None:
+    def __init__(self, loop: EngineLoop, submission: Submission, *, owner: object = None) -> None:
         """Submit the choices of a request; raises as `EngineLoop.submit` does.
 
         `owner` is kept for as long as this is: an engine that nobody else holds.
         """
         self._loop = loop
-        self._choices = tuple(choices)
+        self._choices = tuple(submission.choices)
+        self._reading = submission.reading
+        self._readers = Readers(submission.reading, [one.index for one in self._choices])
         self._owner = owner
         inbox = _Inbox(len(self._choices))
         events = asyncio.get_running_loop()
@@ -44,13 +46,18 @@ class AsyncGeneration(AsyncIterator[Piece]):
         self._inbox = inbox
 
     async def __anext__(self) -> Piece:
-        try:
-            piece = await self._inbox.get()
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if piece is not None:
-            return piece
+        while True:
+            try:
+                come = await self._inbox.get()
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+            if come is None:
+                break
+            if isinstance(come, Written):
+                return self._readers.piece(come)
+            if (rest := self._readers.end(come)) is not None:
+                return rest
         for choice in self._choices:
             if choice.failure is not None:
                 raise again(choice.failure)
@@ -80,7 +87,7 @@ class AsyncGeneration(AsyncIterator[Piece]):
         """Wait for the end; return all choices. Raises what ended the request."""
         async for _ in self:
             pass
-        return [choice.completion() for choice in self._choices]
+        return [self._reading.completion(choice.completion()) for choice in self._choices]
 
     async def __aenter__(self) -> AsyncGeneration:
         return self
@@ -109,7 +116,8 @@ class _Inbox:
 
     def __init__(self, choices: int) -> None:
         self._changed = asyncio.Event()
-        self._pieces: deque[Piece] = deque()
+        # Of a choice that has ended its index.
+        self._pieces: deque[Written | int] = deque()
         self._running = set(range(choices))
 
     @property
@@ -117,18 +125,20 @@ class _Inbox:
         """Whether no more pieces will come."""
         return not self._running
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: Written) -> None:
         """A choice has a piece."""
         self._pieces.append(piece)
         self._changed.set()
 
     def end(self, index: int) -> None:
         """A choice has ended."""
-        self._running.discard(index)
+        if index in self._running:
+            self._running.discard(index)
+            self._pieces.append(index)
         self._changed.set()
 
-    async def get(self) -> Piece | None:
-        """Wait for the next piece; None where there will be none."""
+    async def get(self) -> Written | int | None:
+        """Wait for the next piece, or the index of a choice that has ended; None at the end."""
         while not self._pieces and self._running:
             self._changed.clear()
             await self._changed.wait()

@@ -10,16 +10,15 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
+from edgewise.answers import Completion
 from edgewise.cache import Progress
 from edgewise.generation import Generation, Stream, run_together
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
-from edgewise.session import Loaded, Session
+from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
-from edgewise_runtime.engine.completion import Completion
-from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.text.template import Message
 
 
@@ -88,18 +87,25 @@ class Engine(Loaded):
         )
 
     @documents(SubmitOptions)
-    def submit(self, prompt: str | list[int], **options: Unpack[SubmitOptions]) -> Generation:
+    def submit(
+        self,
+        prompt: str | list[int],
+        *,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Generation:
         """Ask for the continuation of one prompt, and do not wait for it.
 
         Args:
             prompt: as for `generate`.
+            tools: as for `generate`.
             options: below.
 
         Raises:
             InputError: as `generate` does.
             EngineError: ``engine.busy`` where too many wait, ``engine.closed``.
         """
-        return self._start(self._session.ask(prompt, options, several=True))
+        return self._start(self._session.ask(prompt, tools, options, several=True))
 
     @documents(SubmitOptions)
     def submit_chat(
@@ -111,14 +117,15 @@ class Engine(Loaded):
         **options: Unpack[SubmitOptions],
     ) -> Generation:
         """Ask for the answer to a conversation, and do not wait for it; as `chat` and `submit`."""
-        choices = self._session.ask_chat(messages, tools, variables, options, several=True)
-        return self._start(choices)
+        asked = self._session.ask_chat(messages, tools, variables, options, several=True)
+        return self._start(asked)
 
     @overload
     def generate(
         self,
         prompt: str | list[int],
         *,
+        tools: Sequence[ToolLike] | None = None,
         stream: Literal[False] = False,
         **options: Unpack[RequestOptions],
     ) -> Completion: ...
@@ -128,6 +135,7 @@ class Engine(Loaded):
         self,
         prompt: str | list[int],
         *,
+        tools: Sequence[ToolLike] | None = None,
         stream: Literal[True],
         **options: Unpack[RequestOptions],
     ) -> Stream: ...
@@ -137,13 +145,19 @@ class Engine(Loaded):
         self,
         prompt: list[str] | list[list[int]],
         *,
+        tools: Sequence[ToolLike] | None = None,
         stream: Literal[False] = False,
         **options: Unpack[RequestOptions],
     ) -> list[Completion]: ...
 
     @overload
     def generate(
-        self, prompt: str | list[int], *, stream: bool, **options: Unpack[RequestOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        tools: Sequence[ToolLike] | None = None,
+        stream: bool,
+        **options: Unpack[RequestOptions],
     ) -> Completion | Stream: ...
 
     @documents(RequestOptions)
@@ -151,6 +165,7 @@ class Engine(Loaded):
         self,
         prompt: str | list[int] | list[str] | list[list[int]],
         *,
+        tools: Sequence[ToolLike] | None = None,
         stream: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Completion | Stream | list[Completion]:
@@ -160,6 +175,9 @@ class Engine(Loaded):
             prompt: text, which gets the tokenizer's special tokens (a beginning token, say), and in
                 which those that are written out are tokens; or token ids as they are; or a list of
                 either, which run together.
+            tools: those whose calls are told from the text, as for `chat`; the prompt is as it is,
+                and says by itself which there are. With none, and no `reasoning`, all that the
+                model writes is text. Default: none.
             stream: return an iterator of text instead; for one prompt. Default: False.
             options: below.
 
@@ -169,17 +187,22 @@ class Engine(Loaded):
                 ``engine.not_finite`` where the model's numbers have overflowed.
         """
         if stream:
-            return Stream(self._start(self._session.ask(prompt, options)))
-        asked, alone = self._session.ask_each(prompt, options)
+            return Stream(self._start(self._session.ask(prompt, tools, options)))
+        asked, alone = self._session.ask_each(prompt, tools, options)
         completions = run_together(asked, self._start)
         return completions[0] if alone else completions
 
     @documents(RequestOptions)
     def choices(
-        self, prompt: str | list[int], *, n: int, **options: Unpack[RequestOptions]
+        self,
+        prompt: str | list[int],
+        *,
+        n: int,
+        tools: Sequence[ToolLike] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> list[Completion]:
         """Continue a prompt in n ways; they share its KV pages. Raises as `generate` does."""
-        asked = self._session.ask(prompt, {**options, "n": n}, several=True)
+        asked = self._session.ask(prompt, tools, {**options, "n": n}, several=True)
         return self._start(asked).results()
 
     @overload
@@ -236,7 +259,8 @@ class Engine(Loaded):
         stream: bool = False,
         **options: Unpack[RequestOptions],
     ) -> Completion | Stream | list[Completion]:
-        """Answer a conversation, by the model's own chat template.
+        """Answer a conversation, by the model's own chat template. Thoughts and calls of tools are
+        told from what is said.
 
         Args:
             messages: dicts such as ``{"role": "user", "content": "Hello"}``, whose content may also
@@ -244,9 +268,9 @@ class Engine(Loaded):
                 which run together.
             tools: what the model is told that it may call, by templates that show it: functions
                 with type hints and a docstring, pydantic models, TypedDicts, dataclasses, or JSON
-                schemas such as ``{"type": "function", "function": {...}}``. Calls come as the text
-                that the model writes; `messages` may have ``tool_calls`` and results of them.
-                Default: none.
+                schemas such as ``{"type": "function", "function": {...}}``. The completion has the
+                calls (`tool_calls`), and makes messages of them and of what they gave (`message`,
+                `ToolCall.result`). Default: none.
             variables: what else the template reads, such as ``{"enable_thinking": False}``.
                 Default: nothing.
             stream: return an iterator of text instead; for one conversation. Default: False.
@@ -288,7 +312,7 @@ class Engine(Loaded):
             InputError: as `generate` does.
         """
         ids, extras, engine = self._session.pinning(prompt, cache_salt)
-        self._start([engine.pin(ids, extras)]).result()
+        self._start(Submission([engine.pin(ids, extras)])).result()
         return self._session.loop.call(lambda: engine.pinned(ids, extras))
 
     def unpin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> None:
@@ -316,5 +340,5 @@ class Engine(Loaded):
     ) -> None:
         self.close()
 
-    def _start(self, choices: Sequence[Choice]) -> Generation:
-        return Generation(self._session.loop, choices, owner=self)
+    def _start(self, submission: Submission) -> Generation:
+        return Generation(self._session.loop, submission, owner=self)

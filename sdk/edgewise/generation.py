@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Lock
 from types import TracebackType
 
-from edgewise_runtime.engine.completion import Completion
+from edgewise.answers import Completion, Piece
+from edgewise.reading import Readers
+from edgewise.session import Submission
+from edgewise_runtime.calls import Delta
 from edgewise_runtime.engine.loop import PATIENCE, EngineLoop
-from edgewise_runtime.engine.sequence import Piece
-from edgewise_runtime.engine.sequence import Sequence as Choice
+from edgewise_runtime.engine.sequence import Piece as Written
 from edgewise_runtime.errors import EngineError, InputError, again
 
 
@@ -22,15 +25,16 @@ class Generation(Iterator[Piece]):
     before it have been read.
     """
 
-    def __init__(
-        self, loop: EngineLoop, choices: Sequence[Choice], *, owner: object = None
-    ) -> None:
+    def __init__(self, loop: EngineLoop, submission: Submission, *, owner: object = None) -> None:
         """Submit the choices of a request; raises as `EngineLoop.submit` does.
 
         `owner` is kept for as long as this is: an engine that nobody else holds.
         """
         self._loop = loop
-        self._choices = tuple(choices)
+        self._choices = tuple(submission.choices)
+        self._reading = submission.reading
+        self._readers = Readers(submission.reading, [one.index for one in self._choices])
+        self._turn = Lock()  # several threads may read, and pieces are read in their order
         self._owner = owner
         inbox = _Inbox(len(self._choices))
         for choice in self._choices:
@@ -41,11 +45,26 @@ class Generation(Iterator[Piece]):
 
     def __next__(self) -> Piece:
         self._loop.check_process()
-        piece = self._inbox.get()
+        # A signal whose handler lets system calls restart wakes no one.
+        while not self._turn.acquire(timeout=PATIENCE):
+            pass
+        try:
+            piece = self._read()
+        finally:
+            self._turn.release()
         if piece is not None:
             return piece
         self._raise_failure()
         raise StopIteration
+
+    def _read(self) -> Piece | None:
+        """Wait for the next piece; None where there will be none."""
+        while (come := self._inbox.get()) is not None:
+            if isinstance(come, Written):
+                return self._readers.piece(come)
+            if (rest := self._readers.end(come)) is not None:
+                return rest
+        return None
 
     @property
     def done(self) -> bool:
@@ -91,7 +110,7 @@ class Generation(Iterator[Piece]):
                 remedy="Read the stream to its end, or close it.",
                 code="input.stream",
             )
-        return [choice.completion() for choice in self._choices]
+        return [self._reading.completion(choice.completion()) for choice in self._choices]
 
     def __enter__(self) -> Generation:
         return self
@@ -120,6 +139,8 @@ class Generation(Iterator[Piece]):
 class Stream(Iterator[str]):
     """Iterates over pieces of text; none is empty, and none ends inside a character.
 
+    The text is what is said. `deltas` has thoughts and calls of tools as well.
+
     It is being generated whether it is read or not. Use it in a ``with`` block, or close it, to
     cancel a generation before its end; any thread may close it. Dropping it cancels it, too.
     """
@@ -132,6 +153,12 @@ class Stream(Iterator[str]):
             if piece.text:
                 return piece.text
         raise StopIteration
+
+    def deltas(self) -> Iterator[Delta]:
+        """Iterate over all that comes from now on, see `edgewise.deltas`; in place of texts, or
+        after some of them."""
+        for piece in self._generation:
+            yield from piece.deltas
 
     def close(self) -> None:
         """Stop generating. What has come so far is the completion; closing twice is fine."""
@@ -157,19 +184,19 @@ class Stream(Iterator[str]):
         self.close()
 
 
-Start = Callable[[Sequence[Choice]], Generation]
-"""Submits the choices of a request; raises as `EngineLoop.submit` does."""
+Start = Callable[[Submission], Generation]
+"""Submits a request; raises as `EngineLoop.submit` does."""
 
 
-def run_together(asked: Sequence[Sequence[Choice]], start: Start) -> list[Completion]:
+def run_together(asked: Sequence[Submission], start: Start) -> list[Completion]:
     """Run requests side by side, those that would be too many when others of them have ended.
 
     Where one fails, or Ctrl-C is pressed, all are cancelled; what it was is raised.
     """
     running: list[Generation] = []
     try:
-        for choices in asked:
-            running.append(_start(choices, start, running))
+        for submission in asked:
+            running.append(_start(submission, start, running))
         return [generation.result() for generation in running]
     except BaseException:
         for generation in running:
@@ -177,10 +204,10 @@ def run_together(asked: Sequence[Sequence[Choice]], start: Start) -> list[Comple
         raise
 
 
-def _start(choices: Sequence[Choice], start: Start, before: Sequence[Generation]) -> Generation:
+def _start(submission: Submission, start: Start, before: Sequence[Generation]) -> Generation:
     while True:
         try:
-            return start(choices)
+            return start(submission)
         except EngineError as error:
             waited = next((one for one in before if not one.done), None)
             if error.code != "engine.busy" or waited is None:
@@ -195,10 +222,10 @@ class _Inbox:
     """
 
     def __init__(self, choices: int) -> None:
-        # The last one is None, which stays there.
-        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
+        # Of a choice that has ended its index; the last one is None, which stays there.
+        self._pieces: SimpleQueue[Written | int | None] = SimpleQueue()
         self._running = set(range(choices))
-        self.put: Callable[[Piece], None] = self._pieces.put
+        self.put: Callable[[Written], None] = self._pieces.put
         """A choice has a piece."""
 
     @property
@@ -210,11 +237,12 @@ class _Inbox:
         """A choice has ended."""
         if index in self._running:
             self._running.discard(index)
+            self._pieces.put(index)
             if not self._running:
                 self._pieces.put(None)
 
-    def get(self) -> Piece | None:
-        """Wait for the next piece; None where there will be none."""
+    def get(self) -> Written | int | None:
+        """Wait for the next piece, or the index of a choice that has ended; None at the end."""
         while True:
             try:
                 # Not for ever: a signal whose handler lets system calls restart wakes no one.

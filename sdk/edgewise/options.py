@@ -9,8 +9,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from textwrap import fill
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
+from edgewise.reasoning import EFFORTS, Reasoning
+from edgewise_runtime.calls import FORMATS
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy
 from edgewise_runtime.errors import InputError
@@ -18,6 +20,12 @@ from edgewise_runtime.format.reading import shorten
 
 SpecialTokens = Literal["text", "control"]
 """What special tokens are that a message has written out: text as any other, or those tokens."""
+
+
+ToolChoiceLike: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
+"""``auto``, ``none``, or a tool: itself, or as OpenAI's API names it."""
+ReasoningLike: TypeAlias = bool | int | str | Mapping[str, Any] | Reasoning
+"""On or off, an effort, or several things that are asked of thoughts."""
 
 
 class SamplingKeywords(TypedDict, total=False):
@@ -51,6 +59,9 @@ class RequestOptions(SamplingKeywords, total=False):
     cache_salt: str | None
     begun: Sequence[int] | None
     special_tokens: SpecialTokens | None
+    tool_choice: ToolChoiceLike | None
+    tool_format: str | None
+    reasoning: ReasoningLike | None
 
 
 class SubmitOptions(RequestOptions, total=False):
@@ -170,6 +181,22 @@ OPTIONS: dict[str, Option] = {
         "they look like, or those tokens, with which whoever wrote them can end a turn and write "
         "another's",
         "'text'",
+    ),
+    "tool_choice": Option(
+        "'auto' or 'none'",
+        "whether the model may call tools; of those that it may not call it is told nothing",
+        "'auto' where there are tools",
+    ),
+    "tool_format": Option(
+        f"one of {', '.join(sorted(FORMATS))}",
+        "how the model writes calls and thoughts",
+        "what its chat template tells",
+    ),
+    "reasoning": Option(
+        f"bool, or an effort: {', '.join(EFFORTS)}",
+        "of conversations: whether, or how hard, the model thinks before it answers, where its "
+        "chat template has a switch for that",
+        "the model's own way",
     ),
     "n": Option(
         "1 to 64",

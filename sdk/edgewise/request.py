@@ -12,6 +12,7 @@ from typing import Any
 from edgewise.model_defaults import MAX_LENGTH
 from edgewise.options import SamplingOptions, SpecialTokens, SubmitOptions, refused, sampling_params
 from edgewise.prompt import token_ids
+from edgewise.wanted import OPTIONS as WANTED
 from edgewise.window import Turns
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
@@ -42,8 +43,8 @@ class Asked:
     special_tokens: SpecialTokens | None
     max_length: int | None
 
-    def of_prompt(self, ids: tuple[int, ...]) -> Request:
-        """The request for a prompt as it is.
+    def of_prompt(self, ids: tuple[int, ...], shown: tuple[str, ...] = ()) -> Request:
+        """The request for a prompt as it is, whose answer's text shows these special tokens.
 
         Raises InputError ``input.option`` for options that only conversations have.
         """
@@ -66,22 +67,27 @@ class Asked:
                 remedy="Use chat, or one of 'stop' and 'error'.",
                 code="input.option",
             )
-        return self._request(ids)
+        return self._request(ids, shown)
 
-    def of_conversation(self, turns: Turns, context: int) -> Request:
-        """The request for the next turn of a conversation in a context of so many tokens.
+    def of_conversation(self, turns: Turns, context: int, shown: tuple[str, ...] = ()) -> Request:
+        """The request for the next turn of a conversation in a context of so many tokens, whose
+        answer's text shows these special tokens.
 
         Raises InputError ``input.context`` where turns are dropped and still too many are left.
         """
         if self.policy != "drop":
-            return self._request(turns.ids)
+            return self._request(turns.ids, shown)
         context = min(context, self.max_length or context)
         answer = min(self.max_length or self.params.max_tokens, context // 4)
         ids, dropped = turns.fitting(context - answer, context)
-        return self._request(ids, turns.shorter, dropped)
+        return self._request(ids, shown, turns.shorter, dropped)
 
     def _request(
-        self, ids: tuple[int, ...], shorter: Shorten | None = None, dropped: int = 0
+        self,
+        ids: tuple[int, ...],
+        shown: tuple[str, ...],
+        shorter: Shorten | None = None,
+        dropped: int = 0,
     ) -> Request:
         params = self.params
         if self.max_length is not None:
@@ -96,6 +102,7 @@ class Asked:
             dropped_turns=dropped,
             extras=self.extras,
             begun=len(self.begun),
+            shown=shown,
         )
 
     def _left(self, tokens: int) -> int:
@@ -136,7 +143,7 @@ def read_options(
         if name in given and not allows(given[name]):
             raise refused(name, given[name], wanted, code="input.option")
     value: SamplingOptions | None = given.get("sampling")
-    others = {*_TREATMENT, "begun"}
+    others = {*_TREATMENT, "begun", *WANTED}
     beside = {name: value for name, value in given.items() if name not in others}
     chosen = {**(value.given() if value else {}), **beside}
     of_model = {name: value for name, value in defaults.items() if name != MAX_LENGTH}

@@ -5,22 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
+from edgewise.chat_prompts import ChatPrompts
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
 from edgewise.model_defaults import defaults_from, not_obeyed, said_of
-from edgewise.prompt import each_prompt_ids, prompt_ids, too_long
+from edgewise.prompt import each_prompt_ids, prompt_ids
+from edgewise.reading import Reading, opens_thought
 from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
-from edgewise.tools import ToolLike, described
-from edgewise.window import Turns
+from edgewise.tools import ToolLike
+from edgewise.wanted import Wanted, wanted_of
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.table import named_device
+from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.config import EngineOptions
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
@@ -28,16 +32,25 @@ from edgewise_runtime.engine.metrics import Metrics
 from edgewise_runtime.engine.sequence import Sequence as Choice
 from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.trace import Trace
-from edgewise_runtime.errors import EdgewiseError, InputError, memory_errors
+from edgewise_runtime.errors import InputError, memory_errors
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.text import ChatTemplate, ControlTokens, Tokenizer
+from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.files import TextFiles
-from edgewise_runtime.text.segments import SegmentCache
-from edgewise_runtime.text.template import Message, missing_template
-from edgewise_runtime.text.tool_calls import has_calls, with_calls
+from edgewise_runtime.text.template import Message
+
+_LAST = 16
+"""Tokens at the end of a prompt, which hold the mark of a thought if it opens one."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A checked request: its choices, to be submitted, and how their answers are read."""
+
+    choices: Sequence[Choice]
+    reading: Reading = field(default_factory=Reading)
 
 
 class Session:
@@ -73,15 +86,7 @@ class Session:
         self.bundle = Bundle.open(path, progress=progress)
         _check_context(self.bundle.model.context, context)
         self.tokenizer = Tokenizer.from_bundle(self.bundle)
-        self._segments = SegmentCache(self.tokenizer)
-        special = self.tokenizer.special_tokens
-        self._template = ChatTemplate.from_bundle(self.bundle, special)
-        self._controls = ControlTokens(
-            self.tokenizer,
-            self._segments.encode,
-            source="" if self._template is None else self._template.source,
-            written=self._plainly,
-        )
+        self.prompts = ChatPrompts(self.bundle, self.tokenizer)
         config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
         model = self.bundle.model
         self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
@@ -150,21 +155,35 @@ class Session:
         return prompt_ids(prompt, self.tokenizer, self.context), asked.extras, self.loop.engine
 
     def ask(
-        self, prompt: Any, options: Mapping[str, Any], *, several: bool = False
-    ) -> list[Choice]:
-        """The checked sequences of a request for one prompt, to be submitted.
+        self,
+        prompt: Any,
+        tools: Iterable[ToolLike] | None,
+        options: Mapping[str, Any],
+        *,
+        several: bool = False,
+    ) -> Submission:
+        """The checked request for one prompt, to be submitted.
 
         Raises InputError and what else `GenerationEngine.sequences` does.
         """
+        asked, wanted = (
+            read_options(options, self.defaults, several=several),
+            wanted_of(options, tools),
+        )
         ids = prompt_ids(prompt, self.tokenizer, self.context)
-        asked = read_options(options, self.defaults, several=several)
-        return self.loop.engine.sequences(asked.of_prompt(ids))
+        return self._of_prompt(prompt, ids, asked, wanted)
 
-    def ask_each(self, prompt: Any, options: Mapping[str, Any]) -> tuple[list[list[Choice]], bool]:
+    def ask_each(
+        self, prompt: Any, tools: Iterable[ToolLike] | None, options: Mapping[str, Any]
+    ) -> tuple[list[Submission], bool]:
         """As `ask` of each prompt, and whether there was just one."""
         prompts, alone = each_prompt_ids(prompt, self.tokenizer, self.context)
-        asked = read_options(options, self.defaults)
-        return [self.loop.engine.sequences(asked.of_prompt(ids)) for ids in prompts], alone
+        asked, wanted = read_options(options, self.defaults), wanted_of(options, tools)
+        texts = [prompt] if alone else prompt
+        return [
+            self._of_prompt(text, ids, asked, wanted)
+            for text, ids in zip(texts, prompts, strict=True)
+        ], alone
 
     def ask_chat(
         self,
@@ -174,10 +193,13 @@ class Session:
         options: Mapping[str, Any],
         *,
         several: bool = False,
-    ) -> list[Choice]:
+    ) -> Submission:
         """As `ask` of the next turn of a conversation."""
-        asked = read_options(options, self.defaults, several=several)
-        return self._next_turn(conversation(messages), tools, variables, asked)
+        asked, wanted = (
+            read_options(options, self.defaults, several=several),
+            wanted_of(options, tools),
+        )
+        return self._next_turn(conversation(messages), wanted, variables, asked)
 
     def ask_each_chat(
         self,
@@ -185,79 +207,55 @@ class Session:
         tools: Iterable[ToolLike] | None,
         variables: Mapping[str, Any] | None,
         options: Mapping[str, Any],
-    ) -> tuple[list[list[Choice]], bool]:
+    ) -> tuple[list[Submission], bool]:
         """As `ask_chat` of each conversation, and whether there was just one."""
         conversations, alone = each_conversation(messages)
-        asked = read_options(options, self.defaults)
+        asked, wanted = read_options(options, self.defaults), wanted_of(options, tools)
         if asked.begun and not alone:
             raise InputError(
                 f"begun is of one answer; there are {len(conversations)} conversations.",
                 remedy="Call chat for the one that it belongs to.",
                 code="input.option",
             )
-        return [self._next_turn(one, tools, variables, asked) for one in conversations], alone
+        return [self._next_turn(one, wanted, variables, asked) for one in conversations], alone
 
-    def render(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Iterable[ToolLike] | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Return the prompt text of a conversation."""
-        template = self._chat_template()
-        told = self._told(conversation(messages))
-        return template.render(told, tools=described(tools), **(variables or {}))
-
-    def _chat_template(self) -> ChatTemplate:
-        if self._template is None:
-            raise missing_template(self.bundle.name)
-        return self._template
-
-    def _told(self, messages: Sequence[Message]) -> list[Message]:
-        """Messages whose calls of tools are as the template expects them."""
-        if not has_calls(messages):
-            return list(messages)
-        return with_calls(messages, self._chat_template().call_form)
+    def _of_prompt(
+        self, prompt: Any, ids: tuple[int, ...], asked: Asked, wanted: Wanted
+    ) -> Submission:
+        """The request for a prompt, whose answer is read only where something is asked of it."""
+        reading = Reading()
+        if wanted.asks:
+            form = wanted.form or self.prompts.form
+            end = prompt if isinstance(prompt, str) else self.tokenizer.decode(ids[-_LAST:])
+            reading = Reading(
+                form,
+                calls=bool(wanted.callable),
+                tools=wanted.callable,
+                opened=opens_thought(form, end),
+            )
+        request = asked.of_prompt(ids, reading.shown)
+        return Submission(self.loop.engine.sequences(request), reading)
 
     def _next_turn(
         self,
         messages: Sequence[Message],
-        tools: Iterable[ToolLike] | None,
+        wanted: Wanted,
         variables: Mapping[str, Any] | None,
         asked: Asked,
-    ) -> list[Choice]:
-        template, shown = self._chat_template(), described(tools)
-        # Before anything is hidden: what is no token in JSON text may be one in what it says.
-        messages = self._told(messages)
-        as_text = asked.special_tokens != "control"
-        if as_text:
-            messages = self._controls.hide(messages)
-            shown, variables = self._controls.hide_in(shown), self._controls.hide_in(variables)
-
-        def encode(kept: Sequence[Message]) -> list[int]:
-            text = template.render(kept, tools=shown, **(variables or {}))
-            if self._exceeds(text):
-                raise too_long(text, self.context)
-            read = self._controls.encode if as_text else self._segments.encode
-            return [*read(text), *asked.begun]
-
-        turns = Turns(messages, encode)
-        return self.loop.engine.sequences(asked.of_conversation(turns, self.context))
-
-    def _plainly(self) -> str:
-        """What the chat template makes of a plain conversation; nothing where it refuses it."""
-        roles = ("user", "assistant", "user")
-        try:
-            return self.render([{"role": role, "content": "?"} for role in roles])
-        except EdgewiseError:
-            return ""
-
-    def _exceeds(self, text: str) -> bool:
-        """Whether the text of a prompt is too long for the context by its characters."""
-        exceeds = self.tokenizer.exceeds
-        # What is hidden may be longer than what it stands for.
-        return exceeds(text, self.context) and exceeds(self._controls.shown(text), self.context)
+    ) -> Submission:
+        turns, opened = self.prompts.turns(messages, wanted, variables, asked, self.context)
+        reading = Reading(
+            wanted.form or self.prompts.form,
+            calls=bool(wanted.callable),
+            tools=wanted.callable,
+            opened=opened,
+        )
+        if asked.begun:
+            stream = self.tokenizer.stream(shown=reading.shown)
+            before = str(AnswerText(stream, asked.params.stop, asked.begun))
+            reading = replace(reading, before=before)
+        request = asked.of_conversation(turns, self.context, reading.shown)
+        return Submission(self.loop.engine.sequences(request), reading)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:
@@ -367,7 +365,8 @@ class Loaded:
 
         It does not show which special tokens in it the template has written, and which a message.
         """
-        return self._session.render(messages, tools=tools, variables=variables)
+        prompts = self._session.prompts
+        return prompts.render(conversation(messages), tools=tools, variables=variables)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {self.program} context={self.context}>"

@@ -28,9 +28,9 @@ from edgewise_runtime.errors import EdgewiseError, InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text.json_text import read_json
 
-ToolLike: TypeAlias = Mapping[str, Any] | Callable[..., Any] | type
-"""A tool as a caller gives it: a JSON schema, a function with type hints, or a class with fields
-(a pydantic model, a TypedDict, a dataclass)."""
+ToolLike: TypeAlias = "Mapping[str, Any] | Callable[..., Any] | type | Tool"
+"""A tool as a caller gives it: a JSON schema, a function with type hints, a class with fields (a
+pydantic model, a TypedDict, a dataclass), or what was made of one of these."""
 
 MAX_TOOLS = 256
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
@@ -50,12 +50,14 @@ class Tool:
         parameters: the JSON schema of its arguments, which are an object.
         read: makes such an object what the tool takes: arguments by name of a function, an instance
             of a class, the object itself of a schema. Raises `MismatchError`.
+        function: the Python function that it is, if it is one.
     """
 
     name: str
     described: Mapping[str, Any]
     parameters: Mapping[str, Any]
     read: Callable[[Any], Any] = field(compare=False)
+    function: Callable[..., Any] | None = field(default=None, compare=False)
 
     def arguments(self, given: str | Mapping[str, Any]) -> Any:
         """Return the arguments of a call, JSON text or an object, as the tool takes them.
@@ -162,7 +164,7 @@ def _of_function(function: Callable[..., Any]) -> Tool:
         function_schema["return"] = returned
     parameters = _parameters(exact, required, said, name)
     read = partial(read_fields, name, exact.shapes, frozenset(required))
-    return Tool(name, {"type": "function", "function": function_schema}, parameters, read)
+    return Tool(name, {"type": "function", "function": function_schema}, parameters, read, function)
 
 
 @dataclass(frozen=True)

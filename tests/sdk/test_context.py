@@ -177,7 +177,7 @@ def test_a_prompt_too_long_by_its_characters_is_refused(engine: Engine, prompt: 
 
 
 def test_a_conversation_too_long_by_its_characters_is_not_tokenized(engine: Engine) -> None:
-    segments = engine._session._segments
+    segments = engine._session.prompts._segments
     before = segments.tokenized
     with pytest.raises(InputError, match="characters, more than 256 tokens") as caught:
         engine.chat([{"role": "user", "content": LONG}])
@@ -188,7 +188,7 @@ def test_a_conversation_too_long_by_its_characters_is_not_tokenized(engine: Engi
 
 
 def test_turns_too_long_by_their_characters_are_dropped_untokenized(engine: Engine) -> None:
-    segments = engine._session._segments
+    segments = engine._session.prompts._segments
     messages = conversation(0)
     longer = [messages[0], {"role": "user", "content": LONG}, *conversation(1)[2:]]
     before = segments.tokenized

@@ -17,7 +17,6 @@ import { tokensOf } from "./conversations.ts";
 import { type Extent, exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
 import { modelDefaults } from "./storage.ts";
-import { parted } from "./thoughts.ts";
 
 export function App() {
   const [state, chat] = useChat();
@@ -177,7 +176,7 @@ const NONE: readonly never[] = [];
 /** Reads a finished answer to who cannot see it; not each of its words as it comes. */
 function Announcer({ text }: { readonly text: string }) {
   const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text === "" ? "" : spoken(parted(text).text)), [text]);
+  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
   return (
     <p class="hidden" aria-live="polite">
       {said}

@@ -19,6 +19,7 @@ import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { type Answers, canGoOn } from "./going-on.ts";
 import { answerOf, ThoughtTimer } from "./thoughts.ts";
+import { unwritten, withDelta } from "./written.ts";
 
 /** An answer being written, with what is there of it. */
 export interface Writing {
@@ -132,7 +133,7 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const timer = new ThoughtTimer(begun.thoughtMs);
     const { stats: _, ...unfinished } = begun;
     let message: ChatMessage = unfinished;
-    let text = "";
+    let came = false;
     const ours = () => state.writing.get(id)?.generation === generation;
     const failures = without(state.failures, id);
     const writing = new Map(state.writing).set(id, { message, generation });
@@ -140,9 +141,10 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     let kept = now();
     let failure: FailedAnswer | null = null;
     try {
-      for await (const piece of generation) {
-        text += piece;
-        message = { ...message, content: text, ...timer.add(piece, now()) };
+      for await (const delta of generation.deltas) {
+        const before = came ? message : unwritten(message);
+        came = true;
+        message = { ...withDelta(before, delta), ...timer.add(delta, now()) };
         if (!ours()) continue;
         stream(new Map(state.writing).set(id, { message, generation }));
         if (now() - kept < KEEP_EVERY) continue;
@@ -156,9 +158,9 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     }
     if (!ours()) return;
     // An answer of which nothing came leaves what there was.
-    const came = text !== "" || message.stats;
+    const changed = came || message.stats;
     set({
-      book: came ? change(id, (found) => answer(found, message, now())) : state.book,
+      book: changed ? change(id, (found) => answer(found, message, now())) : state.book,
       writing: without(state.writing, id),
       failures: failure ? new Map(state.failures).set(id, failure) : state.failures,
       finished: id === state.book.current ? message.content.slice(begun.content.length) : "",

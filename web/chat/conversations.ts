@@ -3,6 +3,7 @@
 import type { ChatOptions, FinishReason, Message } from "../client/types.ts";
 import { pathTo, shownOf } from "./branches.ts";
 import { newId } from "./ids.ts";
+import type { WrittenCall } from "./written.ts";
 
 /** What an answer took, for the line under it, and how full the context was. */
 export interface AnswerStats {
@@ -34,6 +35,10 @@ export interface ChatMessage {
   readonly content: string;
   /** Of an answer that ended; an answer without was cut off by an error or by closing the page. */
   readonly stats?: AnswerStats;
+  /** What was thought before the answer. */
+  readonly thought?: string;
+  /** Calls of tools in the answer. */
+  readonly calls?: readonly WrittenCall[];
   /** Milliseconds that a thought before the answer took. */
   readonly thoughtMs?: number;
   /** Of an answer that the length limit cut off. */
@@ -159,7 +164,11 @@ export function prompt(conversation: Conversation, written: ChatMessage, context
   const turns = path
     .slice(turnStart(path, droppedTurns))
     .filter(({ content }) => content !== "")
-    .map(({ role, content }) => ({ role, content }));
+    .map(({ role, content, thought }) => ({
+      role,
+      content,
+      ...(thought ? { reasoning_content: thought } : {}),
+    }));
   const first = system.trim() === "" ? [] : [{ role: "system", content: system }];
   return { messages: [...first, ...turns], droppedTurns };
 }

@@ -72,4 +72,5 @@ const ENDINGS: Readonly<Record<AnswerStats["finish"], readonly string[]>> = {
   stop: [],
   length: ["ended at the length limit"],
   cancelled: ["stopped"],
+  tool_calls: ["called tools"],
 };

@@ -3,6 +3,8 @@
 import type { FinishReason } from "../client/types.ts";
 import { endOf } from "./branches.ts";
 import type { AnswerStats, ChatMessage, Conversation, Cut, Settings } from "./conversations.ts";
+import { parted } from "./thoughts.ts";
+import type { WrittenCall } from "./written.ts";
 
 /** The conversation; null for what is none. */
 export function readConversation(value: unknown): Conversation | null {
@@ -41,10 +43,13 @@ function readMessages(value: unknown): readonly ChatMessage[] | null {
 
 function readMessage(value: unknown, before: string | null): ChatMessage | null {
   if (!isRecord(value)) return null;
-  const { id, parent = before, role, content, thoughtMs } = value;
-  if (typeof id !== "string" || typeof content !== "string") return null;
+  const { id, parent = before, role, thoughtMs } = value;
+  if (typeof id !== "string" || typeof value.content !== "string") return null;
   if (role !== "user" && role !== "assistant") return null;
   if (parent !== null && typeof parent !== "string") return null;
+  const { content, thought } =
+    role === "user" ? said(value.content) : readSaid(value.content, value);
+  const calls = readCalls(value.calls);
   const stats = readStats(value.stats);
   const cut = readCut(value.cut);
   return {
@@ -52,10 +57,39 @@ function readMessage(value: unknown, before: string | null): ChatMessage | null 
     parent,
     role,
     content,
+    ...(thought ? { thought } : {}),
+    ...(calls.length > 0 ? { calls } : {}),
     ...(stats ? { stats } : {}),
     ...(cut ? { cut } : {}),
     ...(typeof thoughtMs === "number" && thoughtMs >= 0 ? { thoughtMs } : {}),
   };
+}
+
+interface Said {
+  readonly content: string;
+  readonly thought: string;
+}
+
+function said(content: string, thought = ""): Said {
+  return { content, thought };
+}
+
+/** What was said and thought; earlier versions kept both as one text. */
+function readSaid(content: string, { thought }: Readonly<Record<string, unknown>>): Said {
+  if (typeof thought === "string") return said(content, thought);
+  const found = parted(content);
+  return said(found.text, found.thought);
+}
+
+function readCalls(value: unknown): readonly WrittenCall[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((call: unknown): WrittenCall[] => {
+    if (!isRecord(call)) return [];
+    const { index, id, name, arguments: written, complete } = call;
+    const known = typeof index === "number" && typeof id === "string" && typeof name === "string";
+    if (!known || typeof written !== "string" || typeof complete !== "boolean") return [];
+    return [{ index, id, name, arguments: written, complete }];
+  });
 }
 
 function readStats(value: unknown): AnswerStats | null {
@@ -77,7 +111,7 @@ function readCut(value: unknown): Cut | null {
 }
 
 function isFinish(value: unknown): value is FinishReason {
-  return value === "stop" || value === "length" || value === "cancelled";
+  return ["stop", "length", "cancelled", "tool_calls"].some((known) => known === value);
 }
 
 function areNumbers<K extends string>(values: Record<K, unknown>): values is Record<K, number> {

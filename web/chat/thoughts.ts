@@ -1,6 +1,13 @@
-/** Thoughts, which a model writes between `<think>` and `</think>` before its answer. */
+/** Thoughts, which a model writes before its answer. */
 
-import type { ChatOptions, EngineInfo, Generation, Message, Thinking } from "../client/types.ts";
+import type {
+  AnswerDelta,
+  ChatOptions,
+  EngineInfo,
+  Generation,
+  Message,
+  Thinking,
+} from "../client/types.ts";
 
 export interface Parted {
   /** What was thought; empty where nothing was. */
@@ -16,7 +23,7 @@ const CLOSE = "</think>";
 /** The end of a thought whose beginning is not there; in the middle of a line it is a word of an answer. */
 const ENDS_LINE = /<\/think>[^\S\n]*(?:\n|$)/;
 
-/** A model's text, parted into what it thought and what it said. */
+/** A model's text as it wrote it, its thought between `<think>` and `</think>`, parted into what it thought and said. */
 export function parted(content: string): Parted {
   const start = content.length - content.trimStart().length;
   const opened = content.startsWith(OPEN, start);
@@ -30,28 +37,20 @@ export function parted(content: string): Parted {
   };
 }
 
-/** Tells how long a thought took, from pieces of text as they come. */
+/** Tells how long a thought took, from what comes of an answer. */
 export class ThoughtTimer {
   private readonly before: number;
   private began: number | null = null;
-  /** The first characters while it is not told whether they open a thought, later the last ones. */
-  private seen = "";
-  private thinking: boolean | null = null;
 
   /** @param before milliseconds that were thought of an answer which goes on from its beginning. */
   constructor(before = 0) {
     this.before = before;
   }
 
-  /** Note a piece at a time in milliseconds; what there is to keep of a thought then. */
-  add(piece: string, at: number): { readonly thoughtMs?: number } {
-    if (this.thinking === false) return {};
+  /** Note what comes at a time in milliseconds; what there is to keep of a thought then. */
+  add({ kind }: AnswerDelta, at: number): { readonly thoughtMs?: number } {
+    if (kind !== "reasoning") return {};
     this.began ??= at;
-    const seen = (this.seen + piece).trimStart();
-    this.thinking ??= seen.startsWith(OPEN) || (OPEN.startsWith(seen) ? null : false);
-    this.seen = this.thinking ? seen.slice(1 - CLOSE.length) : seen;
-    if (!this.thinking) return {};
-    if (seen.includes(CLOSE)) this.thinking = false;
     return { thoughtMs: this.before + at - this.began };
   }
 }
@@ -63,21 +62,19 @@ export interface Thinker {
 }
 
 /**
- * An answer whose text begins with `<think>` where it begins with a thought, also where the prompt
- * said so. Thoughts of earlier answers are not given where the template forgets them: those that were
- * cut off it would not recognize.
+ * An answer. Thoughts of earlier answers are not given where the template forgets them, else in the text, as the
+ * model wrote them.
  */
 export function answerOf(
   thinker: Thinker,
   messages: readonly Message[],
   options: ChatOptions,
 ): Generation {
-  const { thinking } = thinker.info;
-  const given = thinking?.forgets ? messages.map(withoutThought) : messages;
-  const generation = thinker.chat(given, options);
-  return thinking?.opened[thinks(thinking, options) ? "on" : "off"]
-    ? beginning(`${OPEN}\n`, generation)
-    : generation;
+  const forgets = thinker.info.thinking?.forgets ?? false;
+  return thinker.chat(
+    messages.map((message) => withoutThought(message, forgets)),
+    options,
+  );
 }
 
 /** Whether a model thinks with these options. */
@@ -86,22 +83,8 @@ export function thinks({ switchable, byDefault }: Thinking, { variables }: ChatO
   return switchable && typeof asked === "boolean" ? asked : byDefault;
 }
 
-function withoutThought(message: Message): Message {
-  const { role, content } = message;
-  if (role !== "assistant" || content === null) return message;
-  return { ...message, content: parted(content).text };
-}
-
-function beginning(opening: string, generation: Generation): Generation {
-  return {
-    completion: generation.completion,
-    stop: () => generation.stop(),
-    async *[Symbol.asyncIterator]() {
-      let before = opening;
-      for await (const text of generation) {
-        yield before + text;
-        before = "";
-      }
-    },
-  };
+function withoutThought(message: Message, forgets: boolean): Message {
+  const { reasoning_content: thought, ...others } = message;
+  if (thought === undefined || forgets) return others;
+  return { ...others, content: `${OPEN}\n${thought}\n${CLOSE}\n\n${others.content ?? ""}` };
 }

@@ -1,5 +1,6 @@
 /** Requests to a worker that are under way: who waits for which answer. */
 
+import type { Delta } from "../calls/deltas.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
 import type { Started } from "./start.ts";
@@ -8,7 +9,7 @@ import { followVisibility } from "./visibility.ts";
 interface Call {
   readonly resolve: (value: Answer) => void;
   readonly reject: (error: EdgewiseError) => void;
-  readonly onPiece: ((text: string) => void) | undefined;
+  readonly onDeltas: ((deltas: readonly Delta[]) => void) | undefined;
 }
 
 /** Without the union's distribution `Omit` would forget which fields go together. */
@@ -27,7 +28,7 @@ export class Calls {
     worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
       if (!("id" in data)) return onOther(data);
       const call = this.waiting.get(data.id);
-      if (data.type === "piece") return call?.onPiece?.(data.text);
+      if (data.type === "deltas") return call?.onDeltas?.(data.deltas);
       this.waiting.delete(data.id);
       if (data.type === "done") call?.resolve(data.value);
       else call?.reject(EdgewiseError.fromJson(data.error));
@@ -47,12 +48,12 @@ export class Calls {
   /** Send a request; `answer` settles when the worker has done it, `id` names it for `stop`. */
   send(
     request: Unnumbered<ToWorker>,
-    onPiece?: (text: string) => void,
+    onDeltas?: (deltas: readonly Delta[]) => void,
   ): { readonly id: number; readonly answer: Promise<Answer> } {
     const id = this.next++;
     const answer = new Promise<Answer>((resolve, reject) => {
       if (this.failure) return reject(this.failure);
-      this.waiting.set(id, { resolve, reject, onPiece });
+      this.waiting.set(id, { resolve, reject, onDeltas });
       this.worker.postMessage({ ...request, id } satisfies ToWorker);
     });
     return { id, answer };

@@ -91,9 +91,11 @@ export class Engine {
   /** Answer a conversation, written down as the model's chat template says. */
   chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
     const { contextPolicy = "stop", begun = [], variables = {}, ...rest } = options;
-    const { specialTokens = "text", tools = null, ...others } = rest;
+    const { specialTokens = "text", tools = null, toolChoice = null, ...more } = rest;
+    const { toolFormat = null, reasoning = null, ...others } = more;
     const prompt = { messages, contextPolicy, begun, variables, specialTokens, tools };
-    return this.start({ kind: "chat", ...prompt }, others);
+    const asked = { toolChoice, toolFormat, reasoning };
+    return this.start({ kind: "chat", ...prompt, ...asked }, others);
   }
 
   /** Go on from a text, or from token ids. */
@@ -121,10 +123,10 @@ export class Engine {
 
   private start(prompt: Prompt, options: GenerateOptions): Generation {
     const { signal, ...sampling } = options;
-    return new Pieces((onPiece) => {
+    return new Pieces((onDeltas) => {
       const { id, answer } = this.calls.send(
         { type: "generate", prompt, sampling: sampling satisfies Sampling },
-        onPiece,
+        onDeltas,
       );
       const stop = () => this.calls.stop(id);
       if (signal?.aborted) stop();

@@ -1,3 +1,4 @@
+import type { Delta } from "../calls/deltas.ts";
 import type { Completion, Generation } from "./types.ts";
 
 interface Source {
@@ -6,22 +7,21 @@ interface Source {
 }
 
 /**
- * Pieces of text handed from whoever receives them to whoever iterates.
+ * What comes of a generation, handed from whoever receives them to whoever iterates.
  *
  * What arrives before anyone iterates is kept; iterating twice shares the pieces.
  */
 export class Pieces implements Generation {
   private readonly source: Source;
-  private readonly texts: string[] = [];
+  private readonly waiting: Delta[] = [];
   private ended = false;
   private failure: unknown;
   private wake: (() => void) | null = null;
 
-  /** @param start begins the generation and reports its pieces to the function it is given. */
-  constructor(start: (onPiece: (text: string) => void) => Source) {
-    this.source = start((text) => {
-      if (!text) return;
-      this.texts.push(text);
+  /** @param start begins the generation and reports what comes to the function it is given. */
+  constructor(start: (onDeltas: (deltas: readonly Delta[]) => void) => Source) {
+    this.source = start((deltas) => {
+      this.waiting.push(...deltas);
       this.notify();
     });
     this.source.completion.then(
@@ -38,12 +38,24 @@ export class Pieces implements Generation {
     this.source.stop();
   }
 
+  /** What of it is the completion's text. */
   async *[Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
+    for await (const delta of this.deltas) {
+      const said = delta.kind === "content" || delta.kind === "no call";
+      if (said && delta.text) yield delta.text;
+    }
+  }
+
+  get deltas(): AsyncIterable<Delta> {
+    return { [Symbol.asyncIterator]: () => this.taken() };
+  }
+
+  private async *taken(): AsyncGenerator<Delta, void, undefined> {
     try {
       while (true) {
-        const text = this.texts.shift();
-        if (text !== undefined) {
-          yield text;
+        const delta = this.waiting.shift();
+        if (delta !== undefined) {
+          yield delta;
         } else if (this.ended) {
           if (this.failure !== undefined) throw this.failure;
           return;

@@ -1,10 +1,17 @@
 /** What the library's users see; plain data, so that it crosses between the page and its worker. */
 
+import type { Delta } from "../calls/deltas.ts";
+
+/** What comes of an answer: pieces of what is said and thought, and of calls of tools. */
+export type AnswerDelta = Delta;
+
 /** What is said in a conversation: what chat templates read of it, by the names that they have for it. */
 export interface Message {
   readonly role: "system" | "user" | "assistant" | "tool" | (string & {});
   /** Null in an answer that is only calls of tools. */
   readonly content: string | null;
+  /** What was thought before an answer; templates show it where the model is to see it again. */
+  readonly reasoning_content?: string;
   /** Calls of tools in an answer. */
   readonly tool_calls?: readonly ToolCall[];
   /** Of a tool's result: the call that it is of, and the tool's name. */
@@ -34,6 +41,21 @@ export interface ToolDefinition {
     readonly parameters?: Readonly<Record<string, unknown>>;
   };
 }
+
+/** Whether a model may (`auto`) or must not (`none`) call tools. */
+export type ToolChoiceOption = "auto" | "none";
+
+/** How hard a model thinks, where its template knows the word. */
+export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "xhigh";
+
+/** Whether and how hard a model thinks before it answers; what is left out is left to the model. */
+export type ReasoningOption =
+  | boolean
+  | "on"
+  | "off"
+  | "none"
+  | ReasoningEffort
+  | { readonly enabled?: boolean | null; readonly effort?: ReasoningEffort | null };
 
 /** How a generation chooses tokens and when it ends. What is left out is the model's own default. */
 export interface GenerateOptions {
@@ -87,15 +109,37 @@ export interface ChatOptions extends GenerateOptions {
    */
   readonly specialTokens?: SpecialTokens;
   /**
-   * What the model is told that it may call, by templates that show it. Calls come as the text that the model
-   * writes; messages may have `tool_calls` and results of them.
+   * What the model is told that it may call, by templates that show it. Calls are in the completion's `toolCalls`,
+   * and come in `deltas`; messages may have `tool_calls` and results of them.
    */
   readonly tools?: readonly ToolDefinition[];
+  /** `auto` where there are tools; with `none` the model is not told of them. */
+  readonly toolChoice?: ToolChoiceOption;
+  /**
+   * How the model writes calls: `hermes`, `llama3`, `qwen3-coder`, `mistral`, `gemma`, `harmony`, `deepseek`, `json` and
+   * others; by default what its chat template tells.
+   */
+  readonly toolFormat?: string;
+  /** Refused with `unsupported.reasoning` where the chat template has no switch, or no effort. */
+  readonly reasoning?: ReasoningOption;
   /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-export type FinishReason = "stop" | "length" | "cancelled";
+/** `tool_calls` is `stop` of an answer that has called tools, whose results it waits for. */
+export type FinishReason = "stop" | "length" | "cancelled" | "tool_calls";
+
+/** A call of a tool in an answer. */
+export interface CalledTool {
+  /** The model's own, or else a fresh one. */
+  readonly id: string;
+  /** What the model wrote: it may be no tool that there is. */
+  readonly name: string;
+  /** The arguments as the model wrote them, or as JSON where it wrote no JSON. */
+  readonly text: string;
+  /** The same arguments by name; nobody has looked whether the tool takes them. */
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
 
 export interface Usage {
   readonly promptTokens: number;
@@ -117,8 +161,17 @@ export interface Timings {
 }
 
 export interface Completion {
-  /** Of the whole answer: where it went on from tokens, they and their text come first. */
+  /**
+   * Of the whole answer: where it went on from tokens, they and their text come first. Of a chat it is what was said,
+   * without thoughts and calls; what began as a call and is none is in it as the model wrote it.
+   */
   readonly text: string;
+  /** What was thought before the answer; empty but in a chat. */
+  readonly reasoning: string;
+  /** Calls of tools, in their order; none but in a chat with tools. */
+  readonly toolCalls: readonly CalledTool[];
+  /** All of it as the model wrote it, with the marks around thoughts and calls. */
+  readonly written: string;
   readonly tokenIds: readonly number[];
   readonly finishReason: FinishReason;
   readonly usage: Usage;
@@ -131,8 +184,13 @@ export interface Completion {
   readonly droppedTurns: number;
 }
 
-/** A running generation: iterate it for pieces of text; leaving the loop early stops it. */
+/**
+ * A running generation: iterate it for pieces of the completion's text, or its `deltas` for all that comes. Leaving
+ * the loop early stops it.
+ */
 export interface Generation extends AsyncIterable<string> {
+  /** Pieces of text, thoughts and calls. They are handed out once: iterate the generation or these. */
+  readonly deltas: AsyncIterable<AnswerDelta>;
   /** Resolves when it has ended, however it did; rejects with an EdgewiseError. */
   readonly completion: Promise<Completion>;
   /** End it where it is; `completion` then says `cancelled`. */

@@ -37,6 +37,9 @@ export interface RowResult {
 /** Buffers that tell what a burst has done. */
 export const RESULTS = ["table", "ring"] as const;
 
+/** Of each row the tokens that may come, a bit each; null where all may. */
+export type Masks = readonly (Uint32Array | null)[];
+
 export class Batch {
   /** Most token rows and sequences of a step. */
   readonly rows: number;
@@ -45,7 +48,7 @@ export class Batch {
   private readonly vocab: number;
   private readonly context: number;
   private readonly columns: number;
-  private sampled: readonly (readonly [Sequence, SamplingParams])[] = [];
+  private sampled: readonly (readonly [Sequence, SamplingParams, boolean])[] = [];
   /** How many pages of each row the table on the device names. */
   private tabled: number[] = [];
 
@@ -75,6 +78,16 @@ export class Batch {
     return planFor(this.program.program, operation, new Map(Object.entries(symbols)));
   }
 
+  /** Whether the program does an operation. */
+  does(operation: string): boolean {
+    return this.program.program.entries.has(operation);
+  }
+
+  /** Words of a row of masks. */
+  get words(): number {
+    return abi.maskWords(this.vocab);
+  }
+
   /** How often a plan may run in one call. */
   repeats(plan: string): number {
     return this.program.plans.get(plan)?.maxBurst ?? abi.RING;
@@ -92,19 +105,19 @@ export class Batch {
     this.write("positions", upTo(count, start));
     this.write("row_seq", new Array<number>(count).fill(0));
     if (logits) this.write("logit_rows", [count - 1]);
-    this.table([sequence], start, count);
+    this.table([sequence], () => start, count);
   }
 
   /**
-   * Make one sequence whose prompt is in KV ready to be sampled for, and to be decoded after that.
+   * Make one sequence, all of whose tokens are in KV, ready to be sampled for, and to be decoded after that.
    */
-  firstToken(sequence: Sequence): Rows {
-    const { length } = sequence.prompt;
+  firstToken(sequence: Sequence, masks: Masks = []): Rows {
+    const length = sequence.prompt.length + sequence.tokens.length;
     this.step(1, 1, 1, length);
     this.write("row_seq", [0]);
     this.write("logit_rows", [0]);
-    this.table([sequence], length, 1);
-    this.sampling([sequence]);
+    this.table([sequence], () => length, 1);
+    this.sampling([sequence], masks);
     this.counts(sequence);
     return { sequences: [sequence], seen: [0] };
   }
@@ -123,9 +136,13 @@ export class Batch {
     );
     this.write("row_seq", upTo(count));
     this.write("logit_rows", upTo(count));
-    this.table(sequences, null, 1);
-    this.sampling(sequences);
+    this.table(sequences, ({ kvLen }) => kvLen, 1);
     return { sequences: [...sequences], seen: new Array<number>(count).fill(0) };
+  }
+
+  /** The logits of the rows of `decode` are there: make them ready to be sampled for. */
+  draw(sequences: readonly Sequence[]): void {
+    this.table(sequences, ({ kvLen }) => kvLen + 1, 1);
   }
 
   /**
@@ -181,8 +198,11 @@ export class Batch {
   }
 
   /** Write how each row is sampled, unless the rows that were written last begin with these. */
-  private sampling(sequences: readonly Sequence[]): void {
-    const rows = sequences.map((one) => [one, one.drawing] as const);
+  sampling(sequences: readonly Sequence[], masks: Masks = []): void {
+    for (const [row, mask] of masks.entries()) {
+      if (mask) this.program.write("grammar_mask", new Int32Array(mask.buffer), row * this.words);
+    }
+    const rows = sequences.map((one, row) => [one, one.drawing, Boolean(masks[row])] as const);
     const { sampled } = this;
     if (rows.every((row, i) => row.every((part, k) => part === sampled[i]?.[k]))) return;
     this.sampled = rows;
@@ -190,7 +210,7 @@ export class Batch {
     const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
     const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
     const biases = new Int32Array(count * 2 * abi.MAX_BIASES);
-    for (const [row, [{ seed }, p]] of rows.entries()) {
+    for (const [row, [{ seed }, p, masked]] of rows.entries()) {
       const at = row * abi.SAMPLING_WIDTH;
       floats[at + abi.TEMPERATURE] = isGreedy(p) ? 0 : p.temperature;
       floats[at + abi.TOP_P] = p.topP;
@@ -203,6 +223,7 @@ export class Batch {
       ints[at + abi.SEED_HIGH] = Number(BigInt.asIntN(32, seed >> 32n));
       ints[at + abi.BIASES] = p.logitBias.size;
       ints[at + abi.IGNORE_EOS] = Number(p.ignoreEos);
+      ints[at + abi.MASKED] = Number(masked);
       const listed = 2 * row * abi.MAX_BIASES;
       const values = Float32Array.from(p.logitBias.values());
       biases.set([...p.logitBias.keys()], listed + abi.BIAS_IDS * abi.MAX_BIASES);
@@ -223,11 +244,15 @@ export class Batch {
     this.program.write("step", step);
   }
 
-  private table(sequences: readonly Sequence[], kvLen: number | null, queries: number): void {
+  private table(
+    sequences: readonly Sequence[],
+    kvLen: (sequence: Sequence) => number,
+    queries: number,
+  ): void {
     const table = new Int32Array(sequences.length * this.columns);
     for (const [row, sequence] of sequences.entries()) {
       const at = row * this.columns;
-      table[at + abi.KV_LEN] = kvLen ?? sequence.kvLen;
+      table[at + abi.KV_LEN] = kvLen(sequence);
       table[at + abi.Q_START] = row;
       table[at + abi.Q_LEN] = queries;
       table[at + abi.LIMIT] = sequence.kvLimit;

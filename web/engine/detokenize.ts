@@ -78,7 +78,7 @@ export function checkedId(id: number): number {
 }
 
 /** GPT-2's alphabet of bytes: printable ones stand for themselves, the rest from U+0100 on. */
-const BYTE_OF: ReadonlyMap<string, number> = (() => {
+export const BYTE_OF: ReadonlyMap<string, number> = (() => {
   const table = new Map<string, number>();
   let next = 256;
   for (let byte = 0; byte < 256; byte++) {
@@ -104,6 +104,9 @@ function byteLevel(): Step {
   };
 }
 
+/** A token that stands for a byte, where the decoder has a step for that. */
+export const BYTE_TOKEN = /^<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>$/;
+
 /**
  * `<0xE5>` tokens to bytes. A run that is not UTF-8 becomes one U+FFFD a byte, so a run is only
  * certain when it ends.
@@ -123,7 +126,7 @@ function byteFallback(): Step {
   return {
     fused: false,
     push(token) {
-      const byte = /^<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>$/.exec(token)?.[1];
+      const byte = BYTE_TOKEN.exec(token)?.[1];
       if (byte === undefined) return [...finish(), token];
       run.push(Number.parseInt(byte, 16));
       return [];
@@ -216,7 +219,7 @@ function stepsOf(decoder: unknown): readonly Step[] {
     return [mapping((token) => ` ${token}`, same, false)];
   }
   const steps: Step[] = [];
-  for (const spec of flat(decoder, 0)) {
+  for (const spec of flatDecoder(decoder)) {
     const make = STEPS[String(spec.type)];
     if (make === undefined || !Object.hasOwn(STEPS, String(spec.type))) return refuse(spec);
     steps.push(
@@ -229,7 +232,15 @@ function stepsOf(decoder: unknown): readonly Step[] {
   return steps;
 }
 
-/** Nested sequences deeper than any tokenizer has them are refused. */
+/**
+ * The steps of a decoder, one after the other.
+ *
+ * @throws EdgewiseError `unsupported.decoder` for sequences deeper than any tokenizer has them.
+ */
+export function flatDecoder(decoder: unknown): readonly Spec[] {
+  return flat(decoder, 0);
+}
+
 function flat(spec: unknown, depth: number): readonly Spec[] {
   if (!isObject(spec) || depth > 8) return refuse(spec);
   if (spec.type !== "Sequence") return [spec];

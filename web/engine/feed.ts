@@ -6,14 +6,17 @@
  */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
+import { EdgewiseError } from "../errors.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
-import { areRows, Batch, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { areRows, Batch, type Masks, RESULTS, type Rows, wrongOutput } from "./batch.ts";
 import { notFinite } from "./faults.ts";
 import { effortOf, Flights, type Work } from "./flights.ts";
 import type { Pace } from "./pace.ts";
 import type { Room } from "./room.ts";
 import type { Schedule } from "./schedule.ts";
 import type { Sequence } from "./sequence.ts";
+
+type Read = ReadonlyMap<string, Elements>;
 
 /** What of an engine it feeds from. */
 export interface Source {
@@ -75,7 +78,8 @@ export class Feed {
       this.chunkNext = false;
       return true;
     }
-    if (this.burst()) {
+    const known = schedule.running.find((sequence) => sequence.known);
+    if (known ? this.chunk(known) : this.burst()) {
       this.chunkNext = true;
       return true;
     }
@@ -113,6 +117,7 @@ export class Feed {
       sequence.accept(result.tokens);
       this.given += result.tokens.length;
       sequence.written = sequence.kvLen;
+      sequence.force();
       if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
       if (result.sound) {
         throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
@@ -136,12 +141,13 @@ export class Feed {
     const { batch, program } = this;
     const { schedule, room, clock } = this.source;
     const start = sequence.sent;
-    if (start === sequence.kvLen) return false; // all of it is under way
-    const end = Math.min(start + this.pace.chunk, sequence.kvLen);
+    if (start === sequence.read) return false; // all of it is under way
+    const end = Math.min(start + this.pace.chunk, sequence.read);
     if (!room.has([[sequence, end]])) return false;
     const rows = end - start;
-    const last = end === sequence.kvLen;
-    const first = last && sequence.tokens.length === 0 && !sequence.wantsNone;
+    const last = end === sequence.read;
+    const begins = sequence.tokens.length === 0 && !sequence.wantsNone;
+    const first = last && (begins || sequence.known);
     batch.prefill(sequence, start, sequence.history(end).slice(start), first);
     const plans = [batch.plan("embed", { n: rows }), batch.plan("prefill", { n: rows, b: 1 })];
     if (first) plans.push(batch.plan("logits", { r: 1 }));
@@ -149,18 +155,19 @@ export class Feed {
     sequence.sent = end;
     this.rewrite();
     if (first) {
-      this.rows = batch.firstToken(sequence);
+      this.rows = batch.firstToken(sequence, this.masks([sequence]));
       const sampled = program.run([batch.plan("sample", { b: 1 })], 1, RESULTS);
       done = Promise.all([sampled, done]).then(([read]) => read);
       sequence.ahead = 1;
+      sequence.known = false;
     } else {
       done = Promise.all([done, program.settled()]).then(([read]) => read);
       if (last) batch.counts(sequence);
     }
-    if (last && !sequence.wantsNone) schedule.promote();
+    if (last && !sequence.wantsNone && sequence === schedule.prefilling) schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
-    if (first && sequence.tooShort) this.rewrite();
+    if (first && sequence.stepwise) this.rewrite();
     return true;
   }
 
@@ -170,7 +177,7 @@ export class Feed {
     const { schedule, room, clock } = this.source;
     const { running, waiting } = schedule;
     const { unseen } = this.flights;
-    const short = running.some((sequence) => sequence.tooShort);
+    const stepwise = running.some((sequence) => sequence.stepwise);
     const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (unseen && !going)) return false;
     const left = running.map((sequence) => sequence.remaining - sequence.ahead);
@@ -178,21 +185,57 @@ export class Feed {
     const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const wanted = short ? 1 : Math.min(pace.burst(youngest), most);
+    const wanted = stepwise ? 1 : Math.min(pace.burst(youngest), most);
     const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
     const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
     const steps = Math.min(wanted, batch.repeats(plan));
     if (!room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
     const reach = longest + steps;
-    if (going && this.rows) batch.goOn(this.rows, reach);
-    else this.rows = batch.decode(running, reach);
-    const done = this.program.run([plan], steps, RESULTS);
+    const done = going ? this.goOn(plan, steps, reach) : this.decode(plan, steps, reach);
     for (const sequence of running) {
       sequence.ahead += steps;
       sequence.bursts += 1;
     }
     this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: clock() });
-    if (short) this.rewrite(); // the next token may be drawn in another way
+    if (stepwise) this.rewrite(); // the next token may be drawn in another way
     return true;
+  }
+
+  /** Go on with the burst before. */
+  private goOn(plan: string, steps: number, reach: number): Promise<Read> {
+    if (this.rows) this.batch.goOn(this.rows, reach);
+    return this.program.run([plan], steps, RESULTS);
+  }
+
+  /**
+   * Begin a burst with all that run. Where there are masks to make, and the program can wait for them, they are made
+   * while the device computes the logits.
+   */
+  private decode(plan: string, steps: number, reach: number): Promise<Read> {
+    const { batch, program } = this;
+    const { running } = this.source.schedule;
+    const b = running.length;
+    this.rows = batch.decode(running, reach);
+    if (!running.some((one) => one.constrained) || !batch.does("forward")) {
+      batch.sampling(running, this.masks(running));
+      return program.run([plan], steps, RESULTS);
+    }
+    const computed = program.run([batch.plan("forward", { b, t: reach })]);
+    batch.draw(running);
+    batch.sampling(running, this.masks(running));
+    const sampled = program.run([batch.plan("sample", { b })], 1, RESULTS);
+    return Promise.all([sampled, computed]).then(([read]) => read);
+  }
+
+  /** The masks of rows; who has none for an error ends with it. */
+  private masks(sequences: readonly Sequence[]): Masks {
+    return sequences.map((sequence) => {
+      try {
+        return sequence.mask(this.batch.words);
+      } catch (cause) {
+        sequence.fail(EdgewiseError.from(cause, "constraint.failed", "A constraint has an error"));
+        return null;
+      }
+    });
   }
 }

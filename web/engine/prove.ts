@@ -46,14 +46,21 @@ export async function prove(program: LoadedProgram, proof: Proof, pages: number)
   }
   await drawn(program, proof, batch, "sample", batch.firstToken(first), [last - 2]);
   go(first, proof, last - 1);
-  await drawn(program, proof, batch, "decode", batch.decode([first], last), [last - 1]);
+  await drawn(program, proof, batch, "decode", decoding(batch, [first], last), [last - 1]);
   go(first, proof, last);
   // Another that has read just the first page, which both of them look at.
   const other = reading(proof, context, pageTokens, [0, own], 1);
   go(other, proof, pageTokens);
   const both = batch.sequences > 1 ? [first, other] : [first];
   const places = both.map(({ kvLen }) => kvLen);
-  await drawn(program, proof, batch, "decode", batch.decode(both, last + 1), places);
+  await drawn(program, proof, batch, "decode", decoding(batch, both, last + 1), places);
+}
+
+/** Sequences ready to be decoded, with all that is drawn. */
+function decoding(batch: Batch, sequences: readonly Sequence[], reach: number): Rows {
+  const rows = batch.decode(sequences, reach);
+  batch.sampling(sequences);
+  return rows;
 }
 
 /** A sequence whose prompt is the first `count` tokens. */

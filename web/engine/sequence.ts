@@ -1,8 +1,9 @@
 /** One prompt and what has become of it. */
 
 import type { Completion, FinishReason } from "../client/types.ts";
-import type { EdgewiseError } from "../errors.ts";
+import { EdgewiseError } from "../errors.ts";
 import { timingsOf, usageOf } from "./completion.ts";
+import { type Constraint, Guide } from "./constraint.ts";
 import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
@@ -13,13 +14,20 @@ export interface Request {
   readonly params: SamplingParams;
   /** How many tokens at the end of the prompt belong to the answer already; 0 where not given. */
   readonly begun?: number;
+  /** Texts to be seen in the answer even where special tokens are, or are in, them. */
+  readonly marks?: readonly string[];
+  /** What the answer must follow. */
+  readonly constraint?: Constraint | null;
   /** Turns of the conversation that the prompt lacks, for the completion to tell. */
   readonly droppedTurns?: number;
 }
 
 /** What a sequence needs of a tokenizer. */
 export interface Streaming {
-  stream(): { push(ids: Iterable<number>): string; finish(): string };
+  stream(
+    skipSpecialTokens: boolean,
+    marks: readonly string[],
+  ): { push(ids: Iterable<number>): string; finish(): string };
 }
 
 export interface SequenceOptions {
@@ -60,6 +68,8 @@ export class Sequence {
   prefilled = 0;
   /** Tokens asked for and not seen yet. */
   ahead = 0;
+  /** Whether its last tokens are not drawn, but known: prefill has to read them. */
+  known = false;
   /** Decode bursts so far. */
   bursts = 0;
   /** Tokens of the prompt that were in pages already; null before the first admission. */
@@ -67,6 +77,7 @@ export class Sequence {
   prefillMs = 0;
   decodeMs = 0;
 
+  private readonly guide: Guide | null;
   /** How its tokens are drawn while it must not end. */
   private readonly unending: SamplingParams;
   private readonly droppedTurns: number;
@@ -80,11 +91,16 @@ export class Sequence {
   private readonly resolve: (completion: Completion) => void;
   private readonly reject: (error: EdgewiseError) => void;
 
-  /** @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted. */
+  /**
+   * @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted;
+   *   `input.begun` for an answer that does not follow its constraint.
+   */
   constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
-    const { prompt, params, begun = 0, droppedTurns = 0 } = request;
+    const { prompt, params, begun = 0, droppedTurns = 0, marks = [] } = request;
+    const { constraint = null } = request;
     this.prompt = prompt;
     this.begun = prompt.slice(prompt.length - begun);
+    this.guide = constraint && new Guide(constraint, this.begun);
     this.droppedTurns = droppedTurns;
     this.params = params;
     this.maxTokens = Math.min(params.maxTokens, context - prompt.length);
@@ -93,7 +109,7 @@ export class Sequence {
     this.created = clock();
     this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
     this.unending = params.minTokens > 0 ? without(params, this.ends) : params;
-    this.detokenizer = tokenizer.stream();
+    this.detokenizer = tokenizer.stream(true, marks);
     this.stops = new StopStrings(params.stop);
     this.pieces = new TextStream(() => this.cancel());
     const { promise, resolve, reject } = withResolvers<Completion>();
@@ -102,6 +118,7 @@ export class Sequence {
     this.reject = reject;
     promise.catch(() => {}); // whoever asks for it still hears of it
     this.say(this.stops.push(this.detokenizer.push(this.begun)));
+    this.force();
   }
 
   get ended(): boolean {
@@ -118,6 +135,21 @@ export class Sequence {
     return this.tooShort ? this.unending : this.params;
   }
 
+  /** Whether its answer must follow a constraint. */
+  get constrained(): boolean {
+    return this.guide !== null;
+  }
+
+  /** Whether what comes next depends on each of its tokens: they are drawn one at a time. */
+  get stepwise(): boolean {
+    return this.guide !== null || this.tooShort;
+  }
+
+  /** The tokens that may come next, a bit each, in so many words; null where all may. Throws as `Guide.mask`. */
+  mask(words: number): Uint32Array | null {
+    return this.guide?.mask(words, this.tooShort ? [] : this.ends) ?? null;
+  }
+
   /** Whether only its prompt is to be read. */
   get wantsNone(): boolean {
     return this.params.maxTokens === 0;
@@ -126,6 +158,11 @@ export class Sequence {
   /** Tokens in KV once the prompt is: all but the last one generated. */
   get kvLen(): number {
     return this.prompt.length + Math.max(this.tokens.length - 1, 0);
+  }
+
+  /** Tokens that have to be in KV before anything is drawn: all that are known, or all but the last. */
+  get read(): number {
+    return this.known ? this.prompt.length + this.tokens.length : this.kvLen;
   }
 
   /** Tokens of prompt and answer at most. */
@@ -163,6 +200,13 @@ export class Sequence {
       this.tokens.push(token);
       if (this.ends.has(token)) reason = "stop";
       else text += this.stops.push(this.detokenizer.push([token]));
+      if (reason === null && this.guide) {
+        if (!this.guide.follow(token)) {
+          this.fail(refused(token));
+          return;
+        }
+        if (this.guide.ended) reason = "stop";
+      }
       if (this.stops.found !== null) reason = "stop";
       else if (reason === null && this.remaining === 0) reason = "length";
       if (reason !== null) break;
@@ -174,6 +218,15 @@ export class Sequence {
     }
     this.say(text);
     if (reason !== null) this.finish(reason);
+  }
+
+  /** Take the tokens that must come next: prefill reads them, nobody draws them. */
+  force(): void {
+    const forced = this.ended || this.wantsNone ? [] : (this.guide?.forced ?? []);
+    if (forced.length === 0) return;
+    this.sent = Math.max(this.sent, this.written);
+    this.known = true;
+    this.accept(forced);
   }
 
   /** Prompt and answer have so many tokens at most from now on; it ends where it has them. */
@@ -213,6 +266,7 @@ export class Sequence {
     this.written = 0;
     this.prefilled = 0;
     this.ahead = 0;
+    this.known = false;
     this.bursts = 0;
   }
 
@@ -226,8 +280,12 @@ export class Sequence {
     const { ttftMs, prefillMs, decodeMs } = this;
     const usage = usageOf(this.prompt.length, this.cached ?? 0, this.tokens.length);
     this.pieces.end();
+    const text = this.texts.join("");
     this.resolve({
-      text: this.texts.join(""),
+      text,
+      written: text,
+      reasoning: "",
+      toolCalls: [],
       tokenIds: [...this.begun, ...this.tokens],
       finishReason,
       usage,
@@ -237,6 +295,15 @@ export class Sequence {
       droppedTurns: this.droppedTurns,
     });
   }
+}
+
+/** What no correct program draws. */
+function refused(token: number): EdgewiseError {
+  return new EdgewiseError(
+    "device.output",
+    `The device gave the token ${token}, which may not come there.`,
+    "Run the self-test; another program of the bundle may work on this device.",
+  );
 }
 
 /** As `Promise.withResolvers`, which Node 20 does not have. */

@@ -10,12 +10,17 @@ import { EdgewiseError, shorten } from "../errors.ts";
 import { checkedId, Detokenizer } from "./detokenize.ts";
 import { isObject, type JsonObject, parseObject } from "./json.ts";
 import { checkRules, MAX_ID, type Rules, type Vocabulary } from "./rules.ts";
+import { bytesOfTokens } from "./token-bytes.ts";
 import { type AddedToken, merged, registerTokens } from "./tokens.ts";
 
 const MAX_TOKENIZER_BYTES = 64 << 20;
-const MAX_CONTAINERS = 1 << 20;
-/** Twice what the largest vocabularies have: 262,144 tokens and twice as many merges. */
+const MAX_CONTAINERS = 3 << 18;
+/** More than the largest vocabularies have: 262,144 tokens and twice as many merges. */
 const MAX_VALUES = 3 << 20;
+/** Bytes of one string: eight times the longest table of characters that has been published. */
+const MAX_STRING = 4 << 20;
+/** Quotes inside strings: some vocabularies have thousands. */
+const MAX_ESCAPED = 1 << 18;
 /** Bytes of text after normalizing at most; a character is at least one. */
 const MAX_TEXT = 32 << 20;
 const MAX_CONFIG_BYTES = 16 << 20;
@@ -150,11 +155,40 @@ export class Tokenizer {
     return detokenizer.push(ids) + detokenizer.finish();
   }
 
-  /** A detokenizer that yields the same text as `decode`, id by id. */
-  stream(skipSpecialTokens = true): Detokenizer {
+  /**
+   * A detokenizer that yields the same text as `decode`, id by id.
+   *
+   * @param marks texts that are to be seen: special tokens that one of them has in it are not skipped.
+   */
+  stream(skipSpecialTokens = true, marks: readonly string[] = []): Detokenizer {
     const tokenOf = (id: number) => this.backend.id_to_token(id);
-    const skipped = skipSpecialTokens ? this.special : NO_SPECIALS;
+    const skipped = skipSpecialTokens ? this.hidden(marks) : NO_SPECIALS;
     return new Detokenizer({ tokenOf, decoder: this.decoder }, skipped);
+  }
+
+  /**
+   * What each of so many ids adds to a text that has begun; null for one that no text is made of.
+   *
+   * @param marks see `stream`.
+   * @param without ids of no text: those that end answers.
+   * @throws EdgewiseError `unsupported.constraint` where tokens have no bytes of their own.
+   */
+  tokenBytes(
+    size: number,
+    marks: readonly string[] = [],
+    without: ReadonlySet<number> = new Set(),
+  ): (Uint8Array | null)[] {
+    const bytesOf = bytesOfTokens(this.decoder);
+    const hidden = this.hidden(marks);
+    return Array.from({ length: size }, (_, id) => {
+      const token = without.has(id) ? undefined : this.backend.id_to_token(id);
+      return token === undefined || hidden.has(token) ? null : bytesOf(token);
+    });
+  }
+
+  private hidden(marks: readonly string[]): ReadonlySet<string> {
+    const shown = (token: string) => marks.some((mark) => mark.includes(token));
+    return new Set([...this.special].filter((token) => !shown(token)));
   }
 
   /** Whether some added tokens are looked for in normalized text. */
@@ -211,13 +245,27 @@ function withTokens(rules: Rules, added: readonly AddedToken[]): Rules {
 function checkValues(json: Uint8Array): void {
   let containers = 0;
   let values = 0;
+  let escaped = 0;
+  let quote = -1;
+  let longest = 0;
   for (let at = 0; at < json.length; at++) {
     const byte = json[at];
     if (byte === 0x5b || byte === 0x7b) containers += 1;
     else if (byte === 0x2c) values += 1;
+    else if (byte === 0x22) {
+      if (json[at - 1] === 0x5c) {
+        escaped += 1;
+      } else {
+        longest = Math.max(longest, at - quote);
+        quote = at;
+      }
+    }
   }
   if (containers > MAX_CONTAINERS || values > MAX_VALUES) {
     throw new RangeError("it has more values than any vocabulary needs");
+  }
+  if (escaped > MAX_ESCAPED || Math.max(longest, json.length - quote) > MAX_STRING) {
+    throw new RangeError("it has longer texts than any vocabulary needs");
   }
 }
 

@@ -6,8 +6,13 @@ type Rules = ReadonlyMap<string, Node>;
 
 /** The first rule that has no text, since each would hold another of it; null if all have. */
 export function endlessRule(rules: Rules): string | null {
-  const ending = thoseWith(rules, true);
+  const ending = endingRules(rules);
   return [...rules.keys()].find((name) => !ending.has(name)) ?? null;
+}
+
+/** The rules that have a text. */
+export function endingRules(rules: Rules): ReadonlySet<string> {
+  return thoseWith(rules, true);
 }
 
 /**
@@ -17,7 +22,7 @@ export function endlessRule(rules: Rules): string | null {
  * leads to another that stays, and so to one that comes again.
  */
 export function leftRecursiveRule(rules: Rules): string | null {
-  const empty = thoseWith(rules, false);
+  const empty = emptyRules(rules);
   const begins = new Map<string, ReadonlySet<string>>();
   const users = new Map<string, string[]>();
   for (const [name, node] of rules) {
@@ -44,6 +49,11 @@ export function leftRecursiveRule(rules: Rules): string | null {
     name = [...(begins.get(name) ?? [])].find(stays);
   }
   return name ?? null;
+}
+
+/** The rules that the empty text is one of. */
+export function emptyRules(rules: Rules): ReadonlySet<string> {
+  return thoseWith(rules, false);
 }
 
 /**
@@ -113,7 +123,8 @@ function* beginnings(node: Node, empty: ReadonlySet<string>): Generator<string> 
   }
 }
 
-function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
+/** Whether the empty text is one of a node's, where `empty` are the rules of which it is one. */
+export function mayBeEmpty(node: Node, empty: ReadonlySet<string>): boolean {
   switch (node.kind) {
     case "rule":
       return empty.has(node.name);

@@ -19,7 +19,13 @@ const ROOMS = [
 ];
 
 /** What `for await` may go through: generators of our own, and folders, which every browser iterates. */
-const ITERATED = ["folder.keys()", "generation", "program.trace(name)", "running.pieces"];
+const ITERATED = [
+  "folder.keys()",
+  "generation.deltas",
+  "program.trace(name)",
+  "running.pieces",
+  "this.deltas",
+];
 
 const FILES = ROOMS.flatMap((room) =>
   readdirSync(join(WEB, room), { recursive: true, encoding: "utf8" }).map((name) =>

@@ -1,14 +1,16 @@
 /** What a page asks for as a prompt, made token ids. */
 
+import type { Format } from "../calls/format.ts";
+import { AnswerReader, answerIn } from "../engine/answer.ts";
 import type { ControlTokens } from "../engine/control.ts";
 import type { Request } from "../engine/engine.ts";
 import { isObject } from "../engine/json.ts";
 import type { ChatTemplate } from "../engine/template.ts";
 import type { Tokenizer } from "../engine/tokenizer.ts";
 import { hasCalls, withCalls } from "../engine/tool-calls.ts";
-import { toolsOf } from "../engine/tools.ts";
 import { fitting } from "../engine/window.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
+import { askedOf } from "./asking.ts";
 import type { Prompt } from "./protocol.ts";
 
 /** What a model's files say about text. */
@@ -16,8 +18,13 @@ export interface Texts {
   /** The model's name, for errors. */
   readonly name: string;
   readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
-  readonly template: Pick<ChatTemplate, "render" | "callForm"> | null;
+  readonly template: Pick<ChatTemplate, "render" | "callForm" | "source"> | null;
   readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn" | "shown">;
+}
+
+/** What the engine is given, and who tells what its text is. */
+export interface Prompted extends Omit<Request, "params"> {
+  readonly reader: AnswerReader;
 }
 
 /**
@@ -32,11 +39,11 @@ export function promptOf(
   { name, tokenizer, template, controls }: Texts,
   context: number,
   maxTokens: number,
-): Omit<Request, "params"> {
-  if (prompt.kind === "tokens") return { prompt: prompt.tokens };
+): Prompted {
+  if (prompt.kind === "tokens") return { prompt: prompt.tokens, reader: new AnswerReader() };
   if (prompt.kind === "text") {
     if (tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
-    return { prompt: tokenizer.encode(prompt.text) };
+    return { prompt: tokenizer.encode(prompt.text), reader: new AnswerReader() };
   }
   if (!template) {
     throw new EdgewiseError(
@@ -53,36 +60,48 @@ export function promptOf(
     throw refused("specialTokens", specialTokens, "text or control");
   }
   const text = specialTokens === "text";
-  const shown = toolsOf(prompt.tools)?.map(({ described }) => described) ?? null;
+  const asked = askedOf(prompt, template);
+  const shown = asked.tools?.map(({ described }) => described) ?? null;
   // Before anything is hidden: what is no token in JSON text may be one in what it says.
   const told = hasCalls(prompt.messages)
     ? withCalls(prompt.messages, template.callForm)
     : prompt.messages;
   const messages = text ? controls.hide(told) : told;
   const tools = text ? controls.hideIn(shown) : shown;
-  const variables = text ? controls.hideIn(prompt.variables) : prompt.variables;
+  const variables = text ? controls.hideIn(asked.variables) : asked.variables;
+  let opened = false;
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
     const written = template.render(kept, { addGenerationPrompt: true, tools, variables });
+    opened = beginsThought(asked.format, written);
     // What is hidden may be longer than what it stands for.
     const long = (told: string) => tokenizer.exceeds(told, context);
     if (long(written) && long(text ? controls.shown(written) : written)) return null;
     return [...(text ? controls.encode(written) : tokenizer.encode(written, false)), ...begun];
   };
+  const answer = () => ({
+    begun: begun.length,
+    ...answerIn(asked, opened),
+  });
   if (contextPolicy === "stop") {
     const ids = encode(messages);
     if (ids === null) throw begun.length > 0 ? filled(context) : tooLong(context);
     if (begun.length > 0 && ids.length >= context) throw filled(context);
-    return { prompt: ids, begun: begun.length };
+    return { prompt: ids, ...answer() };
   }
   if (contextPolicy !== "drop") throw refused("contextPolicy", contextPolicy, "stop or drop");
   try {
     const { ids, droppedTurns } = fitting(messages, encode, context, maxTokens);
-    return { prompt: ids, begun: begun.length, droppedTurns };
+    return { prompt: ids, droppedTurns, ...answer() };
   } catch (error) {
     const full = error instanceof EdgewiseError && error.code === "input.context";
     throw full && begun.length > 0 ? filled(context) : error;
   }
+}
+
+/** Whether a prompt ends with the mark of a thought, so that the answer begins in one. */
+function beginsThought({ thoughts: [pair] }: Format, prompt: string): boolean {
+  return pair !== undefined && prompt.trimEnd().endsWith(pair[0]);
 }
 
 /** A text that no context of so many tokens holds, whatever its tokens are. */

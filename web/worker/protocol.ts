@@ -1,5 +1,6 @@
 /** What a page and its worker say to each other; everything is plain data. */
 
+import type { Delta } from "../calls/deltas.ts";
 import type { Machine } from "../client/machine.ts";
 import type {
   Completion,
@@ -10,7 +11,9 @@ import type {
   GenerateOptions,
   LoadProgress,
   Message,
+  ReasoningOption,
   SpecialTokens,
+  ToolChoiceOption,
   ToolDefinition,
   Warning,
 } from "../client/types.ts";
@@ -25,16 +28,22 @@ export interface LoadRequest {
   readonly machine: Machine;
 }
 
+/** `ChatOptions` that make the prompt and say what its answer is; null is what was left out. */
+export interface ChatPrompt {
+  readonly kind: "chat";
+  readonly messages: readonly Message[];
+  readonly contextPolicy: ContextPolicy;
+  readonly begun: readonly number[];
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly specialTokens: SpecialTokens;
+  readonly tools: readonly ToolDefinition[] | null;
+  readonly toolChoice: ToolChoiceOption | null;
+  readonly toolFormat: string | null;
+  readonly reasoning: ReasoningOption | null;
+}
+
 export type Prompt =
-  | {
-      readonly kind: "chat";
-      readonly messages: readonly Message[];
-      readonly contextPolicy: ContextPolicy;
-      readonly begun: readonly number[];
-      readonly variables: Readonly<Record<string, unknown>>;
-      readonly specialTokens: SpecialTokens;
-      readonly tools: readonly ToolDefinition[] | null;
-    }
+  | ChatPrompt
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };
 
@@ -62,7 +71,7 @@ export type FromWorker =
   | { readonly type: "status"; readonly status: EngineStatus }
   /** What is loaded now is not what was loaded first. */
   | { readonly type: "info"; readonly info: EngineInfo }
-  | { readonly type: "piece"; readonly id: number; readonly text: string }
+  | { readonly type: "deltas"; readonly id: number; readonly deltas: readonly Delta[] }
   | { readonly type: "done"; readonly id: number; readonly value: Answer }
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };
 

@@ -1,6 +1,7 @@
 /** One loaded model: what it answers, and how it goes on when its device is lost. */
 
 import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
+import type { AnswerReader } from "../engine/answer.ts";
 import { ControlTokens } from "../engine/control.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type ModelDefaults } from "../engine/model-defaults.ts";
@@ -30,6 +31,12 @@ export interface SessionEvents {
   /** Hears what is loaded, whenever that has changed: told before the status or warning that says why. */
   readonly onInfo: (info: EngineInfo) => void;
   readonly attention: Attention;
+}
+
+/** A generation under way, and who tells what its text is. */
+export interface Answering {
+  readonly running: Running;
+  readonly reader: AnswerReader;
 }
 
 export class Session {
@@ -118,21 +125,20 @@ export class Session {
    *
    * @throws EdgewiseError `input.*`, `engine.busy`, `device.lost`.
    */
-  start(prompt: Prompt, sampling: Sampling): Running {
+  start(prompt: Prompt, sampling: Sampling): Answering {
     if (this.failure) throw this.failure;
     const { defaults } = this.texts.ofModel;
     const params = samplingParams(defaults, sampling);
     const { context } = this.engine;
     const longest = (sampling.maxTokens ?? null) === null ? defaults.maxLength : undefined;
     if (longest === undefined) {
-      return this.engine.submit({
-        ...promptOf(prompt, this.texts, context, params.maxTokens),
-        params,
-      });
+      const { reader, ...asked } = promptOf(prompt, this.texts, context, params.maxTokens);
+      return { running: this.engine.submit({ ...asked, params }), reader };
     }
-    const asked = promptOf(prompt, this.texts, Math.min(context, longest), longest);
+    const { reader, ...asked } = promptOf(prompt, this.texts, Math.min(context, longest), longest);
     const maxTokens = leftOf(longest, asked.prompt.length);
-    return this.engine.submit({ ...asked, params: { ...params, maxTokens } });
+    const running = this.engine.submit({ ...asked, params: { ...params, maxTokens } });
+    return { running, reader };
   }
 
   stats(): EngineStats {

@@ -1,5 +1,6 @@
 /** The worker's entry: requests of the page in, answers out. */
 
+import type { Delta } from "../calls/deltas.ts";
 import type { EngineInfo, EngineStatus } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { Attention } from "./attention.ts";
@@ -47,10 +48,15 @@ async function act(message: Request_): Promise<Answer> {
       return session.info;
     }
     case "generate": {
-      const running = opened().start(message.prompt, message.sampling);
-      stops.set(message.id, () => running.cancel());
-      for await (const text of running.pieces) send({ type: "piece", id: message.id, text });
-      return running.completion;
+      const { id } = message;
+      const { running, reader } = opened().start(message.prompt, message.sampling);
+      stops.set(id, () => running.cancel());
+      const tell = (deltas: readonly Delta[]) => {
+        if (deltas.length > 0) send({ type: "deltas", id, deltas });
+      };
+      for await (const text of running.pieces) tell(reader.push(text));
+      tell(reader.end());
+      return reader.completed(await running.completion);
     }
     case "stats":
       return opened().stats();

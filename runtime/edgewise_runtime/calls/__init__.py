@@ -14,6 +14,7 @@ from edgewise_runtime.calls.deltas import (
 )
 from edgewise_runtime.calls.format import Format, Spelling
 from edgewise_runtime.calls.formats import FORMATS, format_named, format_of
+from edgewise_runtime.calls.grammar import CallGrammar, call_grammar
 from edgewise_runtime.calls.parser import Parser
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Arguments",
     "CallBegins",
     "CallEnds",
+    "CallGrammar",
     "Content",
     "Delta",
     "Format",
@@ -28,6 +30,7 @@ __all__ = [
     "Parser",
     "Reasoning",
     "Spelling",
+    "call_grammar",
     "format_named",
     "format_of",
     "joined",

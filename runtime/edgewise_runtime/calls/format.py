@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from edgewise_runtime.calls.source import Reading, Source
 from edgewise_runtime.text.thinking import CLOSE, OPEN
@@ -21,7 +22,12 @@ class Spelling:
     ``between`` between two calls; then ``last``.
 
     Attributes:
+        close: what may stand behind all that; tokenizers have it as a token that ends the answer.
         arguments: the notation of the arguments: ``json``, ``xml``, ``gemma`` or ``python``.
+        quote: the mark around strings of Gemma's notation.
+        thought: what a thought stands between that may come before calls, where `read` tells
+            thoughts itself, and between the two what no thought has in it.
+        after: ``free`` where the model may go on with text, ``end`` where calls end its turn.
     """
 
     begin: str
@@ -30,7 +36,11 @@ class Spelling:
     first: str = ""
     between: str = ""
     last: str = ""
+    close: str = ""
     arguments: str = "json"
+    quote: str = ""
+    thought: tuple[str, str, str] | None = None
+    after: Literal["free", "end"] = "end"
 
 
 @dataclass(frozen=True)

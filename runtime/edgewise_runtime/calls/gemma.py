@@ -60,7 +60,7 @@ def _marked(name: str, begin: str, end: str, quote: str, thoughts: Thoughts = TH
         read=read,
         marks=(begin, end, quote),
         triggers=(begin,),
-        spelling=Spelling(begin=begin + _CALL, named="", end=end, arguments="gemma"),
+        spelling=Spelling(begin=begin + _CALL, named="", end=end, arguments="gemma", quote=quote),
         thoughts=thoughts,
     )
 
@@ -71,13 +71,14 @@ GEMMA = Format(
     marks=(),
     triggers=(_CODE,),
     spelling=Spelling(
-        first=f"{_CODE}\n[",
+        first=f"{_CODE}\n",
         begin="",
         named="",
         end="",
-        between=", ",
-        last=f"]\n{_FENCE}",
+        between="\n",
+        last=f"\n{_FENCE}",
         arguments="python",
+        after="free",
     ),
 )
 FUNCTION_GEMMA = _marked(

@@ -91,8 +91,10 @@ HARMONY = Format(
     spelling=Spelling(
         begin=f"{_CHANNEL}commentary to={_FUNCTIONS}",
         named=f" {_CONSTRAIN}json{_MESSAGE}",
-        end=_CALL,
-        between=f"{_START}assistant",
+        end="",
+        between=f"{_CALL}{_START}assistant",
+        close=_CALL,
+        thought=(f"{_CHANNEL}analysis{_MESSAGE}", "<|", f"{_END}{_START}assistant"),
     ),
     thoughts=(),
 )

@@ -35,5 +35,6 @@ HERMES = Format(
         named='", "arguments": ',
         end=f"}}\n{_CLOSE}",
         between="\n",
+        after="free",
     ),
 )

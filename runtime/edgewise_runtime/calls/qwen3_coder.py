@@ -100,5 +100,6 @@ QWEN3_CODER = Format(
         end=f"{_FUNCTION_END}\n{_CLOSE}",
         between="\n",
         arguments="xml",
+        after="free",
     ),
 )

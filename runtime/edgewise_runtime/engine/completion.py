@@ -9,6 +9,8 @@ from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics
 
 FinishReason = Literal["stop", "length", "cancelled", "timeout", "error"]
+ReadReason = Literal["tool_calls"]
+"""Said in place of ``stop`` by who reads calls of tools in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Completion:
         token_ids: every token generated, the one that ended it included. Of an answer that went on
             from tokens of an earlier one (`begun`), those and their text come first.
         finish_reason: ``stop`` (an end token, stop token or stop string), ``length`` (max_tokens
-            or the context), ``cancelled`` or ``timeout``.
+            or the context), ``cancelled``, ``timeout``, or ``tool_calls`` for ``stop`` after calls.
         seed: what gives the same text again; where none was asked for, the one that was drawn.
         index: which choice of its request it is, from 0.
         logprobs: of each token that came now, the last of `token_ids`, where they were asked for.
@@ -80,7 +82,7 @@ class Completion:
 
     text: str
     token_ids: tuple[int, ...]
-    finish_reason: FinishReason
+    finish_reason: FinishReason | ReadReason
     usage: Usage
     timings: Timings
     seed: int

@@ -41,6 +41,7 @@ class Request:
         extras: what keeps its prefixes apart from those of others, such as a tenant's name.
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
+        shown: special tokens that are part of one of these texts are in the answer's text.
     """
 
     prompt: tuple[int, ...]
@@ -53,6 +54,7 @@ class Request:
     extras: tuple[str, ...] = ()
     begun: int = 0
     pin: bool = False
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class Sequence:
         if params.min_tokens:
             never = dict.fromkeys(self._ends, -MAX_BIAS)
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
-        self._text = AnswerText(tokenizer.stream(), params.stop, self.begun)
+        self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
 
     @property
     def ended(self) -> bool:

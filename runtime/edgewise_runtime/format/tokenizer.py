@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,16 @@ from edgewise_runtime.format.tokenizer_rules import FLAGS, Rules, check_rules
 MAX_BYTES = 64 << 20
 """Bytes of a tokenizer.json: twice the largest that has been published."""
 
-_MAX_CONTAINERS = 1 << 20
+_MAX_CONTAINERS = 3 << 18
 _MAX_VALUES = 3 << 20
-"""Twice what the largest vocabularies have: 262,144 tokens and twice as many merges."""
+"""More than the largest vocabularies have: 262,144 tokens and twice as many merges."""
+
+_MAX_TEXT = 4 << 20
+"""Bytes of one text: eight times the longest table of characters that has been published."""
+_MAX_ESCAPED = 1 << 18
+"""Quotes inside texts: some vocabularies have thousands."""
 _REMEDY = "Download it again, or save it with a current version of transformers."
 _BPE_OPTIONS = (
-    "dropout",
     "unk_token",
     "continuing_subword_prefix",
     "end_of_word_suffix",
@@ -33,7 +37,11 @@ _BPE_OPTIONS = (
     "byte_fallback",
     "ignore_merges",
 )
+"""Not `dropout`, which is for training: by it a text has other tokens each time."""
+_MODEL = ("type", "vocab", "merges", "unk_id", "max_input_chars_per_word", *_BPE_OPTIONS)
 _WITHOUT = ("normalizer", "pre_tokenizer", "post_processor", "truncation", "padding")
+_KEYS = ("version", "added_tokens", "decoder", "model", *_WITHOUT)
+"""What the package reads of a file. The rest may be of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,21 @@ def _check_size(raw: bytes) -> None:
     containers = raw.count(b"[") + raw.count(b"{")
     if containers > _MAX_CONTAINERS or raw.count(b",") > _MAX_VALUES:
         raise ValueError("it has more values than any vocabulary needs")
+    if raw.count(b'\\"') > _MAX_ESCAPED or _has_long_text(raw):
+        raise ValueError("it has longer texts than any vocabulary needs")
+
+
+def _has_long_text(raw: bytes) -> bool:
+    """Whether so many bytes are without a quote that one may end a text."""
+    at = 0
+    while len(raw) - at > _MAX_TEXT:
+        last = at + _MAX_TEXT
+        while (last := raw.rfind(b'"', at, last)) > at and raw[last - 1] == ord("\\"):
+            pass
+        if last < at:
+            return True
+        at = last + 1
+    return False
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -168,7 +191,14 @@ def _parse(text: str) -> dict[str, Any]:
     found = json.loads(text, object_pairs_hook=_unique)
     if not isinstance(found, dict):
         raise ValueError(f"it holds {shorten(found)}, not an object")
-    return found
+    kept = _only(_KEYS, found)
+    if isinstance(kept.get("model"), dict):
+        kept["model"] = _only(_MODEL, kept["model"])
+    return kept
+
+
+def _only(names: Collection[str], table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: table[name] for name in names if name in table}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,8 +9,13 @@ from edgewise_runtime.grammar.nodes import Chars, Choice, Literal, Node, Repeat,
 
 def endless_rule(rules: Mapping[str, Node]) -> str | None:
     """The first rule that has no text, since each would hold another of it; None if all have."""
-    ending = _those_with(rules, leaves=True)
+    ending = ending_rules(rules)
     return next((name for name in rules if name not in ending), None)
+
+
+def ending_rules(rules: Mapping[str, Node]) -> set[str]:
+    """The rules that have a text."""
+    return _those_with(rules, leaves=True)
 
 
 def left_recursive_rule(rules: Mapping[str, Node]) -> str | None:
@@ -19,7 +24,7 @@ def left_recursive_rule(rules: Mapping[str, Node]) -> str | None:
     Rules are taken away that begin with none that is left (Kahn 1962); from what stays, each rule
     leads to another that stays, and so to one that comes again.
     """
-    empty = _those_with(rules, leaves=False)
+    empty = empty_rules(rules)
     begins = {name: dict.fromkeys(_beginnings(node, empty)) for name, node in rules.items()}
     users: dict[str, list[str]] = {name: [] for name in rules}
     for name, others in begins.items():
@@ -38,6 +43,11 @@ def left_recursive_rule(rules: Mapping[str, Node]) -> str | None:
         seen.add(found)
         found = next(other for other in begins[found] if left[other])
     return found
+
+
+def empty_rules(rules: Mapping[str, Node]) -> set[str]:
+    """The rules that the empty text is one of."""
+    return _those_with(rules, leaves=False)
 
 
 def _those_with(rules: Mapping[str, Node], *, leaves: bool) -> set[str]:
@@ -97,7 +107,7 @@ def _beginnings(node: Node, empty: set[str]) -> Iterator[str]:
         case Sequence(items):
             for item in items:
                 yield from _beginnings(item, empty)
-                if not _may_be_empty(item, empty):
+                if not may_be_empty(item, empty):
                     return
         case Choice(items):
             for item in items:
@@ -106,14 +116,15 @@ def _beginnings(node: Node, empty: set[str]) -> Iterator[str]:
             yield from _beginnings(item, empty)
 
 
-def _may_be_empty(node: Node, empty: set[str]) -> bool:
+def may_be_empty(node: Node, empty: set[str]) -> bool:
+    """Whether the empty text is one of a node's, where `empty` are the rules of which it is one."""
     match node:
         case Rule(name):
             return name in empty
         case Sequence(items):
-            return all(_may_be_empty(item, empty) for item in items)
+            return all(may_be_empty(item, empty) for item in items)
         case Choice(items):
-            return any(_may_be_empty(item, empty) for item in items)
+            return any(may_be_empty(item, empty) for item in items)
         case Repeat(item, least):
-            return not least or _may_be_empty(item, empty)
+            return not least or may_be_empty(item, empty)
     return False

@@ -20,6 +20,7 @@ from typing import IO, Any
 from weakref import finalize
 
 from tokenizers import Tokenizer as Backend
+from tokenizers.models import BPE
 
 from edgewise_runtime.errors import CheckpointError, UnsupportedError, raised_by_rust
 from edgewise_runtime.format.reading import shorten
@@ -182,6 +183,8 @@ def _opened(tokenizer: str, config: dict[str, Any]) -> Backend:
     backend = Backend.from_str(tokenizer)
     backend.no_truncation()
     backend.no_padding()
+    if isinstance(backend.model, BPE):
+        backend.model.dropout = None  # as where the file is opened in process
     register(backend, config)
     return backend
 

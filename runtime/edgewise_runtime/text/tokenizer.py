@@ -66,7 +66,7 @@ class Tokenizer:
         self._apart = apart
         added = list(backend.get_added_tokens_decoder().values())
         self._special = special | {token.content for token in added if token.special}
-        self._spelled: dict[bool, Spelled] = {}
+        self._spelled: dict[frozenset[str], Spelled] = {}
         self._most = MAX_TEXT // rules.growth
         self._reach = rules.reach and max([rules.reach, *(len(token.content) for token in added)])
         self._drops_spaces = rules.drops_spaces or any(t.lstrip or t.rstrip for t in added)
@@ -174,13 +174,28 @@ class Tokenizer:
         with _explained(checked):
             return str(self._backend.decode(checked, skip_special_tokens=skip_special_tokens))
 
-    def stream(self, *, skip_special_tokens: bool = True) -> Detokenizer:
-        """Return a detokenizer that yields the same text as `decode`, id by id."""
-        skipped = self._special if skip_special_tokens else frozenset[str]()
-        spelled = self._spelled.get(skip_special_tokens)
+    def stream(
+        self, *, skip_special_tokens: bool = True, shown: tuple[str, ...] = ()
+    ) -> Detokenizer:
+        """Return a detokenizer that yields the same text as `decode`, id by id.
+
+        Args:
+            shown: special tokens that are part of one of these texts are not skipped.
+        """
+        spelled = self.spelled(shown) if skip_special_tokens else self._spelled_without(frozenset())
+        return Detokenizer(self._backend, spelled=spelled)
+
+    def spelled(self, shown: tuple[str, ...] = ()) -> Spelled:
+        """Return what ids stand for in a text without special tokens, but for those `shown`."""
+        return self._spelled_without(
+            frozenset(t for t in self._special if not any(t in text for text in shown))
+        )
+
+    def _spelled_without(self, skipped: frozenset[str]) -> Spelled:
+        spelled = self._spelled.get(skipped)
         if spelled is None:
-            spelled = self._spelled[skip_special_tokens] = Spelled(self._backend, skipped)
-        return Detokenizer(self._backend, skipped, spelled)
+            spelled = self._spelled[skipped] = Spelled(self._backend, skipped)
+        return spelled
 
     def boundaries(self) -> Boundaries | None:
         """Return where a text may be cut without changing its ids, or None where it may not be."""

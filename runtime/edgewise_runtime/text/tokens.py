@@ -58,13 +58,15 @@ def register(backend: Backend, config: Mapping[str, Any]) -> dict[str, str]:
     tokens = [_added(token, special=_content(token) in names) for token in declared]
     if _DECLARED not in config:
         tokens += [_as_special(t) for name, t in there.items() if name in names and not t.special]
-    known = there.keys() | {token.content for token in tokens}
+    known = {*there, *(token.content for token in tokens)}
     for value in (*named.values(), *extra):
         content = _content(value)
         if content not in known:
+            # Of two declarations of one the first holds, as in the package.
+            known.add(content)
             tokens.append(_added(value, special=isinstance(value, str) or content in names))
     backend.add_tokens(tokens)
-    check_ids(backend, known | {token.content for token in tokens})
+    check_ids(backend, known)
     return {name: _content(value) for name, value in named.items()}
 
 

@@ -17,9 +17,7 @@ from edgewise.cli.talk.typed import messages
 from edgewise.console import stderr_console
 from edgewise.engine import Engine
 from edgewise.request import SPECIAL_TOKENS
-from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.text.thinking import parted
 
 QUESTION = "Hello! Who are you?"
 MOST = "default: generation_config.json of the model, else what the context holds"
@@ -107,16 +105,8 @@ def _print_json(conversation: Conversation, questions: Iterable[str], *, stream:
             print_piece(piece)
 
     for question in questions:
-        opening = conversation.opening
         completion = conversation.ask(question, show)
-        print_line({**completion.to_json(), "message": _message(completion, opening)})
-
-
-def _message(completion: Completion, opening: str) -> dict[str, str]:
-    """The answer as the message of a conversation, without its thought."""
-    thought, said = parted(opening + completion.text)
-    thinking = {"reasoning_content": thought} if thought else {}
-    return {"role": "assistant", "content": said, **thinking}
+        print_line({**completion.to_json(), "message": completion.message()})
 
 
 def _questions(given: str | None) -> Iterator[str]:

@@ -81,6 +81,19 @@ def test_a_file_beyond_the_limit_is_refused_unread() -> None:
 
 
 @pytest.mark.parametrize(
+    "long", ["x" * (5 << 20), '\\"' * (5 << 19), '\\\\\\"' * (5 << 18)], ids=["x", '"', '\\"']
+)
+def test_a_text_that_no_vocabulary_has_is_refused_before_it_is_parsed(long: str) -> None:
+    with pytest.raises(CheckpointError, match="longer texts than any vocabulary needs"):
+        open_tokenizer(f'["{long}"'.encode(), "tokenizer.json")  # which is no JSON
+
+
+def test_texts_as_long_as_the_longest_published_ones_are_read() -> None:
+    with pytest.raises(CheckpointError, match="not an object"):
+        open_tokenizer(f'["{"x" * (3 << 20)}", "{"y" * (3 << 20)}"]'.encode(), "tokenizer.json")
+
+
+@pytest.mark.parametrize(
     ("normalizer", "growth"),
     [
         (None, 2),

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as Backend
 
 from edgewise_runtime.errors import CheckpointError, InputError
+from edgewise_runtime.format.tokenizer import open_tokenizer
 from edgewise_runtime.text import Tokenizer
 from tests.runtime.text.corpus import TEXTS, fuzzed
 from tests.runtime.text.hashing import WIDTH, packed
 
 GOLDENS = Path(__file__).parent / "goldens"
+TEXT = "Tokens of a text are the same each time."
 KINDS = ["three_digits", "one_digit", "prefix_space", "byte_fallback"]
 
 
@@ -131,3 +134,50 @@ def test_older_checkpoints_name_their_tokens_in_a_map(tmp_path: Path) -> None:
     tokenizer = Tokenizer.from_folder(tmp_path)
     assert tokenizer.special_tokens == {"eos_token": "<|stop|>"}
     assert tokenizer.id_of("<|stop|>") == tokenizer.vocab_size - 1
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["here", "in a process of its own"])
+def test_dropout_is_for_training(tmp_path: Path, apart: bool) -> None:
+    """With it a text would have other tokens each time."""
+    tokenizer = json.loads((GOLDENS / "one_digit/tokenizer.json").read_text())
+    if apart:
+        steps = tokenizer["pre_tokenizer"]["pretokenizers"]
+        steps[0]["pattern"] = {"Regex": r"(?<=\s)\S+|\S+|\s+"}
+    expected = written(tmp_path, tokenizer).encode(TEXT)
+    tokenizer["model"]["dropout"] = 1.0
+    assert written(tmp_path, tokenizer).encode(TEXT) == expected
+
+
+def test_of_two_declarations_of_a_token_the_first_holds(tmp_path: Path) -> None:
+    tokenizer = json.loads((GOLDENS / "one_digit/tokenizer.json").read_text())
+    twice = [{"content": "<new>", "lstrip": True}, {"content": "<new>", "lstrip": False}]
+    once = written(tmp_path, tokenizer, {"extra_special_tokens": twice[:1]})
+    both = written(tmp_path, tokenizer, {"extra_special_tokens": twice})
+    assert both.encode("a <new> b") == once.encode("a <new> b")
+    assert both.decode(both.encode("a <new> b")) == "a<new> b"
+
+
+@pytest.mark.parametrize("holder", ["model", None])
+def test_what_the_package_does_not_read_is_not_given_to_it(
+    holder: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = json.loads((GOLDENS / "one_digit/tokenizer.json").read_text())
+    (tokenizer[holder] if holder else tokenizer)["more"] = [list(range(1000))] * 500
+    given: list[str] = []
+
+    class Watched:
+        @staticmethod
+        def from_str(json: str) -> Backend:
+            given.append(json)
+            return Backend.from_str(json)
+
+    monkeypatch.setattr("edgewise_runtime.format.tokenizer.Backend", Watched)
+    opened = open_tokenizer(json.dumps(tokenizer).encode(), "tokenizer.json")
+    assert opened.backend.encode(TEXT).ids == loaded("one_digit").encode(TEXT)
+    assert sum(map(len, given)) < 10_000
+
+
+def written(folder: Path, tokenizer: Any, config: Any = None) -> Tokenizer:
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config or {}))
+    return Tokenizer.from_folder(folder)

@@ -1,5 +1,4 @@
 import type { ChatMessage } from "../conversations.ts";
-import { parted } from "../thoughts.ts";
 import { MarkdownView } from "./markdown-view.tsx";
 import { Thought } from "./thought.tsx";
 
@@ -10,16 +9,18 @@ interface Props {
 }
 
 /** What a model wrote: what it said, under what it thought. */
-export function AnswerText({ message: { content, thoughtMs }, growing }: Props) {
-  const { thought, thinking, text } = parted(content);
-  const thoughtful = thought !== "" || (thinking && growing);
+export function AnswerText({ message, growing }: Props) {
+  const { content, thought = "", thoughtMs, calls = [] } = message;
+  const thinking = thought !== "" && content === "" && calls.length === 0;
   return (
     <>
-      {thoughtful && <Thought thought={thought} growing={thinking && growing} took={thoughtMs} />}
+      {thought !== "" && (
+        <Thought thought={thought} growing={thinking && growing} took={thoughtMs} />
+      )}
       {thinking && !growing ? (
         <p class="note">It ended before the model was done thinking.</p>
       ) : (
-        <MarkdownView text={text} growing={growing} />
+        <MarkdownView text={content} growing={growing} />
       )}
     </>
   );

@@ -4,7 +4,6 @@ import { copy, TOLD_MS } from "../clipboard.ts";
 import type { ChatMessage } from "../conversations.ts";
 import { answerDetails } from "../format.ts";
 import { ends } from "../keys.ts";
-import { parted } from "../thoughts.ts";
 import { AnswerText } from "./answer-text.tsx";
 import { Icon, IconButton } from "./icons.tsx";
 import { Versions } from "./versions.tsx";
@@ -130,7 +129,7 @@ function Answer(props: Props) {
       aria-label="Model"
       aria-busy={streaming}
     >
-      {content === "" && streaming ? (
+      {isBlank(message) && streaming ? (
         <p class="waiting">Reading the conversation…</p>
       ) : (
         <AnswerText message={message} growing={streaming} />
@@ -138,7 +137,7 @@ function Answer(props: Props) {
       {!streaming && (
         <div class="actions">
           <Turner {...props} />
-          <CopyButton text={parted(content).text} />
+          <CopyButton text={content} />
           {last && (
             <IconButton
               icon="again"
@@ -167,6 +166,10 @@ function Answer(props: Props) {
       )}
     </article>
   );
+}
+
+function isBlank({ content, thought, calls }: ChatMessage): boolean {
+  return content === "" && !thought && !calls?.length;
 }
 
 function Turner({ message, at, of, turning, onTurn }: Props) {

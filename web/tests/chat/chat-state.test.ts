@@ -76,15 +76,19 @@ describe("an answer", () => {
     const thinking = { switchable: true, byDefault: true, opened, forgets: true };
     const model = speaker({ thinking });
     const { speech, done } = ask("Hello", model);
-    for (const piece of ["hm", "</think>", "\n\nHi"]) {
-      speech.say(piece);
+    for (const piece of ["h", "m"]) {
+      speech.think(piece);
       await turn();
       clock += 500;
     }
+    speech.say("Hi");
     speech.end();
     await done;
-    expect(texts()).toEqual(["Hello", "<think>\nhm</think>\n\nHi"]);
-    expect(currentOf(chat.state().book).messages[1]?.thoughtMs).toBe(500);
+    expect(texts()).toEqual(["Hello", "Hi"]);
+    expect(currentOf(chat.state().book).messages[1]).toMatchObject({
+      thought: "hm",
+      thoughtMs: 500,
+    });
     expect((await database.all())[0]?.messages[1]?.thoughtMs).toBe(500);
     const next = ask("And now?", model);
     expect(next.speech.messages.map(({ content }) => content)).toEqual(["Hello", "Hi", "And now?"]);

@@ -1,12 +1,20 @@
 import type { Answers } from "../../chat/going-on.ts";
 import { Pieces } from "../../client/generation.ts";
-import type { ChatOptions, Completion, FinishReason, Message } from "../../client/types.ts";
+import type {
+  AnswerDelta,
+  ChatOptions,
+  Completion,
+  FinishReason,
+  Message,
+} from "../../client/types.ts";
 
 /** One answer that a test gives piece by piece. */
 export interface Speech {
   readonly messages: readonly Message[];
   readonly options: ChatOptions;
   say(text: string): void;
+  think(text: string): void;
+  tell(...deltas: readonly AnswerDelta[]): void;
   end(finishReason?: FinishReason, changes?: Partial<Completion>): void;
   fail(error: Error): void;
 }
@@ -22,14 +30,22 @@ export function speaker(info: Partial<Answers["info"]> = {}): Speaker {
   const answers: Answers = {
     info: { context: 1024, thinking: null, tokenizer: "words", ...info },
     chat: (messages, options) =>
-      new Pieces((onPiece) => {
+      new Pieces((onDeltas) => {
         let end: Speech["end"] = () => {};
         let fail: (error: Error) => void = () => {};
         const ended = new Promise<Completion>((resolve, reject) => {
           end = (reason = "stop", changes = {}) => resolve({ ...completion(reason), ...changes });
           fail = reject;
         });
-        speeches.push({ messages, options, say: onPiece, end: (...how) => end(...how), fail });
+        speeches.push({
+          messages,
+          options,
+          say: (text) => onDeltas([{ kind: "content", text }]),
+          think: (text) => onDeltas([{ kind: "reasoning", text }]),
+          tell: (...deltas) => onDeltas(deltas),
+          end: (...how) => end(...how),
+          fail,
+        });
         return { completion: ended, stop: () => end("cancelled") };
       }),
   };
@@ -39,6 +55,9 @@ export function speaker(info: Partial<Answers["info"]> = {}): Speaker {
 function completion(finishReason: FinishReason): Completion {
   return {
     text: "",
+    reasoning: "",
+    toolCalls: [],
+    written: "",
     tokenIds: [],
     finishReason,
     usage: { promptTokens: 12, cachedTokens: 4, completionTokens: 3, totalTokens: 15 },

@@ -56,6 +56,25 @@ describe("a conversation that was kept", () => {
     expect(readConversation(structuredClone(other))).toEqual(other);
   });
 
+  it("has its thought and its calls", () => {
+    const call = { index: 0, id: "c1", name: "add", arguments: '{"x": 1}', complete: true };
+    const kept = changed(1, { thought: "hm", calls: [call, { ...call, name: 3 }, null] });
+    expect(readConversation(kept)?.messages[1]).toEqual({
+      ...TREE.messages[1],
+      thought: "hm",
+      calls: [call],
+    });
+  });
+
+  it("with its thought in its text has them apart", () => {
+    const content = "<think>\nhm\n</think>\n\nA block.";
+    expect(readConversation(changed(1, { content }))?.messages[1]).toEqual({
+      ...TREE.messages[1],
+      thought: "hm",
+    });
+    expect(readConversation(changed(0, { content }))?.messages[0]?.content).toBe(content);
+  });
+
   it("as a list becomes a branch", () => {
     const read = readConversation(LIST);
     expect(read?.messages.map(({ parent }) => parent)).toEqual([null, "q", "a"]);

@@ -9,7 +9,6 @@ const QWEN: Thinking = {
   opened: { on: false, off: false },
   forgets: true,
 };
-const OPENED: Thinking = { ...QWEN, opened: { on: true, off: false } };
 
 describe("a text with a thought", () => {
   it.each([
@@ -36,92 +35,43 @@ describe("a text with a thought", () => {
 });
 
 describe("the time of a thought", () => {
-  const timed = (...pieces: string[]) => {
-    const timer = new ThoughtTimer();
-    return pieces.map((piece, i) => timer.add(piece, 100 + i * 10).thoughtMs);
-  };
+  const thought = { kind: "reasoning", text: "hm" } as const;
+  const said = { kind: "content", text: "Hello" } as const;
 
-  it("runs from the first piece to the mark at its end, however the marks are cut", () => {
-    expect(timed("<think>", "hm", "</think>", "Hello")).toEqual([0, 10, 20, undefined]);
-    expect(timed("\n<th", "ink>h", "m</thi", "nk>Hel", "lo")).toEqual([
-      undefined,
-      10,
-      20,
-      30,
-      undefined,
-    ]);
+  it("runs from its first piece to its last", () => {
+    const timer = new ThoughtTimer();
+    const times = [thought, thought, said, said].map((delta, i) => timer.add(delta, 100 + i * 10));
+    expect(times).toEqual([{ thoughtMs: 0 }, { thoughtMs: 10 }, {}, {}]);
   });
 
   it("goes on with an answer that goes on", () => {
     const timer = new ThoughtTimer(5000);
-    expect(timer.add("<think>hm", 100)).toEqual({ thoughtMs: 5000 });
-    expect(timer.add(" hm", 350)).toEqual({ thoughtMs: 5250 });
-  });
-
-  it("is not noted of an answer that is not thought about", () => {
-    expect(timed("Hel", "lo <think>", "</think>")).toEqual([undefined, undefined, undefined]);
-  });
-
-  it("looks at no more than the last piece and a few characters", () => {
-    const timer = new ThoughtTimer();
-    timer.add("<think>", 0);
-    for (let i = 0; i < 1000; i++) timer.add("word ", i);
-    expect(JSON.stringify(timer).length).toBeLessThan(100);
+    expect(timer.add(thought, 100)).toEqual({ thoughtMs: 5000 });
+    expect(timer.add(thought, 350)).toEqual({ thoughtMs: 5250 });
   });
 });
 
 describe("a question", () => {
-  const asked = (thinking: Thinking | null, variables?: Readonly<Record<string, unknown>>) => {
+  const given = (thinking: Thinking | null) => {
     const model = speaker({ thinking });
     const messages = [
       { role: "user", content: "One?" },
-      { role: "assistant", content: "<think>\nhm\n</think>\n\n1" },
-      { role: "user", content: "Two?" },
-      { role: "assistant", content: "<think>\ncut off" },
+      { role: "assistant", content: "1", reasoning_content: "hm" },
       { role: "user", content: "<think>mine</think>" },
     ];
-    const generation = answerOf(model.answers, messages, variables ? { variables } : {});
-    const [speech] = model.speeches;
-    if (!speech) throw new Error("nothing was asked");
-    return { generation, speech };
+    answerOf(model.answers, messages, {});
+    return model.speeches[0]?.messages;
   };
-  const contents = (thinking: Thinking | null) =>
-    asked(thinking).speech.messages.map(({ content }) => content);
+  const question = { role: "user", content: "<think>mine</think>" };
 
   it("comes without earlier thoughts where the template forgets them", () => {
-    expect(contents(QWEN)).toEqual(["One?", "1", "Two?", "", "<think>mine</think>"]);
+    const answer = { role: "assistant", content: "1" };
+    expect(given(QWEN)).toEqual([{ role: "user", content: "One?" }, answer, question]);
   });
 
-  it("comes with them where it does not, and where nothing is known", () => {
-    const all = [
-      "One?",
-      "<think>\nhm\n</think>\n\n1",
-      "Two?",
-      "<think>\ncut off",
-      "<think>mine</think>",
-    ];
-    expect(contents({ ...QWEN, forgets: false })).toEqual(all);
-    expect(contents(null)).toEqual(all);
-  });
-
-  it("has an answer that begins with a mark where the prompt ended with it", async () => {
-    const { generation, speech } = asked(OPENED);
-    speech.say("hm\n</think>");
-    speech.say("\n\nHello");
-    speech.end();
-    const pieces: string[] = [];
-    for await (const piece of generation) pieces.push(piece);
-    expect(pieces).toEqual(["<think>\nhm\n</think>", "\n\nHello"]);
-  });
-
-  it("has none of it where thinking is switched off, and is stopped as any other", async () => {
-    const { generation, speech } = asked(OPENED, { enable_thinking: false });
-    speech.say("Hello");
-    generation.stop();
-    let text = "";
-    for await (const piece of generation) text += piece;
-    expect(text).toBe("Hello");
-    expect((await generation.completion).finishReason).toBe("cancelled");
+  it.each([{ ...QWEN, forgets: false }, null])("comes with them otherwise (%j)", (thinking) => {
+    const answer = { role: "assistant", content: "<think>\nhm\n</think>\n\n1" };
+    expect(given(thinking)).toEqual([{ role: "user", content: "One?" }, answer, question]);
   });
 });
 

@@ -18,6 +18,7 @@ export function nextToken(
   params: SamplingParams,
   seed: bigint,
   counts: readonly number[],
+  allows: (token: number) => boolean = () => true,
 ): number {
   let state = history.reduce(mix, 17);
   if (!isGreedy(params)) {
@@ -27,7 +28,8 @@ export function nextToken(
   for (const [id, value] of params.logitBias)
     state = mix(mix(state, id), Math.fround(value) * 1000);
   let token = state % VOCAB;
-  while ((params.logitBias.get(token) ?? 0) <= -MAX_BIAS) token = (token + 1) % VOCAB;
+  while ((params.logitBias.get(token) ?? 0) <= -MAX_BIAS || !allows(token))
+    token = (token + 1) % VOCAB;
   return token;
 }
 

@@ -23,6 +23,8 @@ export interface ReferenceOptions {
   readonly maxBatch?: number;
   readonly prefillChunk?: number;
   readonly eos?: readonly number[];
+  /** Whether logits can be had without a draw; true where nothing is said. */
+  readonly forward?: boolean;
   /** The token after which no logits are finite. */
   readonly spoiler?: number;
   /** Resolves when the results of one more run may arrive. */
@@ -69,12 +71,13 @@ function entry(plan: string, symbol: string, low: number, high: number): Entry {
   return { when: new Map([[symbol, [low, high]]]), plan };
 }
 
-export function program(prefillChunk: number, maxBatch: number): Program {
-  const entries = new Map([
+export function program(prefillChunk: number, maxBatch: number, forward = true): Program {
+  const entries = new Map<string, readonly Entry[]>([
     ["embed", [entry("embed", "n", 1, prefillChunk)]],
     ["prefill", [entry("prefill.16", "n", 1, 16), entry("prefill", "n", 17, prefillChunk)]],
     ["logits", [entry("logits", "r", 1, maxBatch)]],
     ["sample", [entry("sample", "b", 1, maxBatch)]],
+    ...(forward ? [["forward", [entry("forward", "b", 1, maxBatch)]] as const] : []),
     ["decode", [entry("decode.1", "b", 1, 1), entry("decode", "b", 2, maxBatch)]],
   ]);
   return {

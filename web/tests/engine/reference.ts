@@ -17,6 +17,7 @@ import {
   COUNT,
   IGNORE_EOS,
   LIMIT,
+  MASKED,
   MAX_BIASES,
   maskWords,
   NOT_FINITE,
@@ -95,7 +96,7 @@ export class ReferenceProgram implements LoadedProgram {
     };
     for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
     this.floats.set("sampling_f", new Float32Array(maxBatch * SAMPLING_WIDTH));
-    this.program = program(prefillChunk, maxBatch);
+    this.program = program(prefillChunk, maxBatch, options.forward);
     this.lost = new Promise((resolve) => {
       this.tell = resolve;
     });
@@ -247,6 +248,7 @@ export class ReferenceProgram implements LoadedProgram {
     else if (operation === "prefill") this.prefill();
     else if (operation === "logits") this.gather();
     else if (operation === "sample") this.sample(0);
+    else if (operation === "forward") this.forward();
     else for (let i = 0; i < k; i++) this.decode();
   }
 
@@ -263,6 +265,11 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   private decode(): void {
+    this.forward();
+    this.sample(1);
+  }
+
+  private forward(): void {
     this.embed();
     for (let row = 0; row < this.at("step", 0); row++) {
       const s = this.at("row_seq", row);
@@ -271,7 +278,6 @@ export class ReferenceProgram implements LoadedProgram {
       this.histories[row] = this.history(s, this.table(s, 0) + 1);
     }
     this.gather();
-    this.sample(1);
   }
 
   private append(row: number, s: number, position: number): void {
@@ -357,7 +363,9 @@ export class ReferenceProgram implements LoadedProgram {
     };
     const seed = (BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0);
     const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
-    const token = nextToken(history, position, params, seed, [...counts]);
+    const word = (token: number) => this.at("grammar_mask", row * maskWords(VOCAB) + (token >>> 5));
+    const allows = (token: number) => n(MASKED) === 0 || ((word(token) >>> (token & 31)) & 1) === 1;
+    const token = nextToken(history, position, params, seed, [...counts], allows);
     if (isPenalized(params)) counts[token] = (counts[token] ?? 0) + 2;
     return token;
   }

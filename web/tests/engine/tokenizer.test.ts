@@ -74,6 +74,15 @@ test("random ids, even those nobody has, decode in pieces as they do at once", (
   }
 });
 
+test("marks are seen where they are special tokens, others are not", () => {
+  const tokenizer = tokenizerOf(ONE_DIGIT);
+  const [first = "", second = ""] = tokenizer.specialTokens.values();
+  const ids = tokenizer.encode(`a${first}b${second}c`, false);
+  const stream = tokenizer.stream(true, [`${first}\n`]);
+  expect(first).not.toBe(second);
+  expect(stream.push(ids) + stream.finish()).toBe(`a${first}bc`);
+});
+
 test.each(["\ud800", "a\udfffb"])("a lone surrogate is refused", (text) => {
   expect(() => tokenizerOf(ONE_DIGIT).encode(text)).toThrow(
     expect.objectContaining({ code: "input.text" }),
@@ -177,4 +186,30 @@ test("a tokenizer with one value changed works or is refused in our words", () =
       }
     }
   }
+});
+
+test.each(["x".repeat(5 << 20), '\\"'.repeat(5 << 19)])(
+  "a text that no vocabulary has is refused before it is parsed (case %#)",
+  (long) => {
+    const opened = () => Tokenizer.fromFiles(bytes(`["${long}"`), null);
+    expect(opened).toThrow(/longer texts than any vocabulary needs/);
+  },
+);
+
+test("dropout is for training: a text has the same tokens with it", () => {
+  const found = JSON.parse(new TextDecoder().decode(fileOf(`${ONE_DIGIT}/tokenizer.json`)));
+  const text = "Tokens of a text are the same each time.";
+  const plain = Tokenizer.fromFiles(bytes(found), null).encode(text);
+  found.model.dropout = 1;
+  expect(Tokenizer.fromFiles(bytes(found), null).encode(text)).toEqual(plain);
+});
+
+test("of two declarations of a token the first holds", () => {
+  const twice = [
+    { content: "<new>", lstrip: true },
+    { content: "<new>", lstrip: false },
+  ];
+  const config = bytes({ extra_special_tokens: twice });
+  const tokenizer = Tokenizer.fromFiles(fileOf(`${ONE_DIGIT}/tokenizer.json`), config);
+  expect(tokenizer.decode(tokenizer.encode("a <new> b"))).toBe("a<new> b");
 });

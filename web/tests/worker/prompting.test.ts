@@ -42,15 +42,18 @@ const chat = (changes: Partial<Extract<Prompt, { kind: "chat" }>> = {}): Prompt 
   variables: {},
   specialTokens: "text",
   tools: null,
+  toolChoice: null,
+  toolFormat: null,
+  reasoning: null,
   ...changes,
 });
 const text = (ids: readonly number[]) => String.fromCodePoint(...ids);
 
 describe("a prompt", () => {
   it("of text or tokens is taken as it is", () => {
-    const read = (prompt: Prompt) => promptOf(prompt, TEXTS, 100, 10);
-    expect(read({ kind: "text", text: "ab" })).toEqual({ prompt: [1, 97, 98] });
-    expect(read({ kind: "tokens", tokens: [5, 6] })).toEqual({ prompt: [5, 6] });
+    const read = (prompt: Prompt) => promptOf(prompt, TEXTS, 100, 10).prompt;
+    expect(read({ kind: "text", text: "ab" })).toEqual([1, 97, 98]);
+    expect(read({ kind: "tokens", tokens: [5, 6] })).toEqual([5, 6]);
   });
 
   it("of a conversation is what the template writes, then what there is of the answer", () => {
@@ -80,6 +83,34 @@ describe("a prompt", () => {
     const variables = { enable_thinking: false };
     const { prompt } = promptOf(chat({ variables, begun: [72] }), TEXTS, 100, 10);
     expect(text(prompt)).toBe("SabcABCdefDEFghiGHI?>!H");
+  });
+
+  it("has no tools where none may be called, and asks for thoughts as the template lets it", () => {
+    const source =
+      "{{ tools | default([], true) | length }}{{ '-' if enable_thinking is false else '+' }}" +
+      "{% for m in messages %}{{ m.content }}{% endfor %}<think>\n";
+    const texts = { ...TEXTS, template: new ChatTemplate(source) };
+    const tools = [{ type: "function", function: { name: "f" } }] as const;
+    const messages = [{ role: "user", content: "?" }];
+    const read = (changes: Parameters<typeof chat>[0]) =>
+      promptOf(chat({ messages, contextPolicy: "stop", ...changes }), texts, 100, 10);
+    expect(text(read({ tools }).prompt)).toBe("1+?<think>");
+    expect(text(read({ tools, toolChoice: "none", reasoning: "off" }).prompt)).toBe("0-?<think>");
+    const { reader, marks } = read({ tools, toolFormat: "hermes" });
+    expect(marks).toContain("<tool_call>");
+    expect(reader.push("hm</think>!")).toEqual([
+      { kind: "reasoning", text: "hm" },
+      { kind: "content", text: "!" },
+    ]);
+  });
+
+  it.each([
+    ["unsupported.reasoning", { reasoning: "high" }],
+    ["unsupported.calls", { toolFormat: "nobody's" }],
+    ["input.tool_choice", { toolChoice: "sometimes" as "auto" }],
+  ] as const)("that asks for what is not there is refused (%s)", (code, changes) => {
+    const read = () => promptOf(chat(changes), TEXTS, 100, 10);
+    expect(read).toThrow(expect.objectContaining({ code }));
   });
 
   it("is without the oldest turns where the context is full, if that is wanted", () => {
@@ -160,7 +191,7 @@ describe("a prompt", () => {
     };
     const texts = { ...TEXTS, controls: { hide, hideIn: hide, shown: hide, encode: hide } };
     const read = promptOf(chat({ specialTokens: "control" }), texts, 100, 10);
-    expect(read).toEqual(promptOf(chat(), TEXTS, 100, 10));
+    expect(read.prompt).toEqual(promptOf(chat(), TEXTS, 100, 10).prompt);
   });
 
   it("of a conversation needs a template, and options that there are", () => {

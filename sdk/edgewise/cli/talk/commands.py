@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from edgewise.answers import Completion
 from edgewise.cli.talk.conversation import Conversation, Show
 from edgewise.cli.talk.saved import load, save
 from edgewise.cli.talk.settings import all_values, set_value
-from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 

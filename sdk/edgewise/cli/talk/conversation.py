@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgewise.answers import Completion
 from edgewise.engine import Engine
 from edgewise.generation import Generation
 from edgewise.model_defaults import MAX_LENGTH
-from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.text.thinking import OPEN, parted, thinking_of
@@ -161,14 +161,15 @@ class Conversation:
                 if self._stopped:
                     generation.cancel()
                 for piece in generation:
-                    if piece.text:
-                        show(piece.text)
+                    if piece.written:
+                        show(piece.written)
             finally:
                 self._running = None
         completion = generation.result()
         if completion.usage.completion_tokens:
             cut = completion.finish_reason != "stop"
-            turn = Turn(question, opening + completion.text, completion.token_ids if cut else ())
+            written = opening + completion.written
+            turn = Turn(question, written, completion.token_ids if cut else ())
             self.turns = [*before, turn]
             self._forgotten += completion.dropped_turns
         return completion

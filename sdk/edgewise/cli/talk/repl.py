@@ -13,6 +13,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.defaults import create_output
 from rich.console import Console
 
+from edgewise.answers import Completion
 from edgewise.cli.output import speed
 from edgewise.cli.talk.answer import AnswerView, cut, forgotten
 from edgewise.cli.talk.commands import counted, run_command
@@ -22,7 +23,6 @@ from edgewise.cli.talk.history import KeptHistory, history_file
 from edgewise.cli.talk.typed import message
 from edgewise.console import stderr_console
 from edgewise.engine import Engine
-from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.errors import EdgewiseError
 
 _REMEDIES = {

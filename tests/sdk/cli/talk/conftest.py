@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from edgewise import Engine
-from tests.runtime import sample
+from tests.sdk.other_texts import with_texts
 
 THINKING = (
     "{{ '<|begin|>' }}{% for m in messages %}{{ '<|' + m.role + '|>' }}"
@@ -29,16 +27,9 @@ LIMIT = 40
 @pytest.fixture(scope="session")
 def thinking_bundle(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny bundle with another chat template, and a limit of its own for answers."""
-    folder = Path(shutil.copytree(bundle, tmp_path_factory.mktemp("thinking") / "thinker"))
-    manifest = sample.read_manifest(folder)
     limited = {"eos_token_id": [1, 3], "max_new_tokens": LIMIT}
     texts = {"chat_template.jinja": THINKING, "generation_config.json": json.dumps(limited)}
-    for name, text in texts.items():
-        (folder / name).write_text(text)
-        described = {"bytes": len(text), "sha256": sha256(text.encode()).hexdigest()}
-        manifest["files"][name] = {**manifest["files"].get(name, {}), **described}
-    sample.write_manifest(folder, manifest)
-    return folder
+    return with_texts(bundle, tmp_path_factory.mktemp("thinking") / "thinker", texts)
 
 
 @pytest.fixture(scope="session")

@@ -144,7 +144,7 @@ def test_a_model_with_a_choice_thinks_as_it_is_told(thinker: Engine) -> None:
     talk = Conversation(thinker, GREEDY)
     assert talk.opening == "<think>\n"
     thought = talk.ask("Hello", ignored)
-    assert talk.turns[0].answer == f"<think>\n{thought.text}"
+    assert talk.turns[0].answer == f"<think>\n{thought.written}"
     assert thought.token_ids == thinker.chat([user("Hello")], **GREEDY).token_ids
     talk.set_think(False)
     assert talk.opening == ""

@@ -32,7 +32,7 @@ def test_it_is_told_whether_to(
     found = json.loads(out)
     assert found["token_ids"] == list(expected.token_ids)
     # Six tokens of a model that makes no sense end no thought.
-    said, thought = ("", expected.text.strip()) if flag == "--think" else (expected.text, None)
+    said, thought = ("", expected.reasoning) if flag == "--think" else (expected.text, None)
     assert found["message"]["content"] == said
     assert found["message"].get("reasoning_content") == thought
 

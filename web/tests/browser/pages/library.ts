@@ -1,10 +1,14 @@
 /** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
 import { EdgewiseError, Engine } from "../../../client/index.ts";
 import type {
+  AnswerDelta,
+  ChatOptions,
+  Completion,
   EngineInfo,
   EngineStats,
   GenerateOptions,
   LoadOptions,
+  Message,
 } from "../../../client/types.ts";
 import type { ErrorJson } from "../../../errors.ts";
 
@@ -26,6 +30,11 @@ export interface Library {
     prompt: string | readonly number[],
     options: GenerateOptions,
   ): Promise<Outcome<Answer>>;
+  chat(
+    name: string,
+    messages: readonly Message[],
+    options: ChatOptions,
+  ): Promise<Outcome<{ readonly completion: Completion; readonly deltas: AnswerDelta[] }>>;
   stats(name: string): Promise<EngineStats>;
   /** What is loaded now. */
   info(name: string): EngineInfo;
@@ -60,6 +69,13 @@ globalThis.library = {
       for await (const piece of generation) pieces += piece === "" ? 0 : 1;
       const { tokenIds, text, finishReason, usage } = await generation.completion;
       return { tokenIds, text, finishReason, pieces, cachedTokens: usage.cachedTokens };
+    }),
+  chat: (name, messages, options) =>
+    outcome(async () => {
+      const generation = engine(name).chat(messages, options);
+      const deltas: AnswerDelta[] = [];
+      for await (const delta of generation.deltas) deltas.push(delta);
+      return { completion: await generation.completion, deltas };
     }),
   stats: (name) => engine(name).stats(),
   info: (name) => engine(name).info,

@@ -1,0 +1,82 @@
+/** What an answer must follow, as the engine asks for it. As in Python's `engine/constraint.py`. */
+
+import { EdgewiseError } from "../errors.ts";
+
+/** Says which tokens may come next. A state is a number, and stays what it is. */
+export interface Constraint {
+  readonly start: number;
+  /** The tokens that may come: bit t % 32 of word t / 32. Not to be changed. */
+  mask(state: number): Uint32Array;
+  /** The state after a token; null where it may not come. */
+  advance(state: number, token: number): number | null;
+  /** Whether an answer may end here: end tokens may come then. */
+  mayEnd(state: number): boolean;
+  /** Whether an answer may end here, and nothing may follow. */
+  mustEnd(state: number): boolean;
+  /** Whether no mask is needed. */
+  free(state: number): boolean;
+  /** The tokens that must come next, as far as that is certain. */
+  forcedTokens(state: number): readonly number[];
+}
+
+/** Where one answer stands in its constraint. */
+export class Guide {
+  private readonly constraint: Constraint;
+  private state: number;
+
+  /**
+   * @param begun tokens that the answer begins with.
+   * @throws EdgewiseError `input.begun` where they do not follow the constraint.
+   */
+  constructor(constraint: Constraint, begun: readonly number[]) {
+    this.constraint = constraint;
+    this.state = constraint.start;
+    if (begun.every((token) => this.follow(token))) return;
+    throw new EdgewiseError(
+      "input.begun",
+      "The answer that is to go on is not one of what is asked for now.",
+      "Ask for what was asked for then, or begin anew.",
+    );
+  }
+
+  /** Take a token; false where it may not come. */
+  follow(token: number): boolean {
+    const next = this.constraint.advance(this.state, token);
+    if (next === null) return false;
+    this.state = next;
+    return true;
+  }
+
+  /** Whether nothing may follow. */
+  get ended(): boolean {
+    return this.constraint.mustEnd(this.state);
+  }
+
+  /** The tokens that must come next. */
+  get forced(): readonly number[] {
+    return this.constraint.forcedTokens(this.state);
+  }
+
+  /**
+   * The tokens that may come next, a bit each; null where all may.
+   *
+   * @param words of a row of masks.
+   * @param ends tokens that end an answer, where it may end.
+   * @throws EdgewiseError `constraint.stuck` where none may come.
+   */
+  mask(words: number, ends: Iterable<number>): Uint32Array | null {
+    const { constraint, state } = this;
+    if (constraint.free(state)) return null;
+    const mask = new Uint32Array(words);
+    mask.set(constraint.mask(state).subarray(0, words));
+    if (constraint.mayEnd(state)) {
+      for (const token of ends) mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
+    }
+    if (mask.some((word) => word !== 0)) return mask;
+    throw new EdgewiseError(
+      "constraint.stuck",
+      "No token of this model can go on with an answer that is as asked for.",
+      "Ask for what the model's tokens can spell, and let the answer end.",
+    );
+  }
+}

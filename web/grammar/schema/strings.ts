@@ -1,0 +1,100 @@
+/** Strings of a schema. */
+
+import { EdgewiseError, shorten } from "../../errors.ts";
+import { jsonEscape } from "../escapes.ts";
+import type { Node } from "../nodes.ts";
+import { lowerRegex } from "../regex.ts";
+import { CHARACTER, QUOTE, repeat, sequence } from "./anything.ts";
+import { MAX_LEAST, smallest } from "./arrays.ts";
+import type { Context } from "./context.ts";
+import { said } from "./document.ts";
+import { FORMATS } from "./formats.ts";
+import { FORMATS_WITHOUT_MEANING } from "./keywords.ts";
+import type { Shape } from "./shape.ts";
+import { lengthOf } from "./values.ts";
+
+/** Strings under a shape; null where there are none. */
+export function stringNode(context: Context, shape: Shape): Node | null {
+  const least = Math.max(0, ...shape.counts("minLength"));
+  const most = smallest(shape.counts("maxLength"));
+  if (least > MAX_LEAST) {
+    throw shape.refused(`minLength ${said(least)}, which is above ${said(MAX_LEAST)},`);
+  }
+  if (most !== null && most < least) return null;
+  const patterns = shape.texts("pattern");
+  for (const name of shape.texts("format")) {
+    if (FORMATS_WITHOUT_MEANING.has(name)) continue;
+    const pattern = FORMATS.get(name);
+    if (pattern === undefined) throw shape.refused(`the format ${shorten(name)}`);
+    patterns.push(pattern);
+  }
+  const [pattern] = patterns;
+  if (patterns.length > 1) {
+    throw shape.refused("more than one pattern or format of the same string");
+  }
+  if (pattern !== undefined) return ofPattern(shape, pattern, least, most);
+  if (least === 0 && most === null) return context.anything("string");
+  const bounded = most === null ? null : Math.min(most, MAX_LEAST);
+  return sequence(QUOTE, repeat(CHARACTER, least, bounded), QUOTE);
+}
+
+/** What an expression is found in, as it is written in a string. */
+export function patternNode(shape: Shape, pattern: string): Node {
+  try {
+    return lowerRegex(pattern, { where: "within", escape: jsonEscape });
+  } catch (error) {
+    if (!(error instanceof EdgewiseError)) throw error;
+    if (error.code === "unsupported.regex") {
+      throw shape.refused(`a pattern: ${error.message} It`);
+    }
+    throw shape.document.wrong(shape.place, error.message);
+  }
+}
+
+function ofPattern(shape: Shape, pattern: string, least: number, most: number | null): Node | null {
+  const node = patternNode(shape, pattern);
+  const inner = lowerRegex(pattern, { where: "within" });
+  const [shortest, longest] = lengths(inner);
+  if (inner.kind === "repeat" && node.kind === "repeat" && isOne(lengths(inner.item))) {
+    const from = Math.max(least, node.least);
+    const to = smallest([most, node.most].filter((each) => each !== null));
+    return to !== null && to < from ? null : sequence(QUOTE, repeat(node.item, from, to), QUOTE);
+  }
+  if (shortest < least || (most !== null && (longest === null || longest > most))) {
+    throw shape.refused("a length beside a pattern or a format that allows others");
+  }
+  return sequence(QUOTE, node, QUOTE);
+}
+
+type Lengths = readonly [number, number | null];
+
+function isOne([shortest, longest]: Lengths): boolean {
+  return shortest === 1 && longest === 1;
+}
+
+/** The lengths of the shortest and the longest text, null where there is none such. */
+function lengths(node: Node): Lengths {
+  switch (node.kind) {
+    case "literal":
+      return [lengthOf(node.text), lengthOf(node.text)];
+    case "sequence": {
+      const all = node.items.map(lengths);
+      const mosts = all.map(([, most]) => most).filter((most) => most !== null);
+      const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0);
+      return [sum(all.map(([n]) => n)), mosts.length === all.length ? sum(mosts) : null];
+    }
+    case "choice": {
+      const all = node.items.map(lengths);
+      const mosts = all.map(([, most]) => most).filter((most) => most !== null);
+      const longest = mosts.length === all.length ? Math.max(...mosts) : null;
+      return [Math.min(...all.map(([n]) => n)), longest];
+    }
+    case "repeat": {
+      const [shortest, longest] = lengths(node.item);
+      const endless = node.most === null || longest === null;
+      return [shortest * node.least, endless ? null : longest * (node.most ?? 0)];
+    }
+    default:
+      return [1, 1];
+  }
+}

@@ -1,0 +1,52 @@
+/** What is asked of a chat, and what comes of it, through the page, its worker and the demo model. */
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ChatOptions, Message } from "../../client/types.ts";
+import type {} from "./pages/library.ts";
+import { WAIT } from "./paths.ts";
+import { openSession, type Session } from "./session.ts";
+
+const MESSAGES: readonly Message[] = [{ role: "user", content: "What is a page?" }];
+const ADD = { type: "function", function: { name: "add" } } as const;
+
+describe("a chat", () => {
+  let session: Session;
+  let page: Page;
+  const chat = (options: ChatOptions) =>
+    page.evaluate(([messages, options]) => library.chat("demo", messages, options), [
+      MESSAGES,
+      { temperature: 0, maxTokens: 12, ...options },
+    ] as const);
+
+  beforeAll(async () => {
+    session = await openSession("swiftshader");
+    page = await session.library();
+    const options = { program: "webgpu-f32-serial" };
+    const loaded = await page.evaluate(
+      (options) => library.load("demo", "/bundles/demo-q4/", options),
+      options,
+    );
+    expect(loaded).toMatchObject({ value: { program: options.program } });
+  }, WAIT.timeout);
+  afterAll(() => session?.close());
+
+  it("without calls is text, in deltas as in the completion", async () => {
+    const answer = await chat({ tools: [ADD], toolFormat: "hermes" });
+    if (!("value" in answer)) throw new Error(answer.error.message);
+    const { completion, deltas } = answer.value;
+    expect(completion).toMatchObject({ reasoning: "", toolCalls: [] });
+    expect(deltas.map((delta) => (delta.kind === "content" ? delta.text : "?")).join("")).toBe(
+      completion.text,
+    );
+    expect(completion.text).not.toBe("");
+  });
+
+  it.each([
+    ["input.tool_choice", { toolChoice: { type: "function" } as unknown as "auto" }],
+    ["input.tools", { tools: [{ ...ADD, function: { name: "a b" } }] }],
+    ["unsupported.reasoning", { reasoning: "on" }],
+    ["unsupported.calls", { toolFormat: "nobody's" }],
+  ] as const)("that asks for what is not there fails with %s", async (code, options) => {
+    expect(await chat(options)).toMatchObject({ error: { code } });
+  });
+});
