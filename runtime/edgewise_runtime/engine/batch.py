@@ -105,6 +105,7 @@ class Batch:
                 self._buffers.counts(sequence.slot, sequence.known, sequence.asked_len)
                 sequence.counted = True
         self._buffers.sampling([(s.drawing, s.seed, s.index) for s in sequences])
+        self._buffers.masks([s.following.allowed if s.following else None for s in sequences])
 
 
 def _line(sequence: Sequence, start: int, rows: int = 1) -> Line:

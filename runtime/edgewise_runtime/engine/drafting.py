@@ -43,6 +43,8 @@ class Drafting:
         for sequence in decodes:
             if sequence.params.penalized or sequence.too_short or sequence.holding is None:
                 continue
+            if sequence.following:
+                continue
             if sequence not in self._lengths:
                 most = self._limits.sequences - 1
                 self._lengths[sequence] = AdaptiveLength(most, cost=drafter.cost)

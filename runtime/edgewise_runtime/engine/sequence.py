@@ -10,6 +10,8 @@ from typing import Literal
 
 from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
+from edgewise_runtime.engine.constraint import Constraint
+from edgewise_runtime.engine.following import Following
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
@@ -42,6 +44,7 @@ class Request:
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
+        constraint: what the answer must follow; what has `begun` of it has been taken already.
     """
 
     prompt: tuple[int, ...]
@@ -55,6 +58,7 @@ class Request:
     begun: int = 0
     pin: bool = False
     shown: tuple[str, ...] = ()
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Sequence:
         leader: the first choice, whose prompt this one shares; None for the first itself.
         dropped_turns: turns of the conversation left out to stay within the context.
         rewound: its prompt has changed, so what its pages hold is another one's.
+        following: where it is in what it must follow, if it must follow something.
     """
 
     def __init__(
@@ -152,6 +157,10 @@ class Sequence:
         if params.min_tokens:
             never = dict.fromkeys(self._ends, -MAX_BIAS)
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
+        constraint = request.constraint
+        self.following = None if constraint is None else Following(constraint, self._ends)
+        if self.following is not None and self.following.done:
+            self.finish_reason = "stop"
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
 
     @property
@@ -217,7 +226,7 @@ class Sequence:
         the next one may be drawn in another way."""
         params = self.params
         ends = params.stop or params.stop_token_ids
-        return bool(ends or params.logprobs or self.too_short)
+        return bool(ends or params.logprobs or self.too_short or self.following)
 
     def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
@@ -288,7 +297,8 @@ class Sequence:
 
         All at once, but for stop strings: one may end it with any of them.
         """
-        each = 1 if self.params.stop else max(self.limit - len(self.known), 1)
+        single = self.params.stop or self.following
+        each = 1 if single else max(self.limit - len(self.known), 1)
         said = ""
         for start in range(0, len(tokens), each):
             run = tokens[start : start + each]
@@ -297,14 +307,24 @@ class Sequence:
                 run = run[: 1 + next(i for i, token in enumerate(run) if token in self._ends)]
             self.known += run
             said += self._text.push(run[:-1] if ended else run)
-            if ended or self._text.stopped:
+            if ended or self._text.stopped or self._follow(run):
                 self.finish_reason = "stop"
-            elif len(self.known) >= self.limit:
+            elif not self.ended and len(self.known) >= self.limit:
                 self._at_limit()
-            else:
+            elif not self.ended:
                 continue
             return tokens[: start + len(run)], said
         return tokens, said
+
+    def _follow(self, tokens: tuple[int, ...]) -> bool:
+        """Go on in what it must follow; whether that ends here. It fails where that cannot be."""
+        if self.following is None:
+            return False
+        try:
+            self.following.go(tokens)
+        except EdgewiseError as error:
+            self.fail(error)
+        return self.following.done and not self.ended
 
     def _flush(self) -> str:
         text = self._text.finish()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.constraint import Mask
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.table_rows import Integers, Line, TableRows
 from edgewise_runtime.errors import BundleError
@@ -162,6 +163,7 @@ class StepBuffers:
         self._burst: _Burst | None = None
         self._ahead: _Ahead | None = None
         self._sampling: list[SamplingOf] = []
+        self._masked = [False] * self.sequences
         program.write("eos", eos_array(end_tokens))
 
     def compute(
@@ -210,10 +212,26 @@ class StepBuffers:
         if self._sampling == list(rows):
             return
         self._sampling = list(rows)
+        self._masked = [False] * self.sequences  # as the arrays have it
         biased = any(params.logit_bias for params, _, _ in rows)
         for name, array in sampling_arrays(rows).items():
             if biased or not name.startswith("bias"):
                 self._program.write(name, array)
+
+    def masks(self, masks: Sequence[Mask | None]) -> None:
+        """Say for each sequence that is sampled which tokens it may draw; None for all.
+
+        To be called after `sampling`.
+        """
+        for row, mask in enumerate(masks):
+            if mask is not None:
+                self._program.write("grammar_mask", mask.view(np.int32), row * len(mask))
+        masked = [mask is not None for mask in masks]
+        if self._masked[: len(masked)] != masked:
+            self._masked = [*masked, *self._masked[len(masked) :]]
+            for row, flag in enumerate(masked):
+                place = row * abi.SAMPLING_WIDTH + abi.MASKED
+                self._program.write("sampling_i", np.array([flag], np.int32), place)
 
     def counts(self, slot: int, tokens: Sequence[int], prompt_len: int) -> None:
         """Say which tokens a sequence has had, on which penalties depend; see `counts_row`."""
