@@ -1,43 +1,152 @@
-"""What an answer must follow, as the engine asks it."""
+"""What an answer must follow, as the engine asks for it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
+from edgewise_runtime.format.abi import MASK_BITS
+
 Mask = npt.NDArray[np.uint32]
-"""A bit for each token, bit t % 32 of word t // 32: whether it may come."""
+"""A bit for each token, [words]: bit t % 32 of word t // 32."""
 
 
 class Constraint(Protocol):
-    """A text's grammar over tokens. States are numbers, and stay what they are; any thread asks.
-
-    Attributes:
-        start: the state before the first token.
-    """
+    """Says which tokens may come next, to any thread. A state is a number, and stays what it is."""
 
     @property
-    def start(self) -> int: ...
+    def start(self) -> int:
+        """The state before an answer."""
+        ...
 
     def mask(self, state: int) -> Mask:
-        """The tokens that may come, those that end an answer left out. Not to be changed.
-
-        Raises EdgewiseError where that cannot be found in bounded time and memory.
-        """
+        """The tokens that may come. Not to be changed."""
+        ...
 
     def advance(self, state: int, token: int) -> int | None:
         """The state after a token; None where it may not come."""
+        ...
 
     def may_end(self, state: int) -> bool:
-        """Whether the answer may end here."""
+        """Whether an answer may end here: end tokens may come then."""
+        ...
 
     def must_end(self, state: int) -> bool:
-        """Whether it may, and nothing may follow."""
+        """Whether an answer may end here, and nothing may follow."""
+        ...
 
     def free(self, state: int) -> bool:
-        """Whether every token may come, and every end."""
+        """Whether no mask is needed."""
+        ...
 
     def forced_tokens(self, state: int) -> tuple[int, ...]:
-        """The tokens that must come next, as far as they are known."""
+        """The tokens that must come next, as far as that is certain."""
+        ...
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except EdgewiseError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"What the answer has to follow has failed with {type(error).__name__}: {error}.",
+            remedy="Ask for something simpler, and please report this.",
+            code="engine.constraint",
+        ) from error
+
+
+class Guide:
+    """Where one answer stands in its constraint.
+
+    Whatever the constraint raises becomes an `EdgewiseError`: EngineError ``engine.constraint``, if
+    it is none.
+    """
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._state = constraint.start
+
+    def follow(self, token: int) -> bool:
+        """Take a token; False where it may not come."""
+        with _explained():
+            after = self._constraint.advance(self._state, token)
+        if after is None:
+            return False
+        self._state = after
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing may follow."""
+        with _explained():
+            return self._constraint.must_end(self._state)
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """The tokens that must come next."""
+        with _explained():
+            return self._constraint.forced_tokens(self._state)
+
+    @property
+    def free(self) -> bool:
+        """Whether any token may come next."""
+        with _explained():
+            return self._constraint.free(self._state)
+
+    def allowed(self, draft: Sequence[int]) -> int:
+        """How many tokens of a draft may come, one after the other."""
+        at = self._state
+        with _explained():
+            for count, token in enumerate(draft):
+                after = self._constraint.advance(at, token)
+                if after is None:
+                    return count
+                at = after
+        return len(draft)
+
+    def masks(
+        self, words: int, ends: Iterable[int], draft: Sequence[int] = (), *, short: bool = False
+    ) -> list[Mask | None]:
+        """The tokens that may come next, and after each token of a draft; None where all may.
+
+        Args:
+            words: of a mask.
+            ends: tokens that end an answer, where it may end.
+            draft: tokens that may come, one after the other.
+            short: the answer is to go on as long as it can.
+
+        Raises InputError ``constraint.stuck`` where none may come.
+        """
+        with _explained():
+            state: int | None = self._state
+            found = [self._mask(self._state, words, ends, short)]
+            for token in draft:
+                state = None if state is None else self._constraint.advance(state, token)
+                found.append(None if state is None else self._mask(state, words, ends, short))
+        return found
+
+    def _mask(self, state: int, words: int, ends: Iterable[int], short: bool) -> Mask | None:
+        constraint = self._constraint
+        if constraint.free(state) or constraint.must_end(state):
+            return None  # after the end nobody looks at what is drawn
+        mask = np.zeros(words, np.uint32)
+        given = constraint.mask(state)[:words]
+        mask[: len(given)] = given
+        if constraint.may_end(state) and not (short and mask.any()):
+            for token in ends:
+                mask[token // MASK_BITS] |= np.uint32(1 << token % MASK_BITS)
+        if not mask.any():
+            raise InputError(
+                "No token of this model can go on with an answer that is as asked for.",
+                remedy="Ask for what the model's tokens can spell.",
+                code="constraint.stuck",
+            )
+        return mask

@@ -141,6 +141,8 @@ class GenerationEngine:
         self._scheduler.submit(arriving)
         self._pins.expect(arriving)
         self._account.queued(arriving)
+        if any(sequence.ended for sequence in arriving):
+            self.settle()  # nothing may follow what has begun
 
     def check_room(self, arriving: int) -> None:
         """Refuse so many more sequences than may wait; any thread may ask.
@@ -296,6 +298,7 @@ class GenerationEngine:
             sequence.cancelled = True
         self.settle()
         self._drafting.close()
+        self._runner.close()
         if self._store is not None:
             store, self._store = self._store, None
             try:
@@ -328,14 +331,17 @@ class GenerationEngine:
         drawn = self._compute(step, drafts, plain, burst)
         seconds = perf_counter() - begun
         for chunk in step.chunks:
-            chunk.sequence.prefill_s += seconds
+            if chunk.start < chunk.sequence.prompt_len:
+                chunk.sequence.prefill_s += seconds
+            else:
+                chunk.sequence.decode_s += seconds
             self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
             if chunk.last and chunk.sequence.wants_none:
                 chunk.sequence.end("length")
         for sequence in step.decodes:
             sequence.bursts += 1
             sequence.decode_s += seconds
-        said = [self._accept(one) for one in drawn if one.tokens]
+        said = [self._accept(one) for one in drawn if one.tokens and not one.sequence.ended]
         decoded = set(plain)
         for sequence, _ in said:
             computed = len(sequence.known) - 1
@@ -349,6 +355,11 @@ class GenerationEngine:
             if not one.sound and not one.sequence.ended:
                 self._spoil(one.sequence)
         self._account.stepped(step, drafts, burst, started)
+        forced = [(sequence, self._forced(sequence)) for sequence, _ in said]
+        for sequence, piece in forced:
+            if piece is not None:
+                self._account.took(sequence, piece)
+                said.append((sequence, piece))
         return said
 
     def _compute(
@@ -368,9 +379,17 @@ class GenerationEngine:
 
     def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
         sequence = drawn.sequence
-        piece = sequence.accept(drawn.tokens, drawn.logprobs)
+        piece = sequence.accept(drawn.tokens, drawn.logprobs, guided=drawn.guided)
         self._account.took(sequence, piece)
         return sequence, piece
+
+    def _forced(self, sequence: Sequence) -> Piece | None:
+        """Let a sequence take the tokens that must come next; None where there are none."""
+        try:
+            return sequence.force()
+        except EdgewiseError as error:
+            sequence.fail(error)
+            return None
 
     def _spoil(self, sequence: Sequence) -> None:
         """End a sequence whose logits are not finite; nobody else is given its pages."""

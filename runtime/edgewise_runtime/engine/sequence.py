@@ -10,13 +10,12 @@ from typing import Literal
 
 from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
-from edgewise_runtime.engine.constraint import Constraint
-from edgewise_runtime.engine.following import Following
+from edgewise_runtime.engine.constraint import Constraint, Guide, Mask
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.turn import Turn
-from edgewise_runtime.errors import EdgewiseError, EngineError
+from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.text import Tokenizer
@@ -44,7 +43,7 @@ class Request:
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
-        constraint: what the answer must follow; what has `begun` of it has been taken already.
+        constraint: what the answer must follow, from its start on; it knows what has `begun`.
     """
 
     prompt: tuple[int, ...]
@@ -99,7 +98,7 @@ class Sequence:
         leader: the first choice, whose prompt this one shares; None for the first itself.
         dropped_turns: turns of the conversation left out to stay within the context.
         rewound: its prompt has changed, so what its pages hold is another one's.
-        following: where it is in what it must follow, if it must follow something.
+        guide: where its answer stands in what it must follow; None where it is free.
     """
 
     def __init__(
@@ -157,11 +156,11 @@ class Sequence:
         if params.min_tokens:
             never = dict.fromkeys(self._ends, -MAX_BIAS)
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
-        constraint = request.constraint
-        self.following = None if constraint is None else Following(constraint, self._ends)
-        if self.following is not None and self.following.done:
-            self.finish_reason = "stop"
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
+        constraint = request.constraint
+        self.guide = None if constraint is None else Guide(constraint)
+        if self.guide is not None and self.guide.ended:
+            self.finish_reason = "stop"
 
     @property
     def ended(self) -> bool:
@@ -226,17 +225,50 @@ class Sequence:
         the next one may be drawn in another way."""
         params = self.params
         ends = params.stop or params.stop_token_ids
-        return bool(ends or params.logprobs or self.too_short or self.following)
+        return bool(ends or params.logprobs or self.too_short or self.masked)
 
-    def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
+    @property
+    def masked(self) -> bool:
+        """Whether its next token may not be any."""
+        try:
+            return self.guide is not None and not self.guide.free
+        except EdgewiseError:
+            return True  # which is told where its mask is made
+
+    def may_follow(self, draft: tuple[int, ...]) -> tuple[int, ...]:
+        """As many of a draft's tokens as may come, one after the other."""
+        if self.guide is None:
+            return draft
+        try:
+            return draft[: self.guide.allowed(draft)]
+        except EdgewiseError:
+            return ()  # which is told where its mask is made
+
+    def masks(self, words: int, draft: tuple[int, ...] = ()) -> list[Mask | None]:
+        """The tokens that may come next, and after each of a draft; see `Guide.masks`."""
+        if self.guide is None:
+            return [None] * (1 + len(draft))
+        return self.guide.masks(words, self._ends, draft, short=self.too_short)
+
+    def accept(
+        self,
+        tokens: Iterable[int],
+        logprobs: Iterable[TokenLogprob] = (),
+        *,
+        guided: bool = True,
+    ) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
 
         Sets `finish_reason` where one of them ends the sequence; tokens after that one are
         dropped.
+
+        Args:
+            guided: each of them was drawn as its place asks. Of others, those are dropped that come
+                after the one from which on not any token may come.
         """
-        if not self.drawn:
+        if not self._ttft_s:
             self._ttft_s = perf_counter() - self.created
-        taken, text = self._take(tuple(tokens))
+        taken, text = self._take(tuple(tokens), guided)
         if self.finish_reason is not None:
             text += self._flush()
         said = tuple(logprobs)[: len(taken)]
@@ -244,6 +276,20 @@ class Sequence:
         piece = Piece(text, taken, said, self.index)
         self.on_piece(piece)
         return piece
+
+    def force(self) -> Piece | None:
+        """Take the tokens that must come next, which are computed as those of a prompt; None where
+        there are none.
+
+        Where log-probabilities are asked for none are taken: each token is drawn for them.
+        """
+        if self.guide is None or self.ended or self.wants_none or self.params.logprobs:
+            return None
+        forced = self.guide.forced
+        if not forced:
+            return None
+        self.counted = False  # the device does not hear of them
+        return self.accept(forced)
 
     def end(self, reason: FinishReason) -> None:
         """End an unfinished sequence where it is: ``cancelled`` or ``timeout``, or ``length`` of
@@ -292,13 +338,12 @@ class Sequence:
             metrics=self.metrics,
         )
 
-    def _take(self, tokens: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    def _take(self, tokens: tuple[int, ...], guided: bool) -> tuple[tuple[int, ...], str]:
         """Take tokens up to the one that ends it; return them and what they make certain.
 
-        All at once, but for stop strings: one may end it with any of them.
+        All at once, but for stop strings and constraints: one may end it with any of them.
         """
-        single = self.params.stop or self.following
-        each = 1 if single else max(self.limit - len(self.known), 1)
+        each = 1 if self.params.stop or self.guide else max(self.limit - len(self.known), 1)
         said = ""
         for start in range(0, len(tokens), each):
             run = tokens[start : start + each]
@@ -307,24 +352,28 @@ class Sequence:
                 run = run[: 1 + next(i for i, token in enumerate(run) if token in self._ends)]
             self.known += run
             said += self._text.push(run[:-1] if ended else run)
-            if ended or self._text.stopped or self._follow(run):
-                self.finish_reason = "stop"
-            elif not self.ended and len(self.known) >= self.limit:
+            if ended or self._text.stopped or self._guided(run):
+                self.finish_reason = self.finish_reason or "stop"
+            elif len(self.known) >= self.limit:
                 self._at_limit()
-            elif not self.ended:
+            elif guided or not self.masked:
                 continue
+            else:
+                self.counted = False  # the device has counted what is dropped
             return tokens[: start + len(run)], said
         return tokens, said
 
-    def _follow(self, tokens: tuple[int, ...]) -> bool:
-        """Go on in what it must follow; whether that ends here. It fails where that cannot be."""
-        if self.following is None:
+    def _guided(self, run: tuple[int, ...]) -> bool:
+        """Take a token into what the answer follows; whether it ends it, or fails it."""
+        if self.guide is None:
             return False
         try:
-            self.following.go(tokens)
+            if not self.guide.follow(run[0]):
+                self.fail(_refused(run[0]))
+            return self.ended or self.guide.ended
         except EdgewiseError as error:
             self.fail(error)
-        return self.following.done and not self.ended
+            return True
 
     def _flush(self) -> str:
         text = self._text.finish()
@@ -375,3 +424,12 @@ class Sequence:
             if shorter is not None and len(shorter[0]) < self.prompt_len:
                 return shorter
         return None
+
+
+def _refused(token: int) -> DeviceError:
+    """What no correct program draws."""
+    return DeviceError(
+        f"The device gave the token {token}, which may not come there.",
+        remedy="Run the self-test; another program of the bundle may work on this device.",
+        code="device.output",
+    )

@@ -162,8 +162,7 @@ class StepBuffers:
         self.pages = self._table.pages
         self._burst: _Burst | None = None
         self._ahead: _Ahead | None = None
-        self._sampling: list[SamplingOf] = []
-        self._masked = [False] * self.sequences
+        self._sampling: tuple[list[SamplingOf], list[bool]] = ([], [])
         program.write("eos", eos_array(end_tokens))
 
     def compute(
@@ -207,31 +206,22 @@ class StepBuffers:
         """Say again how many rows there are, which a burst that has ended may have taken back."""
         self._step(rows, rows, rows, 1)
 
-    def sampling(self, rows: Sequence[SamplingOf]) -> None:
-        """Say how each sequence is sampled, unless that was the last that was said."""
-        if self._sampling == list(rows):
-            return
-        self._sampling = list(rows)
-        self._masked = [False] * self.sequences  # as the arrays have it
-        biased = any(params.logit_bias for params, _, _ in rows)
-        for name, array in sampling_arrays(rows).items():
-            if biased or not name.startswith("bias"):
-                self._program.write(name, array)
-
-    def masks(self, masks: Sequence[Mask | None]) -> None:
-        """Say for each sequence that is sampled which tokens it may draw; None for all.
-
-        To be called after `sampling`.
-        """
+    def sampling(self, rows: Sequence[SamplingOf], masks: Sequence[Mask | None] = ()) -> None:
+        """Say how each sequence is sampled, unless that was the last that was said, and which
+        tokens may be: all, or those of a mask."""
+        masked = [mask is not None for mask in masks] or [False] * len(rows)
         for row, mask in enumerate(masks):
             if mask is not None:
                 self._program.write("grammar_mask", mask.view(np.int32), row * len(mask))
-        masked = [mask is not None for mask in masks]
-        if self._masked[: len(masked)] != masked:
-            self._masked = [*masked, *self._masked[len(masked) :]]
-            for row, flag in enumerate(masked):
-                place = row * abi.SAMPLING_WIDTH + abi.MASKED
-                self._program.write("sampling_i", np.array([flag], np.int32), place)
+        if self._sampling == (list(rows), masked):
+            return
+        self._sampling = (list(rows), masked)
+        biased = any(params.logit_bias for params, _, _ in rows)
+        arrays = sampling_arrays(rows)
+        arrays["sampling_i"][:, abi.MASKED] = masked
+        for name, array in arrays.items():
+            if biased or not name.startswith("bias"):
+                self._program.write(name, array)
 
     def counts(self, slot: int, tokens: Sequence[int], prompt_len: int) -> None:
         """Say which tokens a sequence has had, on which penalties depend; see `counts_row`."""
