@@ -18,7 +18,7 @@ FORCED, FREE, OPEN, CLOSED = range(4)
 
 @dataclass(frozen=True)
 class Maze:
-    """A `Constraint` over the toy's tokens, but for its end tokens.
+    """A `Constraint` over the toy's tokens; its end tokens lead on from where any may come.
 
     From a room one token leads on, or any, or some; of those that some lead on from, every other is
     one where an answer may end. One room, if any, is the end.
@@ -81,10 +81,10 @@ class Maze:
 def _tokens(maze: Maze, state: int) -> frozenset[int]:
     if state == maze.last:
         return frozenset()
-    ordinary = [token for token in range(VOCAB) if token not in EOS]
     kind = maze.kind(state)
     if kind == FREE:
-        return frozenset(ordinary)
+        return frozenset(range(VOCAB))
+    ordinary = [token for token in range(VOCAB) if token not in EOS]
     count = 1 if kind == FORCED else 6
     ordinary.sort(key=lambda token: mix(mix(maze.seed, state + 100), token))
     return frozenset(ordinary[:count])
