@@ -4,9 +4,11 @@ export const TYPES = ["null", "boolean", "integer", "number", "string", "array",
 export type TypeName = (typeof TYPES)[number];
 
 /** What asserts nothing, `discriminator` and what follows it being OpenAPI's. */
-const ANNOTATIONS =
+const SAYING_NOTHING =
   "$schema $comment $defs definitions $anchor $dynamicAnchor title description default examples " +
   "example deprecated readOnly writeOnly contentSchema discriminator externalDocs xml";
+/** The same, each. */
+export const ANNOTATIONS: ReadonlySet<string> = new Set(SAYING_NOTHING.split(" "));
 const COMBINING = "$ref allOf anyOf oneOf";
 const VALUES = "type enum const";
 
@@ -25,7 +27,7 @@ export const OF_TYPE: ReadonlyMap<TypeName, readonly string[]> = new Map([
 
 /** Keywords that speak of one type. */
 export const SAYING: readonly string[] = [...OF_TYPE.values()].flat();
-const KNOWN = new Set([...`${ANNOTATIONS} ${COMBINING} ${VALUES}`.split(" "), ...SAYING]);
+const KNOWN = new Set([...`${SAYING_NOTHING} ${COMBINING} ${VALUES}`.split(" "), ...SAYING]);
 
 /** Formats of OpenAPI's that hint at how a value is kept. */
 export const FORMATS_WITHOUT_MEANING: ReadonlySet<string> = new Set(
