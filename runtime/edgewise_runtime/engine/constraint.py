@@ -67,6 +67,9 @@ class Guide:
 
     Whatever the constraint raises becomes an `EdgewiseError`: EngineError ``engine.constraint``, if
     it is none.
+
+    Attributes:
+        due: tokens that have to be drawn next, see `draw`.
     """
 
     def __init__(self, constraint: Constraint, begun: Iterable[int]) -> None:
@@ -76,6 +79,7 @@ class Guide:
         """
         self._constraint = constraint
         self._state = constraint.start
+        self.due: tuple[int, ...] = ()
         for token in begun:
             if not self.follow(token):
                 raise InputError(
@@ -86,6 +90,10 @@ class Guide:
 
     def follow(self, token: int) -> bool:
         """Take a token; False where it may not come."""
+        if self.due:
+            due, self.due = self.due[0], self.due[1:]
+            if token != due:
+                return False
         with _explained():
             after = self._constraint.advance(self._state, token)
         if after is None:
@@ -105,9 +113,16 @@ class Guide:
         with _explained():
             return self._constraint.forced_tokens(self._state)
 
+    def draw(self, forced: tuple[int, ...]) -> None:
+        """Let tokens that must come next be drawn, one after the other, as those and no others that
+        the constraint might take in their place."""
+        self.due = forced
+
     @property
     def free(self) -> bool:
         """Whether any token may come next."""
+        if self.due:
+            return False
         with _explained():
             return self._constraint.free(self._state)
 
@@ -117,7 +132,7 @@ class Guide:
         with _explained():
             for count, token in enumerate(draft):
                 after = self._constraint.advance(at, token)
-                if after is None:
+                if after is None or token not in (self.due[count : count + 1] or (token,)):
                     return count
                 at = after
         return len(draft)
@@ -136,14 +151,21 @@ class Guide:
         """
         with _explained():
             state: int | None = self._state
-            found = [self._mask(self._state, words, ends)]
+            states = [state]
             for token in draft:
                 state = None if state is None else self._constraint.advance(state, token)
-                found.append(None if state is None else self._mask(state, words, ends))
-        return found
+                states.append(state)
+            return [
+                None if state is None else self._mask(state, words, ends, self.due[i : i + 1])
+                for i, state in enumerate(states)
+            ]
 
-    def _mask(self, state: int, words: int, ends: Iterable[int]) -> Mask | None:
+    def _mask(self, state: int, words: int, ends: Iterable[int], due: Iterable[int]) -> Mask | None:
         constraint = self._constraint
+        for token in due:
+            only = np.zeros(words, np.uint32)
+            only[token >> 5] = 1 << (token & 31)
+            return only
         if constraint.free(state) or constraint.must_end(state):
             return None  # after the end nobody looks at what is drawn
         mask = np.zeros(words, np.uint32)

@@ -269,12 +269,16 @@ class Sequence:
         """Take the tokens that must come next, which are computed as those of a prompt; None where
         there are none.
 
-        Where log-probabilities are asked for none are taken: each token is drawn for them.
+        Where log-probabilities are asked for they are drawn, one at a time: each has one.
         """
-        if self.guide is None or self.ended or self.wants_none or self.params.logprobs:
+        if self.guide is None or self.ended or self.wants_none:
             return None
+        if self.guide.ended:
+            self.end("stop")  # of an empty answer
         forced = self.guide.forced
-        if not forced:
+        if self.params.logprobs and not self.guide.due:
+            self.guide.draw(forced)
+        if not forced or self.ended or self.params.logprobs:
             return None
         self.counted = False  # the device does not hear of them
         return self.accept(forced)
