@@ -289,8 +289,21 @@ EXAMPLES: dict[str, Example] = {
     "a span of time": Example(
         {"type": "string", "format": "duration"}, ('"P1Y2M3DT4H5M6S"', '"PT1H"'), ('"P"', '"PT"')
     ),
+    "names that nothing refers to": Example(
+        _object(a={"id": "https://example.org/a", "type": "null"}), ('{"a": null}',), ('{"a": 1}',)
+    ),
+    "a format that nobody knows": Example(
+        {"type": "string", "format": "sha1", "maxLength": 1}, ('""', '"x"'), ('"xy"',)
+    ),
     "nothing but annotations": Example(
-        {"title": "t", "default": 3, "examples": [1], "deprecated": True, "x-more": {"a": 1}},
+        {
+            "title": "t",
+            "default": 3,
+            "examples": [1],
+            "deprecated": True,
+            "more": {"a": 1},
+            "id": "a",
+        },
         ("1", "[]"),
     ),
 }
@@ -299,7 +312,6 @@ _SAME = {"type": "object", "properties": {"a": _INTEGER}}
 UNSUPPORTED: dict[str, Any] = {
     "a keyword": {"not": {"type": "string"}},
     "a condition": {"if": True, "then": False},
-    "a keyword that none knows": {"type": "string", "minLenght": 3},
     "a keyword somewhere": _object(a={"items": {"contains": True}}),
     "a format": {"format": "iri"},
     "a look-ahead": {"pattern": "a(?=b)"},
@@ -311,7 +323,13 @@ UNSUPPORTED: dict[str, Any] = {
     "exactly one of two numbers": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
     "a reference elsewhere": {"$ref": "https://example.org/schema"},
     "a reference by anchor": {"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}},
-    "another name of a schema": _object(a={"$id": "https://example.org/a", "type": "null"}),
+    "another name of a schema": _object(
+        a={"$id": "https://example.org/a", "type": "null"}, b={"$ref": "#/properties/a"}
+    ),
+    "a name that a reference is below": {
+        "$defs": {"a": {"$id": "https://example.org/a", "$defs": {"b": True}}},
+        "$ref": "#/$defs/a/$defs/b",
+    },
     "multiples of a fraction": {"type": "number", "multipleOf": 0.01},
     "multiples of a large number": {"type": "integer", "multipleOf": 997},
     "a number that is none everywhere": {"const": 9007199254740993},

@@ -9,7 +9,7 @@ import { MAX_LEAST, smallest } from "./arrays.ts";
 import type { Context } from "./context.ts";
 import { said } from "./document.ts";
 import { FORMATS } from "./formats.ts";
-import { FORMATS_WITHOUT_MEANING } from "./keywords.ts";
+import { REFUSED_FORMATS } from "./keywords.ts";
 import type { Shape } from "./shape.ts";
 import { lengthOf } from "./values.ts";
 
@@ -23,10 +23,9 @@ export function stringNode(context: Context, shape: Shape): Node | null {
   if (most !== null && most < least) return null;
   const patterns = shape.texts("pattern");
   for (const name of shape.texts("format")) {
-    if (FORMATS_WITHOUT_MEANING.has(name)) continue;
+    if (REFUSED_FORMATS.has(name)) throw shape.refused(`the format ${shorten(name)}`);
     const pattern = FORMATS.get(name);
-    if (pattern === undefined) throw shape.refused(`the format ${shorten(name)}`);
-    patterns.push(pattern);
+    if (pattern !== undefined) patterns.push(pattern);
   }
   const [pattern] = patterns;
   if (patterns.length > 1) {

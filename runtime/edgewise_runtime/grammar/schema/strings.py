@@ -11,7 +11,7 @@ from edgewise_runtime.grammar.schema.anything import CHARACTER, QUOTE
 from edgewise_runtime.grammar.schema.arrays import MAX_LEAST
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.formats import FORMATS
-from edgewise_runtime.grammar.schema.keywords import FORMATS_WITHOUT_MEANING
+from edgewise_runtime.grammar.schema.keywords import REFUSED_FORMATS
 from edgewise_runtime.grammar.schema.shape import Shape
 
 
@@ -25,11 +25,9 @@ def string_node(context: Context, shape: Shape) -> Node | None:
         return None
     patterns = shape.texts("pattern")
     for name in shape.texts("format"):
-        if name in FORMATS_WITHOUT_MEANING:
-            continue
-        if name not in FORMATS:
+        if name in REFUSED_FORMATS:
             raise shape.refused(f"the format {shorten(name)}")
-        patterns.append(FORMATS[name])
+        patterns += [FORMATS[name]] if name in FORMATS else []
     if len(patterns) > 1:
         raise shape.refused("more than one pattern or format of the same string")
     if patterns:
