@@ -102,7 +102,7 @@ def _count_drawn(counts: Counts, name: str, grammar: Grammar, validate: Any) -> 
         text = drawn(grammar, grammar.rules[grammar.root], Random(seed))
         try:
             valid = validate.is_valid(json.loads(text))
-        except (Unresolvable, RecursionError, re.error) as error:
+        except (Unresolvable, RecursionError, AttributeError, TypeError, re.error) as error:
             counts.values[f"drawn, {type(error).__name__} of the validator"] += 1
             return
         counts.values[f"drawn, {'valid' if valid else 'invalid'}"] += 1

@@ -150,6 +150,19 @@ EXAMPLES: dict[str, Example] = {
     "a pattern with a length": Example(
         {"pattern": "^[a-z\\n]+$", "maxLength": 2}, ('"a"', '"\\nb"'), ('""', '"abc"')
     ),
+    "a pattern with a length that its parts share": Example(
+        {"pattern": "^[a-z\\\\]+@[a-z]*\\.é{1,2}$", "maxLength": 12, "minLength": 6},
+        ('"abc@ab.é"', '"\\\\ab@.éé"'),
+        ('"abcdefg@.é"', '"a@b.é"', '"a\\@bbb.é"'),
+    ),
+    "a pattern anywhere with a length": Example(
+        {"pattern": "ab", "maxLength": 4}, ('"ab"', '"\\"ab\\n"'), ('"a"', '"abcde"', '"xxxab"')
+    ),
+    "a format with a length": Example(
+        {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083},
+        ('"https://example.org/a%20b?c=d#e"',),
+        ('"example.org"', '""', '"https://example.org/a b"'),
+    ),
     "a pattern whose length is known": Example(
         {"pattern": "^(ab|cde)$", "minLength": 2, "maxLength": 3}, ('"ab"', '"cde"'), ('"a"',)
     ),
@@ -316,7 +329,9 @@ UNSUPPORTED: dict[str, Any] = {
     "a format": {"format": "iri"},
     "a look-ahead": {"pattern": "a(?=b)"},
     "two patterns": {"allOf": [{"pattern": "a"}, {"pattern": "b"}]},
-    "a length beside a pattern": {"pattern": "a+b", "maxLength": 3},
+    "a length that a pattern has not": {"pattern": "^abc", "maxLength": 2},
+    "a length beside repetitions within one another": {"pattern": "^(a+b)*$", "maxLength": 9},
+    "more characters than a pattern has": {"pattern": "^a?b$", "minLength": 3},
     "a pattern beside a value": {"const": "a", "pattern": "a"},
     "what is all different": {"type": "array", "items": _TEXT, "uniqueItems": True},
     "exactly one of the same": {"oneOf": [_SAME, _SAME]},
