@@ -123,6 +123,17 @@ EXAMPLES: dict[str, Example] = {
         ("[1]", "[]", "[1, 2, 3, 4]"),
     ),
     "no items": Example({"type": "array", "maxItems": 0}, ("[]",), ("[1]",)),
+    "items that are all different": Example(
+        {"type": "array", "items": {"enum": ["a", 1, None, 1.0]}, "uniqueItems": True},
+        ("[]", '["a"]', "[1, null]", '["a", 1, null]'),
+        ('["a", "a"]', "[null, 1]"),
+    ),
+    "all items of some": Example(
+        {"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"enum": [1, 2]}}}
+        | {"uniqueItems": True, "minItems": 2, "maxItems": 5},
+        ("[1, 2]",),
+        ("[1]", "[1, 1]", "[]"),
+    ),
     "first items": Example(
         {"prefixItems": [_TEXT, _INTEGER], "type": "array"},
         ("[]", '[""]', '["", 1]'),
@@ -334,6 +345,11 @@ UNSUPPORTED: dict[str, Any] = {
     "more characters than a pattern has": {"pattern": "^a?b$", "minLength": 3},
     "a pattern beside a value": {"const": "a", "pattern": "a"},
     "what is all different": {"type": "array", "items": _TEXT, "uniqueItems": True},
+    "two of three that are all different": {
+        "items": {"enum": [1, 2, 3]},
+        "minItems": 2,
+        "uniqueItems": True,
+    },
     "exactly one of the same": {"oneOf": [_SAME, _SAME]},
     "exactly one of two numbers": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
     "a reference elsewhere": {"$ref": "https://example.org/schema"},
