@@ -10,6 +10,7 @@ from edgewise.engine import Engine
 from edgewise.evaluation import Apart, Evaluation, ModelScore, evaluate
 from edgewise.generation import Generation, Stream
 from edgewise.options import RequestOptions, SamplingOptions, SubmitOptions
+from edgewise.response_format import ResponseFormat, grammar, regex
 from edgewise.settings import Settings
 from edgewise.tool_calls import ToolCall
 from edgewise_runtime.engine.completion import Timings, Usage
@@ -52,6 +53,7 @@ __all__ = [
     "Piece",
     "PlanError",
     "RequestOptions",
+    "ResponseFormat",
     "SamplingOptions",
     "Settings",
     "StorageError",
@@ -66,4 +68,6 @@ __all__ = [
     "__version__",
     "compile",
     "evaluate",
+    "grammar",
+    "regex",
 ]

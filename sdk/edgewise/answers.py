@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from edgewise.response_format import ResponseFormat
 from edgewise.tool_calls import ToolCall
 from edgewise_runtime.calls import Delta
 from edgewise_runtime.engine.completion import Completion as Written
 from edgewise_runtime.engine.sequence import Piece as WrittenPiece
+from edgewise_runtime.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,30 @@ class Completion(Written):
         tool_calls: in their order; where there are any, and the model ended the answer itself, the
             `finish_reason` is ``tool_calls``.
         written: all of it as the model wrote it, with the marks around thoughts and calls.
+        format: what it was asked to be.
     """
 
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     written: str = ""
+    format: ResponseFormat | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def parsed(self) -> Any:
+        """The text as what was asked for with `response_format`: an instance of a class, a JSON
+        value, or the text itself of an expression or a grammar.
+
+        Raises:
+            InputError: ``input.answer`` where it is none, because it was cut off;
+                ``input.response_format`` where nothing was asked for.
+        """
+        if self.format is None:
+            raise InputError(
+                "The answer was not asked to be anything but text.",
+                remedy="Pass response_format.",
+                code="input.response_format",
+            )
+        return self.format.parse(self.text)
 
     def message(self) -> dict[str, Any]:
         """Return the answer as a message, to go on with the conversation."""

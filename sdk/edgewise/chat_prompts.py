@@ -47,6 +47,11 @@ class ChatPrompts:
         """How the template says that thoughts and calls are written."""
         return format_of("" if self._template is None else self._template.source)
 
+    def thinks(self, form: Format) -> bool:
+        """Whether the template knows of thoughts as this format writes them."""
+        source = "" if self._template is None else self._template.source
+        return not form.thoughts or form.thoughts[0][0] in source
+
     def render(
         self,
         messages: Sequence[Message],

@@ -23,9 +23,9 @@ SpecialTokens = Literal["text", "control"]
 
 
 ToolChoiceLike: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
-"""``auto``, ``none``, or a tool: itself, or as OpenAI's API names it."""
+"""``auto``, ``none``, ``required``, or a tool: itself, or as OpenAI's API names it."""
 ReasoningLike: TypeAlias = bool | int | str | Mapping[str, Any] | Reasoning
-"""On or off, an effort, or several things that are asked of thoughts."""
+"""On or off, an effort, a budget, or several things that are asked of thoughts."""
 
 
 class SamplingKeywords(TypedDict, total=False):
@@ -59,6 +59,7 @@ class RequestOptions(SamplingKeywords, total=False):
     cache_salt: str | None
     begun: Sequence[int] | None
     special_tokens: SpecialTokens | None
+    response_format: Any
     tool_choice: ToolChoiceLike | None
     tool_format: str | None
     reasoning: ReasoningLike | None
@@ -182,9 +183,17 @@ OPTIONS: dict[str, Option] = {
         "another's",
         "'text'",
     ),
+    "response_format": Option(
+        "a type with hints, 'json', edgewise.regex(...), edgewise.grammar(...), or as in OpenAI's "
+        "API",
+        "what the answer has to be, after a thought if the model has one; `parsed` of the "
+        "completion is what it is read as",
+        "any text",
+    ),
     "tool_choice": Option(
-        "'auto' or 'none'",
-        "whether the model may call tools; of those that it may not call it is told nothing",
+        "'auto', 'none', 'required' or a tool",
+        "whether the model may or must call tools, and which; of those that it may not call it is "
+        "told nothing",
         "'auto' where there are tools",
     ),
     "tool_format": Option(
@@ -193,9 +202,9 @@ OPTIONS: dict[str, Option] = {
         "what its chat template tells",
     ),
     "reasoning": Option(
-        f"bool, or an effort: {', '.join(EFFORTS)}",
-        "of conversations: whether, or how hard, the model thinks before it answers, where its "
-        "chat template has a switch for that",
+        f"bool, an effort ({', '.join(EFFORTS)}), or tokens",
+        "whether, or how hard, the model thinks before it answers, where its chat template has a "
+        "switch for that; or after how many tokens its thought is closed",
         "the model's own way",
     ),
     "n": Option(

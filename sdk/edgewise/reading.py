@@ -10,8 +10,10 @@ from hashlib import blake2b
 from typing import Protocol
 
 from edgewise.answers import Completion, Piece, values_of
+from edgewise.response_format import ResponseFormat
 from edgewise.tool_calls import ToolCall, by_name
 from edgewise.tools import Tool
+from edgewise.wanted import Wanted
 from edgewise_runtime.calls import (
     Arguments,
     CallBegins,
@@ -51,6 +53,7 @@ class Reading:
         tools: those that may be called.
         opened: the prompt has begun a thought.
         before: the text of the tokens that the answer goes on from.
+        format: what the answer is to be.
     """
 
     form: Format | None = None
@@ -58,6 +61,7 @@ class Reading:
     tools: tuple[Tool, ...] = ()
     opened: bool = False
     before: str = ""
+    format: ResponseFormat | None = None
     _secret: str = field(default_factory=lambda: secrets.token_hex(8), compare=False, repr=False)
 
     @property
@@ -98,7 +102,13 @@ class Reading:
         if calls and written.finish_reason == "stop":
             values["finish_reason"] = "tool_calls"
         values["text"] = told.said
-        return Completion(**values, reasoning=told.thought, tool_calls=calls, written=written.text)
+        return Completion(
+            **values,
+            reasoning=told.thought,
+            tool_calls=calls,
+            written=written.text,
+            format=self.format,
+        )
 
     def _ids(self, index: int) -> Callable[[], str]:
         """Ids of calls: those of one answer are the same each time that it is read."""
@@ -116,6 +126,12 @@ class Reading:
             return digits
 
         return next_id
+
+
+def reading_of(wanted: Wanted, form: Format, *, opened: bool) -> Reading:
+    """How an answer is read of which this is wanted."""
+    tools = wanted.callable
+    return Reading(form, calls=bool(tools), tools=tools, opened=opened, format=wanted.format)
 
 
 class Readers:

@@ -14,6 +14,7 @@ from edgewise.options import SamplingOptions, SpecialTokens, SubmitOptions, refu
 from edgewise.prompt import token_ids
 from edgewise.wanted import OPTIONS as WANTED
 from edgewise.window import Turns
+from edgewise_runtime.engine.constraint import Constraint
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import ContextPolicy, Request, Shorten
 from edgewise_runtime.errors import InputError
@@ -43,8 +44,15 @@ class Asked:
     special_tokens: SpecialTokens | None
     max_length: int | None
 
-    def of_prompt(self, ids: tuple[int, ...], shown: tuple[str, ...] = ()) -> Request:
-        """The request for a prompt as it is, whose answer's text shows these special tokens.
+    def of_prompt(
+        self,
+        ids: tuple[int, ...],
+        *,
+        shown: tuple[str, ...] = (),
+        constraint: Constraint | None = None,
+    ) -> Request:
+        """The request for a prompt as it is; its answer's text shows these special tokens, and
+        follows the constraint.
 
         Raises InputError ``input.option`` for options that only conversations have.
         """
@@ -67,27 +75,31 @@ class Asked:
                 remedy="Use chat, or one of 'stop' and 'error'.",
                 code="input.option",
             )
-        return self._request(ids, shown)
+        return replace(self._request(ids), shown=shown, constraint=constraint)
 
-    def of_conversation(self, turns: Turns, context: int, shown: tuple[str, ...] = ()) -> Request:
-        """The request for the next turn of a conversation in a context of so many tokens, whose
-        answer's text shows these special tokens.
+    def of_conversation(
+        self,
+        turns: Turns,
+        context: int,
+        *,
+        shown: tuple[str, ...] = (),
+        constraint: Constraint | None = None,
+    ) -> Request:
+        """The request for the next turn of a conversation in a context of so many tokens; else as
+        `of_prompt`.
 
         Raises InputError ``input.context`` where turns are dropped and still too many are left.
         """
         if self.policy != "drop":
-            return self._request(turns.ids, shown)
+            return replace(self._request(turns.ids), shown=shown, constraint=constraint)
         context = min(context, self.max_length or context)
         answer = min(self.max_length or self.params.max_tokens, context // 4)
         ids, dropped = turns.fitting(context - answer, context)
-        return self._request(ids, shown, turns.shorter, dropped)
+        request = self._request(ids, turns.shorter, dropped)
+        return replace(request, shown=shown, constraint=constraint)
 
     def _request(
-        self,
-        ids: tuple[int, ...],
-        shown: tuple[str, ...],
-        shorter: Shorten | None = None,
-        dropped: int = 0,
+        self, ids: tuple[int, ...], shorter: Shorten | None = None, dropped: int = 0
     ) -> Request:
         params = self.params
         if self.max_length is not None:
@@ -102,7 +114,6 @@ class Asked:
             dropped_turns=dropped,
             extras=self.extras,
             begun=len(self.begun),
-            shown=shown,
         )
 
     def _left(self, tokens: int) -> int:

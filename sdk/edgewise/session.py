@@ -13,19 +13,22 @@ from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
 from edgewise.chat_prompts import ChatPrompts
+from edgewise.constraints import Constraints
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
 from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
-from edgewise.reading import Reading, opens_thought
+from edgewise.reading import Reading, opens_thought, reading_of
 from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
+from edgewise.thinking import thinking_of
 from edgewise.tools import ToolLike
-from edgewise.wanted import Wanted, wanted_of
+from edgewise.wanted import Wanted, check_prompted, wanted_of
 from edgewise_runtime.devices.base import Device, LoadedProgram
 from edgewise_runtime.devices.table import named_device
 from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.config import EngineOptions
+from edgewise_runtime.engine.constraint import Constraint
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.loop import EngineLoop
 from edgewise_runtime.engine.metrics import Metrics
@@ -89,6 +92,7 @@ class Session:
         self.prompts = ChatPrompts(self.bundle, self.tokenizer)
         config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
         model = self.bundle.model
+        self._constraints = Constraints(self.tokenizer, model.vocab, model.eos)
         self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
         if ignored := not_obeyed(config, vocab=model.vocab, eos=model.eos):
             warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
@@ -223,17 +227,14 @@ class Session:
         self, prompt: Any, ids: tuple[int, ...], asked: Asked, wanted: Wanted
     ) -> Submission:
         """The request for a prompt, whose answer is read only where something is asked of it."""
-        reading = Reading()
-        if wanted.asks:
-            form = wanted.form or self.prompts.form
-            end = prompt if isinstance(prompt, str) else self.tokenizer.decode(ids[-_LAST:])
-            reading = Reading(
-                form,
-                calls=bool(wanted.callable),
-                tools=wanted.callable,
-                opened=opens_thought(form, end),
-            )
-        request = asked.of_prompt(ids, reading.shown)
+        if not wanted.asks:
+            return Submission(self.loop.engine.sequences(asked.of_prompt(ids)))
+        check_prompted(wanted)
+        form = wanted.form or self.prompts.form
+        end = prompt if isinstance(prompt, str) else self.tokenizer.decode(ids[-_LAST:])
+        reading = reading_of(wanted, form, opened=opens_thought(form, end))
+        held = self._held(wanted, reading, may_think=False)
+        request = asked.of_prompt(ids, shown=reading.shown, constraint=held)
         return Submission(self.loop.engine.sequences(request), reading)
 
     def _next_turn(
@@ -244,18 +245,25 @@ class Session:
         asked: Asked,
     ) -> Submission:
         turns, opened = self.prompts.turns(messages, wanted, variables, asked, self.context)
-        reading = Reading(
-            wanted.form or self.prompts.form,
-            calls=bool(wanted.callable),
-            tools=wanted.callable,
-            opened=opened,
-        )
+        form = wanted.form or self.prompts.form
+        reading = reading_of(wanted, form, opened=opened)
         if asked.begun:
             stream = self.tokenizer.stream(shown=reading.shown)
             before = str(AnswerText(stream, asked.params.stop, asked.begun))
             reading = replace(reading, before=before)
-        request = asked.of_conversation(turns, self.context, reading.shown)
+        may_think = self.prompts.thinks(form) and wanted.may_think
+        held = self._held(wanted, reading, may_think=may_think)
+        request = asked.of_conversation(turns, self.context, shown=reading.shown, constraint=held)
         return Submission(self.loop.engine.sequences(request), reading)
+
+    def _held(self, wanted: Wanted, reading: Reading, *, may_think: bool) -> Constraint | None:
+        """What an answer is held to; None where it is free."""
+        form, budget = reading.form, wanted.budget
+        if form is None or (not wanted.forces and budget is None):
+            return None
+        thinking = thinking_of(form, shown=reading.shown, may=may_think, opened=reading.opened)
+        inner = self._constraints.of(wanted, form, thinking)
+        return inner if budget is None else self._constraints.budgeted(inner, thinking, budget)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

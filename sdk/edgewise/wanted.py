@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.reasoning import Reasoning, reasoning_of
+from edgewise.response_format import ResponseFormat, response_format_of
 from edgewise.tool_choice import ToolChoice, tool_choice_of
 from edgewise.tools import Tool, ToolLike, tools_of
 from edgewise_runtime.calls import Format, format_named
-from edgewise_runtime.errors import InputError, UnsupportedError
+from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 
-OPTIONS = ("tool_choice", "tool_format", "reasoning")
+OPTIONS = ("response_format", "tool_choice", "tool_format", "reasoning")
 """The options that are read here."""
 NONE = ToolChoice("none")
 
@@ -27,17 +28,34 @@ class Wanted:
         choice: which of them may or must be called.
         form: how the model writes calls; None to tell by its chat template.
         reasoning: what is asked of its thoughts; None where nothing was said.
+        format: what the answer has to be; None for any text.
     """
 
     tools: tuple[Tool, ...] | None = None
     choice: ToolChoice = NONE
     form: Format | None = None
     reasoning: Reasoning | None = None
+    format: ResponseFormat | None = None
 
     @property
     def asks(self) -> bool:
         """Whether anything is asked."""
-        return bool(self.tools or self.form or self.reasoning)
+        return bool(self.tools or self.form or self.reasoning or self.format)
+
+    @property
+    def forces(self) -> bool:
+        """Whether the answer is held to something."""
+        return self.format is not None or self.choice.mode in ("required", "named")
+
+    @property
+    def budget(self) -> int | None:
+        """Tokens of a thought at most."""
+        return None if self.reasoning is None else self.reasoning.budget
+
+    @property
+    def may_think(self) -> bool:
+        """Whether a model that thinks may do so."""
+        return self.reasoning is None or self.reasoning.enabled is not False
 
     @property
     def callable(self) -> tuple[Tool, ...]:
@@ -53,26 +71,27 @@ def wanted_of(options: Mapping[str, Any], tools: Iterable[ToolLike] | None) -> W
 
     Raises:
         InputError: ``input.tools``, ``input.tool_choice``, ``input.tool_format``,
-            ``input.reasoning``.
-        UnsupportedError: ``unsupported.tool``, ``unsupported.type_hint``, ``unsupported.calls``.
+            ``input.reasoning``, ``input.response_format``.
+        UnsupportedError: ``unsupported.tool``, ``unsupported.type_hint``, ``unsupported.calls``,
+            ``unsupported.response_format``.
     """
     known = tools_of(tools)
     choice = tool_choice_of(options.get("tool_choice"), known)
-    if choice.mode in ("required", "named"):
-        raise UnsupportedError(
-            f"tool_choice is {shorten(options['tool_choice'])}; calls cannot be forced yet.",
-            remedy="Pass 'auto', and ask for the call in words.",
-            code="unsupported.tool_choice",
-        )
     reasoning = options.get("reasoning")
-    asked = None if reasoning is None else reasoning_of(reasoning)
-    if asked is not None and asked.budget is not None:
-        raise UnsupportedError(
-            f"reasoning.budget is {asked.budget}; thoughts cannot be cut short yet.",
-            remedy="Pass True, False or an effort.",
-            code="unsupported.reasoning",
+    wanted = Wanted(
+        known,
+        choice,
+        _form(options.get("tool_format")),
+        None if reasoning is None else reasoning_of(reasoning),
+        response_format_of(options.get("response_format")),
+    )
+    if wanted.format is not None and wanted.callable:
+        raise InputError(
+            "response_format says what an answer has to be, and tools may be called in it.",
+            remedy="Pass tool_choice='none', or leave out response_format.",
+            code="input.response_format",
         )
-    return Wanted(known, choice, _form(options.get("tool_format")), asked)
+    return wanted
 
 
 def _form(name: Any) -> Format | None:
@@ -83,3 +102,14 @@ def _form(name: Any) -> Format | None:
         remedy='Such as "hermes"; leave it out to go by the chat template.',
         code="input.tool_format",
     )
+
+
+def check_prompted(wanted: Wanted) -> None:
+    """Refuse what only a chat template can ask of a model, with InputError ``input.reasoning``."""
+    asked = wanted.reasoning
+    if asked is not None and (asked.enabled is not None or asked.effort is not None):
+        raise InputError(
+            "Whether and how hard a model thinks is said by its chat template; this is a prompt.",
+            remedy="Use chat, or say it in the prompt; a budget in tokens may be given.",
+            code="input.reasoning",
+        )

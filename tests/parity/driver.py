@@ -83,9 +83,14 @@ class Driver:
         return np.concatenate(parts)
 
     def decode(
-        self, rows: Sequence[tuple[Stream, int]], k: int = 1, *, limits: Sequence[int] = ()
+        self,
+        rows: Sequence[tuple[Stream, int]],
+        k: int = 1,
+        *,
+        limits: Sequence[int] = (),
+        params: SamplingParams = GREEDY,
     ) -> tuple[list[list[int]], Floats]:
-        """Decode greedily from the given last token of each stream.
+        """Decode from the given last token of each stream, greedily if nothing else is asked for.
 
         Returns:
             The tokens sampled for each stream, and the logits of the last repetition.
@@ -99,7 +104,7 @@ class Driver:
             reach=reach,
             logits=b,
         )
-        self._buffers.sampling([(GREEDY, 0, 0)] * b)
+        self._buffers.sampling([(params, 0, row) for row in range(b)])
         self._run("decode", k, b=b, t=reach)
         after, ring = self.program.read("table"), self.program.read("ring")
         sampled = []
@@ -107,3 +112,28 @@ class Driver:
             stream.kv_len = int(after[i, KV_LEN])
             sampled.append(ring[i, : after[i, COUNT]].tolist())
         return sampled, self.program.read("logits", slice(0, b))[:, : self.vocab]
+
+    def forward(
+        self, rows: Sequence[tuple[Stream, int]], params: SamplingParams = GREEDY
+    ) -> tuple[list[int], Floats]:
+        """Decode one token for each stream as `decode` does, in two calls: the logits, the draw.
+
+        Returns:
+            The tokens sampled, and the logits.
+        """
+        b = len(rows)
+        reach = max(stream.kv_len for stream, _ in rows) + 1
+        self._buffers.compute(
+            [Line(s.kv_len, 1, s.pages, NEVER, s.slot) for s, _ in rows],
+            [token for _, token in rows],
+            reach=reach,
+            logits=b,
+        )
+        self._run("forward", b=b, t=reach)
+        for stream, _ in rows:
+            stream.kv_len += 1
+        self._buffers.draw([Line(s.kv_len, 1, s.pages, NEVER, s.slot) for s, _ in rows])
+        self._buffers.sampling([(params, 0, row) for row in range(b)])
+        self._run("sample", b=b)
+        tokens = [drawn[0] for drawn in self._buffers.drawn(b)]
+        return tokens, self.program.read("logits", slice(0, b))[:, : self.vocab]

@@ -18,6 +18,7 @@ from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
 from tests.parity.driver import Driver, Floats
@@ -186,6 +187,32 @@ def test_a_burst_stops_at_its_limit_and_leaves_the_other_rows_running(
     tokens, _ = driver.decode(rows, k=8, limits=(13, 1 << 20))
     assert [len(found) for found in tokens] == [3, 8]
     assert tokens[1][:3] == tokens[0]
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_logits_first_and_the_draw_after_them_are_a_step_of_decode(
+    program: LoadedProgram, size: int
+) -> None:
+    params = SamplingParams(temperature=1.5, top_p=0.95)
+    lengths = (40, 63, 64, 5, 20, 1, 16, 31)[:size]
+    found = []
+    for apart in (False, True):
+        driver = Driver(program, pages=PAGES, seed=size)
+        streams = [driver.stream(i) for i in range(size)]
+        for stream, n in zip(streams, lengths, strict=True):
+            driver.prefill([(stream, PROMPT[:n])])
+        rows = [(s, PROMPT[n]) for s, n in zip(streams, lengths, strict=True)]
+        said = []
+        for _ in range(3):
+            if apart:
+                tokens, logits = driver.forward(rows, params)
+            else:
+                drawn, logits = driver.decode(rows, params=params)
+                tokens = [token for [token] in drawn]
+            rows = [(s, token) for (s, _), token in zip(rows, tokens, strict=True)]
+            said.append((tokens, logits.tobytes()))
+        found.append(said)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

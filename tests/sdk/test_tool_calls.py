@@ -32,6 +32,11 @@ def add(x: int, y: int = 0) -> int:
     return x + y
 
 
+def forecast(city: str) -> str:
+    """Tell the weather."""
+    return f"Sun in {city}"
+
+
 @pytest.fixture(scope="module")
 def calling(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny bundle with a template that shows tools, in Hermes' way, and opens thoughts."""
@@ -136,12 +141,11 @@ def test_what_a_prompt_asks_of_the_model_is_read_only_where_one_says_so(caller: 
     [
         ({"tool_choice": "sometimes"}, "input.tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "sub"}}}, "input.tool_choice"),
-        ({"tool_choice": "required"}, "unsupported.tool_choice"),
-        ({"tool_choice": add}, "unsupported.tool_choice"),
+        ({"tool_choice": forecast}, "input.tool_choice"),
+        ({"response_format": "json"}, "input.response_format"),
         ({"tool_format": "morse"}, "unsupported.calls"),
         ({"tool_format": 3}, "input.tool_format"),
         ({"reasoning": "low"}, "unsupported.reasoning"),
-        ({"reasoning": 20}, "unsupported.reasoning"),
         ({"reasoning": "a lot"}, "input.reasoning"),
     ],
 )

@@ -21,7 +21,8 @@ const CHANNEL = "<|channel|>";
 const MESSAGE = "<|message|>";
 const CONSTRAIN = "<|constrain|>";
 const CALL = "<|call|>";
-const ENDS = ["<|end|>", "<|return|>", CALL];
+const END = "<|end|>";
+const ENDS = [END, "<|return|>", CALL];
 const FUNCTIONS = "functions.";
 const MAX_HEADER = 512;
 const TO = /[ >]to=([^ \t\r\n<]+)/;
@@ -86,8 +87,9 @@ export const HARMONY: Format = {
   spelling: spelling({
     begin: `${CHANNEL}commentary to=${FUNCTIONS}`,
     named: ` ${CONSTRAIN}json${MESSAGE}`,
-    end: CALL,
-    between: `${START}assistant`,
+    between: `${CALL}${START}assistant`,
+    close: CALL,
+    thought: [`${CHANNEL}analysis${MESSAGE}`, "<|", `${END}${START}assistant`],
   }),
   thoughts: [],
 };

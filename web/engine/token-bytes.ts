@@ -1,4 +1,4 @@
-/** The bytes that each token of a tokenizer adds to a text, by its decoder. */
+/** The bytes of each token in a text, by which a grammar tells which tokens may come. */
 
 import { EdgewiseError, shorten } from "../errors.ts";
 import { BYTE_OF, BYTE_TOKEN, flatDecoder } from "./detokenize.ts";
@@ -8,23 +8,16 @@ type Spec = Readonly<Record<string, unknown>>;
 type Spelling = string | Uint8Array;
 
 /**
- * The bytes of tokens within a text, for a decoder that a `Detokenizer` can stream.
- *
- * They are those of a token that is not the text's first: of that, some decoders leave a space out.
+ * What a token adds to a text that has begun, by the decoder of its tokenizer, which a `Detokenizer`
+ * can stream. The first token of a text may lose a space that it begins with; nothing is said of that.
  *
  * @param decoder `decoder` of tokenizer.json.
- * @throws EdgewiseError `unsupported.decoder` for one by which a token's text depends on others.
+ * @throws EdgewiseError `unsupported.constraint` where tokens have no bytes of their own.
  */
 export function bytesOfTokens(decoder: unknown): (token: string) => Uint8Array {
   if (decoder === null || decoder === undefined) throw refused(decoder);
   const encoder = new TextEncoder();
-  const specs = flatDecoder(decoder);
-  const steps = specs.map((spec, i) =>
-    stepOf(
-      spec,
-      specs.slice(0, i).map(({ type }) => type),
-    ),
-  );
+  const steps = flatDecoder(decoder).map(stepOf);
   return (token) => {
     let spelling: Spelling = token;
     for (const step of steps) if (typeof spelling === "string") spelling = step(spelling);
@@ -32,7 +25,8 @@ export function bytesOfTokens(decoder: unknown): (token: string) => Uint8Array {
   };
 }
 
-function stepOf(spec: Spec, before: readonly unknown[]): (token: string) => Spelling {
+/** A step of a decoder that does to each token what it does to it alone, but to the first. */
+function stepOf(spec: Spec): (token: string) => Spelling {
   const { content, start, stop } = spec;
   switch (spec.type) {
     case "ByteLevel":
@@ -47,13 +41,12 @@ function stepOf(spec: Spec, before: readonly unknown[]): (token: string) => Spel
     case "Metaspace":
       return (token) => token.replaceAll(String(spec.replacement), " ");
     case "Replace": {
-      // What bytes of several tokens are together might be replaced.
-      if (before.some((type) => type !== "Replace")) throw refused(spec);
       const pattern = String(Object(spec.pattern).String);
       return (token) => token.replaceAll(pattern, () => String(content));
     }
     case "Strip":
-      if (!before.includes("Fuse") || Number(stop) > 0 || Number(start) > 1) throw refused(spec);
+      // What takes spaces off a text's start takes them off its first token.
+      if (content !== " " || stop !== 0 || Number(start) > 1) throw refused(spec);
       return (token) => token;
     default:
       throw refused(spec);
@@ -68,8 +61,9 @@ function byteLevel(token: string): Spelling {
 
 function refused(spec: unknown): EdgewiseError {
   return new EdgewiseError(
-    "unsupported.decoder",
-    `The text of a token depends on others by the tokenizer's decoder ${shorten(spec)}.`,
-    "Answers of this model cannot follow a grammar.",
+    "unsupported.constraint",
+    "An answer cannot be held to a format with this tokenizer: its decoder's step " +
+      `${shorten(spec)} does not leave each token its own bytes.`,
+    "Byte-level and SentencePiece-style tokenizers can (Llama, Qwen, Mistral, Gemma).",
   );
 }

@@ -167,16 +167,21 @@ export class Tokenizer {
   }
 
   /**
-   * The bytes that each of so many ids adds to a text; null for those that are skipped, or unknown.
+   * What each of so many ids adds to a text that has begun; null for one that no text is made of.
    *
    * @param marks see `stream`.
-   * @throws EdgewiseError `unsupported.decoder` where the text of a token depends on others.
+   * @param without ids of no text: those that end answers.
+   * @throws EdgewiseError `unsupported.constraint` where tokens have no bytes of their own.
    */
-  tokenBytes(size: number, marks: readonly string[] = []): (Uint8Array | null)[] {
+  tokenBytes(
+    size: number,
+    marks: readonly string[] = [],
+    without: ReadonlySet<number> = new Set(),
+  ): (Uint8Array | null)[] {
     const bytesOf = bytesOfTokens(this.decoder);
     const hidden = this.hidden(marks);
     return Array.from({ length: size }, (_, id) => {
-      const token = this.backend.id_to_token(id);
+      const token = without.has(id) ? undefined : this.backend.id_to_token(id);
       return token === undefined || hidden.has(token) ? null : bytesOf(token);
     });
   }

@@ -58,7 +58,7 @@ export interface Around {
 /**
  * The automaton that takes the texts of a grammar, written in UTF-8.
  *
- * @param around free text that such a text may begin anywhere in; null for the text alone.
+ * @param around free text that such a text comes in; null for the text alone.
  * @throws EdgewiseError `constraint.too_large`; `input.grammar` for rules that are missing, that no
  *   text ends, or that begin with themselves, and for what takes no text.
  */
@@ -108,26 +108,23 @@ class Builder {
     };
   }
 
-  /** Free text, in which the root may begin anywhere; where it ends. */
+  /** Free text, in which the root comes after a trigger; where it ends. */
   private around({ table, after }: Around): number {
-    const entries = table.map(() => this.emit([SPLIT, 3, END, END, END]));
-    const [start = END] = entries;
-    for (const [i, entry] of entries.entries()) {
+    const places = table.map(() => this.emit([SPLIT, 2, END, END]));
+    const [start = END] = places;
+    const call = this.call(this.grammar.root, after === "free" ? start : END);
+    for (const [i, place] of places.entries()) {
       const edges: [number, number, number][] = [];
-      for (const [byte, place] of table[i]?.entries() ?? []) {
+      for (const [byte, next] of table[i]?.entries() ?? []) {
+        const to = places[next] ?? call;
         const last = edges.at(-1);
-        const to = entries[place];
-        if (to === undefined) continue;
         if (last?.[1] === byte - 1 && last[2] === to) last[1] = byte;
         else edges.push([byte, byte, to]);
       }
-      this.code[entry + 2] = this.bytes(edges);
+      this.code[place + 2] = this.bytes(edges);
     }
-    const free = this.code.length;
-    const call = this.call(this.grammar.root, after === "free" ? start : END);
-    for (const entry of entries) this.code[entry + 3] = call;
     this.begun = start;
-    return free;
+    return this.code.length;
   }
 
   private emit(words: readonly number[]): number {

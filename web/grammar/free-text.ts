@@ -6,8 +6,8 @@ import { EdgewiseError, shorten } from "../errors.ts";
 const MAX_BYTES = 1024;
 
 /**
- * Where each byte leads from each place of free text: a place, the first of which is 0, or -1 where
- * a trigger would be whole.
+ * Where each byte leads from each place of free text: a place, the first of which is 0, or as many
+ * as there are where a trigger is whole.
  *
  * A place is the longest beginning of a trigger that the text ends in (A. Aho and M. Corasick,
  * "Efficient String Matching", 1975).
@@ -47,6 +47,6 @@ function after(
   whole: ReadonlySet<string>,
 ): number {
   const ends = text.map((_, start) => text.slice(start).join());
-  if (ends.some((end) => whole.has(end))) return -1;
+  if (ends.some((end) => whole.has(end))) return places.size;
   return ends.map((end) => places.get(end)).find((place) => place !== undefined) ?? 0;
 }

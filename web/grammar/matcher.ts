@@ -2,18 +2,11 @@
 
 import { EdgewiseError } from "../errors.ts";
 import { type Around, type Automaton, automatonOf } from "./automaton.ts";
+import { Masks } from "./masks.ts";
 import type { Grammar } from "./nodes.ts";
-import { BELOW, type State, States } from "./states.ts";
+import { type State, States } from "./states.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Frames of stacks that a mask is looked up by first. */
-const FIRST_DEPTH = 8;
-/** Pairs looked at for one mask: about a second at most. */
-const MAX_WORK = 1 << 20;
-/** Bytes of masks that are kept. */
-const MAX_MASKS = 64 << 20;
-/** Bytes, about, of a state that a mask is kept by. */
-const BYTES_OF_STATE = 1000;
 /** States that can be gone back to, at least. */
 const MAX_STATES = 1 << 17;
 
@@ -28,14 +21,11 @@ export class Matcher {
   readonly start: number;
   private readonly automaton: Automaton;
   private readonly states: States;
-  /** By the state with stacks cut; null where more of them is needed. */
-  private masks = new Map<State, Uint32Array | null>();
+  private readonly masks: Masks;
   private numbers = new Map<State, number>();
   private recent = new Map<number, State>();
   private older = new Map<number, State>();
   private next = 0;
-  /** Masks that hold every token. */
-  private readonly full = new WeakSet<Uint32Array>();
 
   /**
    * @param around see `Triggered`.
@@ -49,6 +39,7 @@ export class Matcher {
   ) {
     this.automaton = automatonOf(grammar, around);
     this.states = new States(this.automaton);
+    this.masks = new Masks(this.automaton, this.states, vocabulary);
     this.start = this.numberOf(this.states.start);
   }
 
@@ -58,18 +49,7 @@ export class Matcher {
    * @throws EdgewiseError `constraint.ambiguous`, `constraint.too_large`, `constraint.state`.
    */
   mask(state: number): Uint32Array {
-    const whole = this.stateOf(state);
-    this.states.visits = 0;
-    for (let depth = FIRST_DEPTH; ; depth *= 2) {
-      const cut = this.states.cut(whole, depth, this.vocabulary.longest);
-      let mask = this.masks.get(cut);
-      if (mask === undefined) {
-        mask = this.walked(cut);
-        if (this.masks.size * (4 * this.words + BYTES_OF_STATE) > MAX_MASKS) this.masks = new Map();
-        this.masks.set(cut, mask);
-      }
-      if (mask) return mask;
-    }
+    return this.masks.of(this.stateOf(state));
   }
 
   /** The state after a token; null where it may not come. */
@@ -77,7 +57,7 @@ export class Matcher {
     const bytes = this.vocabulary.bytesOf(token);
     if (bytes && bytes.length > 0) return this.advanceBytes(state, bytes);
     const silent = Number.isInteger(token) && 0 <= token && token < this.vocabulary.size;
-    return silent && this.isFree(this.stateOf(state)) ? state : null;
+    return silent && this.masks.isFree(this.stateOf(state)) ? state : null;
   }
 
   /** The state after bytes; null where they may not come. */
@@ -121,59 +101,8 @@ export class Matcher {
 
   /** Whether no mask is needed, since every token may come. */
   free(state: number): boolean {
-    return this.isFree(this.stateOf(state)) && this.full.has(this.mask(state));
-  }
-
-  /** Whether free text may go on. */
-  private isFree({ places }: State): boolean {
-    return (places[0] ?? this.automaton.free) < this.automaton.free; // they are sorted
-  }
-
-  private get words(): number {
-    return Math.ceil(this.vocabulary.size / 32);
-  }
-
-  /** The mask of a state; null where its stack is cut too short. */
-  private walked(start: State): Uint32Array | null {
-    const { trie, same } = this.vocabulary;
-    const { count, bytes, depths, after, tokens } = trie;
-    const { classes } = this.automaton;
-    const free = this.isFree(start);
-    const mask = free ? this.vocabulary.silent() : new Uint32Array(this.words);
-    let left = free ? this.vocabulary.spoken : Number.POSITIVE_INFINITY;
-    const path: State[] = [start];
-    let at = 0;
-    while (at < count) {
-      const depth = depths[at] ?? 0;
-      const from = path[depth - 1] ?? start;
-      const cls = classes[bytes[at] ?? 0] ?? 0;
-      let to = from.row[cls];
-      if (to === undefined) {
-        to = this.states.next(from, cls);
-        if (this.states.visits > MAX_WORK) throw this.tooSlow();
-      }
-      if (to === BELOW) return null;
-      if (to === null) {
-        at = after[at] ?? count;
-        continue;
-      }
-      path[depth] = to;
-      for (let token = tokens[at] ?? -1; token >= 0; token = same[token] ?? -1) {
-        mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
-        left -= 1;
-      }
-      at += 1;
-    }
-    if (left === 0) this.full.add(mask);
-    return mask;
-  }
-
-  private tooSlow(): EdgewiseError {
-    return new EdgewiseError(
-      "constraint.ambiguous",
-      `It takes more than ${MAX_WORK} steps to find the tokens that may come.`,
-      "Write the grammar so that what comes tells alternatives apart.",
-    );
+    const at = this.stateOf(state);
+    return this.masks.isFree(at) && this.masks.isFull(this.masks.of(at));
   }
 
   private numberOf(state: State): number {

@@ -17,6 +17,7 @@ const MAX_VISITS = 1 << 16;
 const MAX_KEPT = 64 << 20;
 const BYTES_OF_STATE = 200;
 const BYTES_OF_PAIR = 40;
+const BYTES_OF_KEY = 100;
 const BYTES_OF_CLASS = 8;
 const BYTES_OF_STACK = 160;
 
@@ -44,6 +45,8 @@ export class States {
   visits = 0;
   private readonly stacks: Stacks;
   private made = new Map<string, State>();
+  /** What bytes led to before, by the pairs that they lead to at first. */
+  private led = new Map<string, State | null>();
   /** Those of which a row has something in it. */
   private asked = new Set<State>();
   private kept = 0;
@@ -72,7 +75,13 @@ export class States {
         }
       }
     }
-    const next = this.closed(pairs);
+    const key = keyOf(pairs);
+    let next = this.led.get(key);
+    if (next === undefined) {
+      next = this.closed(pairs);
+      this.led.set(key, next);
+      this.kept += BYTES_OF_KEY * pairs.length;
+    }
     state.row[cls] = next;
     this.asked.add(state);
     return next;
@@ -92,6 +101,7 @@ export class States {
     for (const state of this.asked) state.row.fill(undefined);
     this.asked = new Set();
     this.made = new Map();
+    this.led = new Map();
     this.stacks.clear();
     this.kept = 0;
   }
@@ -159,7 +169,7 @@ export class States {
   private interned(pairs: readonly Pair[], ends: boolean): State {
     const joined = this.joined(pairs).sort((a, b) => a.place - b.place || a.stack.id - b.stack.id);
     if (joined.length > MAX_PAIRS) throw ambiguous(MAX_PAIRS);
-    const key = `${ends} ${joined.map(({ place, stack }) => `${place},${stack.id}`).join(" ")}`;
+    const key = `${ends} ${keyOf(joined)}`;
     const found = this.made.get(key);
     if (found) return found;
     const state: State = {
@@ -211,6 +221,12 @@ export class States {
     }
     return joined;
   }
+}
+
+function keyOf(pairs: readonly Pair[]): string {
+  let key = "";
+  for (const { place, stack } of pairs) key += `${place},${stack.id} `;
+  return key;
 }
 
 function ambiguous(most: number): EdgewiseError {

@@ -4,6 +4,8 @@ import { EdgewiseError } from "../errors.ts";
 
 /** Nodes of a trie at most; 150,000 tokens have about 400,000. */
 const MAX_NODES = 1 << 24;
+/** Bytes of a short token. */
+const SHORT = 32;
 
 /**
  * A trie in depth-first order, without its root: a node's first child comes right after it, and
@@ -11,6 +13,8 @@ const MAX_NODES = 1 << 24;
  */
 export interface Trie {
   readonly count: number;
+  /** Bytes of the longest token. */
+  readonly longest: number;
   readonly bytes: Uint8Array;
   /** Bytes up to and with the node's: 1 for those below the root. */
   readonly depths: Int32Array;
@@ -29,7 +33,11 @@ export class Vocabulary {
   readonly size: number;
   /** Bytes of the longest token. */
   readonly longest: number;
-  readonly trie: Trie;
+  /** Tokens of 32 bytes at most, and the others. */
+  readonly short: Trie;
+  readonly long: Trie;
+  /** A mask of the tokens that have no bytes. */
+  readonly silent: Uint32Array;
   /** How many tokens have bytes. */
   readonly spoken: number;
   /** The next token of the same bytes for each token, -1 where there is none. */
@@ -40,23 +48,19 @@ export class Vocabulary {
     this.size = tokens.length;
     const sorted = sortedTokens(tokens);
     this.spoken = sorted.length;
-    this.longest = sorted.reduce((most, [text]) => Math.max(most, text.length), 0);
     this.same = new Int32Array(tokens.length).fill(-1);
     for (const [i, [text, token]] of sorted.entries()) {
       const before = sorted[i - 1];
       if (before?.[0] === text) this.same[before[1]] = token;
     }
-    this.trie = trieOf(sorted, this.longest);
-  }
-
-  /** A mask of the tokens that have no bytes. */
-  silent(): Uint32Array {
-    const mask = new Uint32Array(Math.ceil(this.size / 32));
-    for (const [token, bytes] of this.tokens.entries()) {
+    this.short = trieOf(sorted.filter(([text]) => text.length <= SHORT));
+    this.long = trieOf(sorted.filter(([text]) => text.length > SHORT));
+    this.longest = Math.max(this.short.longest, this.long.longest);
+    this.silent = new Uint32Array(Math.ceil(tokens.length / 32));
+    for (const [token, bytes] of tokens.entries()) {
       if (bytes && bytes.length > 0) continue;
-      mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
+      this.silent[token >>> 5] = (this.silent[token >>> 5] ?? 0) | (1 << (token & 31));
     }
-    return mask;
   }
 
   /** The bytes of a token; null where it has none, or is none of the vocabulary. */
@@ -80,7 +84,8 @@ function latin1(bytes: Uint8Array): string {
   return text;
 }
 
-function trieOf(sorted: readonly (readonly [string, number])[], longest: number): Trie {
+function trieOf(sorted: readonly (readonly [string, number])[]): Trie {
+  const longest = sorted.reduce((most, [text]) => Math.max(most, text.length), 0);
   let count = 0;
   let before = "";
   for (const [text] of sorted) {
@@ -113,7 +118,7 @@ function trieOf(sorted: readonly (readonly [string, number])[], longest: number)
     if (before !== text) tokens[at - 1] = token;
     before = text;
   }
-  return { count, bytes, depths, after, tokens };
+  return { count, longest, bytes, depths, after, tokens };
 }
 
 /** How many characters two texts begin with in common. */

@@ -18,6 +18,7 @@ from edgewise_runtime.grammar.avoiding import texts_without
 from edgewise_runtime.grammar.escapes import plain
 from edgewise_runtime.grammar.nodes import Choice, Grammar, Node, Repeat, Rule, Sequence, simplified
 from edgewise_runtime.grammar.ranges import EVERY
+from edgewise_runtime.grammar.schema.values import in_order
 
 _PRINT = "print"
 
@@ -62,7 +63,7 @@ def call_grammar(
         UnsupportedError: ``unsupported.tool_choice`` for names and schemas that the format cannot
             write; ``unsupported.schema``.
     """
-    known = [name] if choice == "named" and name is not None else list(tools)
+    known = [name] if choice == "named" and name is not None else in_order(tools)
     if not known or any(each not in tools for each in known):
         raise InputError(
             f"There is no tool {shorten(name)} to call." if known else "There is no tool to call.",

@@ -6,6 +6,7 @@ from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
 from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.constraint import Mask
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.step_buffers import StepBuffers
 from edgewise_runtime.engine.table_rows import Line
@@ -65,14 +66,15 @@ class Batch:
         """Ask for the logits of these rows of the step just run."""
         self._buffers.logit_rows(rows)
 
-    def sample(self, rows: Rows[tuple[Sequence, int]]) -> None:
+    def sample(self, rows: Rows[tuple[Sequence, int]], masks: Rows[Mask | None] = ()) -> None:
         """Make the rows of `logits` ready to be drawn from.
 
         Args:
             rows: for each whose it is, and how many tokens it follows: the place of the new one.
+            masks: which tokens may be drawn for each; none where all may.
         """
         self._buffers.draw([_line(sequence, length) for sequence, length in rows])
-        self._sampling([sequence for sequence, _ in rows])
+        self._sampling([sequence for sequence, _ in rows], masks)
 
     def decode(self, sequences: Rows[Sequence], burst: int) -> int:
         """Make the last token of each sequence a row, for a burst of so many tokens.
@@ -80,6 +82,12 @@ class Batch:
         Returns:
             The most tokens that any of them can come to have in KV.
         """
+        reach = self.forward(sequences, burst)
+        self._sampling(sequences)
+        return reach
+
+    def forward(self, sequences: Rows[Sequence], burst: int = 1) -> int:
+        """As `decode`, but for what is drawn."""
         reach = max(sequence.computed for sequence in sequences) + burst
         self._buffers.compute(
             [_line(sequence, sequence.computed) for sequence in sequences],
@@ -87,7 +95,6 @@ class Batch:
             reach=reach,
             logits=len(sequences),
         )
-        self._sampling(sequences)
         return reach
 
     def recount(self, rows: int) -> None:
@@ -98,13 +105,13 @@ class Batch:
         """Return the tokens that the last burst wrote for each of the first `count` rows."""
         return self._buffers.drawn(count)
 
-    def _sampling(self, sequences: Rows[Sequence]) -> None:
+    def _sampling(self, sequences: Rows[Sequence], masks: Rows[Mask | None] = ()) -> None:
         """Write how each row is sampled."""
         for sequence in sequences:
             if sequence.params.penalized and not sequence.counted:
                 self._buffers.counts(sequence.slot, sequence.known, sequence.asked_len)
                 sequence.counted = True
-        self._buffers.sampling([(s.drawing, s.seed, s.index) for s in sequences])
+        self._buffers.sampling([(s.drawing, s.seed, s.index) for s in sequences], masks)
 
 
 def _line(sequence: Sequence, start: int, rows: int = 1) -> Line:

@@ -31,7 +31,7 @@ class Drafting:
         proposed = self._drafter.propose_all([(_view(s), k) for s, k in wanted.items()])
         found: dict[Sequence, tuple[int, ...]] = {}
         for (sequence, k), tokens in zip(wanted.items(), proposed, strict=True):
-            draft, holding = tokens[:k], sequence.holding
+            draft, holding = sequence.may_follow(tokens[:k]), sequence.holding
             if draft and holding and self._memory.grow(holding, sequence.computed + 1 + len(draft)):
                 found[sequence] = draft
         return found

@@ -141,6 +141,8 @@ class GenerationEngine:
         self._scheduler.submit(arriving)
         self._pins.expect(arriving)
         self._account.queued(arriving)
+        for sequence in arriving:
+            self._forced(sequence)
 
     def check_room(self, arriving: int) -> None:
         """Refuse so many more sequences than may wait; any thread may ask.
@@ -296,6 +298,7 @@ class GenerationEngine:
             sequence.cancelled = True
         self.settle()
         self._drafting.close()
+        self._runner.close()
         if self._store is not None:
             store, self._store = self._store, None
             try:
@@ -335,7 +338,7 @@ class GenerationEngine:
         for sequence in step.decodes:
             sequence.bursts += 1
             sequence.decode_s += seconds
-        said = [self._accept(one) for one in drawn if one.tokens]
+        said = [self._accept(one) for one in drawn if one.tokens and not one.sequence.ended]
         decoded = set(plain)
         for sequence, _ in said:
             computed = len(sequence.known) - 1
@@ -349,6 +352,11 @@ class GenerationEngine:
             if not one.sound and not one.sequence.ended:
                 self._spoil(one.sequence)
         self._account.stepped(step, drafts, burst, started)
+        forced = [(sequence, self._forced(sequence)) for sequence, _ in said]
+        for sequence, piece in forced:
+            if piece is not None:
+                self._account.took(sequence, piece)
+                said.append((sequence, piece))
         return said
 
     def _compute(
@@ -371,6 +379,14 @@ class GenerationEngine:
         piece = sequence.accept(drawn.tokens, drawn.logprobs)
         self._account.took(sequence, piece)
         return sequence, piece
+
+    def _forced(self, sequence: Sequence) -> Piece | None:
+        """Let a sequence take the tokens that must come next; None where there are none."""
+        try:
+            return sequence.force()
+        except EdgewiseError as error:
+            sequence.fail(error)
+            return None
 
     def _spoil(self, sequence: Sequence) -> None:
         """End a sequence whose logits are not finite; nobody else is given its pages."""

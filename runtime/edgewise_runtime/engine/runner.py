@@ -12,9 +12,10 @@ import numpy.typing as npt
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.logprobs import TokenLogprob, read_logprobs, run_logprobs
+from edgewise_runtime.engine.masks import MaskMaker, Masks
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.step import Chunk
-from edgewise_runtime.format.abi import NOT_FINITE
+from edgewise_runtime.format.abi import NOT_FINITE, mask_words
 
 
 class Drawn(NamedTuple):
@@ -41,6 +42,7 @@ class Runner:
     def __init__(self, program: LoadedProgram) -> None:
         self._program = program
         self._batch = Batch(program)
+        self._masks = MaskMaker(mask_words(program.bundle.model.vocab))
         self.rows = self._batch.rows
         self.sequences = self._batch.sequences
 
@@ -55,6 +57,8 @@ class Runner:
             for c in chunks
         ]
         spans += [Span(s, s.computed, (s.known[-1],)) for s in decodes]
+        drawn = [chunk.sequence for chunk in chunks if chunk.draws]
+        masks = self._masks.begin([(s, ()) for s in (*drawn, *decodes)])
         self._prefill(spans)
         ends = np.cumsum([span.count for span in spans]) - 1
         whole = [*(chunk.draws for chunk in chunks), *(True for _ in decodes)]
@@ -67,19 +71,32 @@ class Runner:
             return []
         self._batch.logit_rows([row for _, row in drawing])
         self._call("logits", r=len(drawing))
-        tokens, said = self._sample([(s, len(s.known)) for s, _ in drawing])
+        tokens, said = self._sample([(s, len(s.known)) for s, _ in drawing], masks())
         return [
             _drawn(sequence, [token], one)
             for (sequence, _), token, one in zip(drawing, tokens, said, strict=True)
         ]
 
     def decode(self, sequences: Rows[Sequence], burst: int) -> list[Drawn]:
-        """Decode a burst for all of them together."""
+        """Decode a burst for all of them together: one token, where a mask has to be made."""
+        if any(sequence.masked for sequence in sequences):
+            return self._decode_masked(sequences)
         reach = self._batch.decode(sequences, burst)
         self._call("decode", k=burst, b=len(sequences), t=reach)
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
         return list(map(_drawn, sequences, tokens, said))
+
+    def _decode_masked(self, sequences: Rows[Sequence]) -> list[Drawn]:
+        """Decode one token, with masks that are made meanwhile."""
+        masks = self._masks.begin([(sequence, ()) for sequence in sequences])
+        reach = self._batch.forward(sequences)
+        self._call("forward", b=len(sequences), t=reach)
+        tokens, said = self._sample([(s, len(s.known)) for s in sequences], masks())
+        return [
+            _drawn(sequence, [token], one)
+            for sequence, token, one in zip(sequences, tokens, said, strict=True)
+        ]
 
     def verify(self, drafts: Mapping[Sequence, tuple[int, ...]]) -> list[Drawn]:
         """Draw the next token of each sequence, and those after it while its draft is right.
@@ -90,11 +107,12 @@ class Runner:
         Inference from Transformers via Speculative Decoding", ICML 2023, section 2.)
         """
         spans = [Span(s, s.computed, (s.known[-1], *draft)) for s, draft in drafts.items()]
+        masks = self._masks.begin(list(drafts.items()))
         self._prefill(spans)
         rows = [(s, len(s.known) + i) for s, draft in drafts.items() for i in range(len(draft) + 1)]
         self._batch.logit_rows(range(len(rows)))
         self._call("logits", r=len(rows))
-        tokens, said = self._sample(rows)
+        tokens, said = self._sample(rows, masks())
         drawn, first = [], 0
         for sequence, draft in drafts.items():
             mine = tokens[first : first + len(draft) + 1]
@@ -125,10 +143,14 @@ class Runner:
         self._call("embed", n=rows)
         self._call("prefill", n=rows, b=len(spans))
 
+    def close(self) -> None:
+        """End the thread that masks are made on. Closing twice is fine."""
+        self._masks.close()
+
     def _sample(
-        self, rows: Rows[tuple[Sequence, int]]
+        self, rows: Rows[tuple[Sequence, int]], masks: Masks
     ) -> tuple[list[int], list[tuple[TokenLogprob, ...]]]:
-        self._batch.sample(rows)
+        self._batch.sample(rows, masks)
         self._call("sample", b=len(rows))
         tokens = [drawn[0] for drawn in self._batch.sampled(len(rows))]
         return tokens, self._logprobs([sequence for sequence, _ in rows])

@@ -242,8 +242,15 @@ class Scheduler:
     def _chunks(self, decodes: list[Sequence]) -> list[Chunk]:
         """Prompt tokens for this step, with pages for them."""
         self._since += 1
-        prompts = sorted((s for s in self.running if s.prefilling), key=order)
+        everyone = sorted((s for s in self.running if s.prefilling), key=order)
         left = min(self.limits.rows, self.limits.tokens) - len(decodes)
+        streams = [s for s in everyone if s.drawn and missing(s) <= SHORT]
+        prompts = [s for s in everyone if s not in streams]
+        going_on: dict[Sequence, int] = {}
+        for sequence in streams:
+            # Tokens of an answer that had to come: nobody waits for a turn in the middle of one.
+            going_on[sequence] = min(missing(sequence), left)
+            left -= going_on[sequence]
         paced = left
         if prompts and decodes:
             places = self.limits.sequences - len(decodes)
@@ -253,8 +260,9 @@ class Scheduler:
         charge(prompts, given)
         if paced < left and self._since >= APART:
             self._add_short(prompts, given, left - paced)
+        given |= going_on
         chunks: list[Chunk] = []
-        for sequence in prompts:
+        for sequence in everyone:
             count = given.get(sequence, 0)
             if count and self._room(sequence, sequence.computed + count):
                 chunks.append(Chunk(sequence, sequence.computed, count))

@@ -10,11 +10,12 @@ from typing import Literal
 
 from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
+from edgewise_runtime.engine.constraint import Constraint, Guide, Mask
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.turn import Turn
-from edgewise_runtime.errors import EdgewiseError, EngineError
+from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.text import Tokenizer
@@ -42,6 +43,7 @@ class Request:
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
+        constraint: what the answer must follow.
     """
 
     prompt: tuple[int, ...]
@@ -55,6 +57,7 @@ class Request:
     begun: int = 0
     pin: bool = False
     shown: tuple[str, ...] = ()
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Sequence:
         leader: the first choice, whose prompt this one shares; None for the first itself.
         dropped_turns: turns of the conversation left out to stay within the context.
         rewound: its prompt has changed, so what its pages hold is another one's.
+        guide: where its answer stands in what it must follow; None where it is free.
     """
 
     def __init__(
@@ -153,6 +157,8 @@ class Sequence:
             never = dict.fromkeys(self._ends, -MAX_BIAS)
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
+        constraint = request.constraint
+        self.guide = None if constraint is None else Guide(constraint, self.begun)
 
     @property
     def ended(self) -> bool:
@@ -216,8 +222,31 @@ class Sequence:
         """Whether the host has to see every token at once: it may end it, or wants more of it, or
         the next one may be drawn in another way."""
         params = self.params
-        ends = params.stop or params.stop_token_ids
+        ends = params.stop or params.stop_token_ids or self.guide
         return bool(ends or params.logprobs or self.too_short)
+
+    @property
+    def masked(self) -> bool:
+        """Whether its next token may not be any."""
+        try:
+            return self.guide is not None and not self.guide.free
+        except EdgewiseError:
+            return True  # which is told where its mask is made
+
+    def may_follow(self, draft: tuple[int, ...]) -> tuple[int, ...]:
+        """As many of a draft's tokens as may come, one after the other."""
+        if self.guide is None:
+            return draft
+        try:
+            return draft[: self.guide.allowed(draft)]
+        except EdgewiseError:
+            return ()  # which is told where its mask is made
+
+    def masks(self, words: int, draft: tuple[int, ...] = ()) -> list[Mask | None]:
+        """The tokens that may come next, and after each of a draft; see `Guide.masks`."""
+        if self.guide is None:
+            return [None] * (1 + len(draft))
+        return self.guide.masks(words, () if self.too_short else self._ends, draft)
 
     def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
@@ -225,7 +254,7 @@ class Sequence:
         Sets `finish_reason` where one of them ends the sequence; tokens after that one are
         dropped.
         """
-        if not self.drawn:
+        if not self._ttft_s:
             self._ttft_s = perf_counter() - self.created
         taken, text = self._take(tuple(tokens))
         if self.finish_reason is not None:
@@ -235,6 +264,24 @@ class Sequence:
         piece = Piece(text, taken, said, self.index)
         self.on_piece(piece)
         return piece
+
+    def force(self) -> Piece | None:
+        """Take the tokens that must come next, which are computed as those of a prompt; None where
+        there are none.
+
+        Where log-probabilities are asked for they are drawn, one at a time: each has one.
+        """
+        if self.guide is None or self.ended or self.wants_none:
+            return None
+        if self.guide.ended:
+            self.end("stop")  # of an empty answer
+        forced = self.guide.forced
+        if self.params.logprobs and not self.guide.due:
+            self.guide.draw(forced)
+        if not forced or self.ended or self.params.logprobs:
+            return None
+        self.counted = False  # the device does not hear of them
+        return self.accept(forced)
 
     def end(self, reason: FinishReason) -> None:
         """End an unfinished sequence where it is: ``cancelled`` or ``timeout``, or ``length`` of
@@ -286,9 +333,9 @@ class Sequence:
     def _take(self, tokens: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
         """Take tokens up to the one that ends it; return them and what they make certain.
 
-        All at once, but for stop strings: one may end it with any of them.
+        All at once, but for stop strings and constraints: one may end it with any of them.
         """
-        each = 1 if self.params.stop else max(self.limit - len(self.known), 1)
+        each = 1 if self.params.stop or self.guide else max(self.limit - len(self.known), 1)
         said = ""
         for start in range(0, len(tokens), each):
             run = tokens[start : start + each]
@@ -297,14 +344,26 @@ class Sequence:
                 run = run[: 1 + next(i for i, token in enumerate(run) if token in self._ends)]
             self.known += run
             said += self._text.push(run[:-1] if ended else run)
-            if ended or self._text.stopped:
-                self.finish_reason = "stop"
+            if ended or self._text.stopped or self._guided(run):
+                self.finish_reason = self.finish_reason or "stop"
             elif len(self.known) >= self.limit:
                 self._at_limit()
             else:
                 continue
             return tokens[: start + len(run)], said
         return tokens, said
+
+    def _guided(self, run: tuple[int, ...]) -> bool:
+        """Take a token into what the answer follows; whether it ends it, or fails it."""
+        if self.guide is None:
+            return False
+        try:
+            if not self.guide.follow(run[0]):
+                self.fail(_refused(run[0]))
+            return self.ended or self.guide.ended
+        except EdgewiseError as error:
+            self.fail(error)
+            return True
 
     def _flush(self) -> str:
         text = self._text.finish()
@@ -355,3 +414,12 @@ class Sequence:
             if shorter is not None and len(shorter[0]) < self.prompt_len:
                 return shorter
         return None
+
+
+def _refused(token: int) -> DeviceError:
+    """What no correct program draws."""
+    return DeviceError(
+        f"The device gave the token {token}, which may not come there.",
+        remedy="Run the self-test; another program of the bundle may work on this device.",
+        code="device.output",
+    )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.engine.constraint import Mask
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.table_rows import Integers, Line, TableRows
 from edgewise_runtime.errors import BundleError
@@ -161,7 +162,7 @@ class StepBuffers:
         self.pages = self._table.pages
         self._burst: _Burst | None = None
         self._ahead: _Ahead | None = None
-        self._sampling: list[SamplingOf] = []
+        self._sampling: tuple[list[SamplingOf], list[bool]] = ([], [])
         program.write("eos", eos_array(end_tokens))
 
     def compute(
@@ -205,13 +206,20 @@ class StepBuffers:
         """Say again how many rows there are, which a burst that has ended may have taken back."""
         self._step(rows, rows, rows, 1)
 
-    def sampling(self, rows: Sequence[SamplingOf]) -> None:
-        """Say how each sequence is sampled, unless that was the last that was said."""
-        if self._sampling == list(rows):
+    def sampling(self, rows: Sequence[SamplingOf], masks: Sequence[Mask | None] = ()) -> None:
+        """Say how each sequence is sampled, unless that was the last that was said, and which
+        tokens may be: all, or those of a mask."""
+        masked = [mask is not None for mask in masks] or [False] * len(rows)
+        for row, mask in enumerate(masks):
+            if mask is not None:
+                self._program.write("grammar_mask", mask.view(np.int32), row * len(mask))
+        if self._sampling == (list(rows), masked):
             return
-        self._sampling = list(rows)
+        self._sampling = (list(rows), masked)
         biased = any(params.logit_bias for params, _, _ in rows)
-        for name, array in sampling_arrays(rows).items():
+        arrays = sampling_arrays(rows)
+        arrays["sampling_i"][:, abi.MASKED] = masked
+        for name, array in arrays.items():
             if biased or not name.startswith("bias"):
                 self._program.write(name, array)
 

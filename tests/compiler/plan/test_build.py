@@ -65,6 +65,7 @@ def test_a_layer_is_few_launches(quant: str, per_layer: int, plans: Callable[[st
         "logits": 2,
         "sample": 2,
         "logprobs": 1,
+        "forward": per_layer * LAYERS + 3,
         "decode": per_layer * LAYERS + 5,
     }
 

@@ -50,7 +50,8 @@ def test_the_goldens_of_the_sample_are_the_sample() -> None:
 def test_a_golden_program_agrees_with_its_manifest() -> None:
     manifest = BundleManifest.from_json(golden("bundle.json"))
     plans = Bundle(GOLDENS, manifest).plans(PROGRAM)
-    assert sorted(plans) == ["decode", "embed", "logits", "logprobs", "prefill", "sample"]
+    operations = ["decode", "embed", "forward", "logits", "logprobs", "prefill", "sample"]
+    assert sorted(plans) == operations
 
 
 @pytest.mark.parametrize("case", cases("unsupported-states"), ids=what)

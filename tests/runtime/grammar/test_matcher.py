@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.grammar.matcher import Mask, Matcher
+from edgewise_runtime.grammar.masks import Mask
+from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import (
     Chars,
     Choice,
@@ -183,7 +184,7 @@ def test_a_long_counted_text_has_few_masks_and_ends_where_it_has_to() -> None:
 
 def test_states_stay_what_they_are_whatever_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgewise_runtime.grammar.states._MAX_KEPT", 1 << 14)
-    monkeypatch.setattr("edgewise_runtime.grammar.matcher._MAX_MASKS", 1 << 12)
+    monkeypatch.setattr("edgewise_runtime.grammar.masks._MAX_KEPT", 1 << 12)
     random = Random(5)
     grammar = lower_grammar(GBNF["json"])
     texts = [drawn(grammar, grammar.rules["root"], random) for _ in range(30)]

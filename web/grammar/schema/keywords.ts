@@ -3,9 +3,17 @@
 export const TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"] as const;
 export type TypeName = (typeof TYPES)[number];
 
+/** What asserts nothing, `discriminator` and what follows it being OpenAPI's. */
+export const ANNOTATIONS: ReadonlySet<string> = new Set(
+  (
+    "$schema $comment $defs definitions $anchor $dynamicAnchor title description default examples " +
+    "example deprecated readOnly writeOnly contentSchema discriminator externalDocs xml"
+  ).split(" "),
+);
+
 /**
  * What asserts something in a draft, and is not supported. All else that is not named here asserts
- * nothing, as the specification has it of keywords that nobody knows.
+ * nothing either, as the specification has it of keywords that nobody knows.
  */
 export const REFUSED: ReadonlySet<string> = new Set(
   (

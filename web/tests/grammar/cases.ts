@@ -27,6 +27,25 @@ export interface GrammarCase extends Outcome {
   readonly parts?: readonly (readonly [string, number])[];
 }
 
+/** What tools/make_mask_cases.py says of each field. */
+export interface MaskCases {
+  readonly tokens: readonly (string | null)[];
+  readonly cases: readonly {
+    readonly what: string;
+    readonly text: string;
+    readonly steps: readonly {
+      readonly bytes: string;
+      readonly mask: string;
+      readonly ends: number;
+      readonly forced: string;
+    }[];
+  }[];
+}
+
+export function maskCases(): MaskCases {
+  return JSON.parse(readFileSync(new URL("masks.json", FOLDER), "utf8"));
+}
+
 export function casesOf<T>(name: string): readonly T[] {
   return JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
 }

@@ -169,6 +169,28 @@ test("a token may come that ends what it counts just in time", () => {
   expect(masks).toEqual([[0, 1], [0, 1], [0, 1, 3], all, all, [0, 1, 2], [0], []]);
 });
 
+test("long tokens come and stop coming where short ones still may", () => {
+  const runs = [1, 31, 32, 33, 50].map((count) => "a".repeat(count));
+  const vocabulary = new Vocabulary([...runs, ...runs.map((run) => `${run}b`)].map(bytesOf));
+  const matcher = gbnf('root ::= "a"{90,100} "b"', vocabulary);
+  const masks = [39, 40, 49, 51, 59, 68, 69, 70, 99, 100].map((count) =>
+    allowed(matcher.mask(after(matcher, "a".repeat(count)))),
+  );
+  const plain = [0, 1, 2, 3, 4];
+  expect(masks).toEqual([
+    plain,
+    [...plain, 9],
+    [...plain, 9],
+    [0, 1, 2, 3],
+    [0, 1, 2, 3, 6, 7, 8],
+    [0, 1, 2, 6, 7],
+    [0, 1, 6],
+    [0],
+    [0, 5],
+    [],
+  ]);
+});
+
 test("a token may begin and end within a character", () => {
   const tokens = [[0xe6], [0x97], [0xa5], [0xe6, 0x97], [0x97, 0xa5], [0xa5, 0x61], [0x97, 0xa6]];
   const vocabulary = new Vocabulary(tokens.map((bytes) => Uint8Array.from(bytes)));

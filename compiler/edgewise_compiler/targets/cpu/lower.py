@@ -282,15 +282,13 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
     head = lower_graph(low, graphs["head"], decode=False)
     prefill = lower_graph(low, graphs["layers"], decode=False)
     decode = lower_graph(low, graphs["layers"], decode=True)
+    forward = (*embedding, *decode, *head)
     return (
         PlanCalls("embed", embedding),
         PlanCalls("prefill", prefill),
         PlanCalls("logits", head),
         PlanCalls("sample", sampling_calls(low, low.isa, advance=False)),
         PlanCalls("logprobs", logprobs_calls(low, low.isa)),
-        PlanCalls(
-            "decode",
-            (*embedding, *decode, *head, *sampling_calls(low, low.isa, advance=True)),
-            repeats=True,
-        ),
+        PlanCalls("forward", forward),
+        PlanCalls("decode", (*forward, *sampling_calls(low, low.isa, advance=True)), repeats=True),
     )

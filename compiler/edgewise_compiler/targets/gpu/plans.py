@@ -65,11 +65,29 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     def logits(name: str, low: GpuLowering) -> PlanCalls:
         return PlanCalls(name, lower_graph(low, few["head"], many_rows=False))
 
-    def decode(name: str, low: GpuLowering) -> PlanCalls:
+    def forward(name: str, low: GpuLowering) -> PlanCalls:
         layers = lower_graph(low, few["layers"], many_rows=False)
         head = lower_graph(low, few["head"], many_rows=False)
-        calls = (*embedding, *layers, *head, *sampling_calls(low, subgroups, advance=True))
-        return PlanCalls(name, calls, repeats=True)
+        return PlanCalls(name, (*embedding, *layers, *head))
+
+    def decode(name: str, low: GpuLowering) -> PlanCalls:
+        sampled = sampling_calls(low, subgroups, advance=True)
+        return PlanCalls(name, (*forward(name, low).calls, *sampled), repeats=True)
+
+    def decoding(operation: str, make: Make) -> None:
+        """Plans for one sequence and for several, and for those that are short."""
+        versions(operation, "b", 1, batch, make)
+        if low.variant.serial:
+            return
+        made.append(make(operation + NEAR, replace(short, near=True)))
+        reach = min(SEGMENT, low.bounds.context)
+        near: Choice = ({"b": (1, 1), "t": (1, reach)}, operation + NEAR)
+        lone, *others = entries[operation]
+        together = together_reach(low, few["layers"])
+        if others and together < low.bounds.context:
+            made.append(make(operation + TOGETHER, replace(low, short=True)))
+            others.insert(0, ({"b": (1, batch), "t": (1, together)}, operation + TOGETHER))
+        entries[operation] = (near, lone, *others)
 
     if low.variant.serial:
         made.append(prefill("prefill", low))
@@ -77,17 +95,8 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     else:
         versions("prefill", "n", FEW_ROWS, rows, prefill)
     versions("logits", "r", 1, batch, logits)
-    versions("decode", "b", 1, batch, decode)
-    if not low.variant.serial:
-        made.append(decode("decode" + NEAR, replace(short, near=True)))
-        reach = min(SEGMENT, low.bounds.context)
-        near: Choice = ({"b": (1, 1), "t": (1, reach)}, "decode" + NEAR)
-        lone, *others = entries["decode"]
-        together = together_reach(low, few["layers"])
-        if others and together < low.bounds.context:
-            made.append(decode("decode" + TOGETHER, replace(low, short=True)))
-            others.insert(0, ({"b": (1, batch), "t": (1, together)}, "decode" + TOGETHER))
-        entries["decode"] = (near, lone, *others)
+    decoding("decode", decode)
+    decoding("forward", forward)
     made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
     made.append(PlanCalls("logprobs", logprobs_calls(low)))
     return PlanSet(tuple(made), entries)

@@ -59,6 +59,9 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
         "decode": 1 + 7 * LAYERS + 1 + SAMPLING,
         # Up to 64 keys there is nothing to merge.
         "decode_near": 1 + 6 * LAYERS + 1 + SAMPLING,
+        "forward_few": 1 + 7 * LAYERS + 1,
+        "forward": 1 + 7 * LAYERS + 1,
+        "forward_near": 1 + 6 * LAYERS + 1,
         "sample": SAMPLING,
         "logprobs": LOGPROBS,
     }
@@ -71,7 +74,7 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
     bounds = Bounds(rows=512, batch=16, context=131072)
     variant = next(v for v in variants_for("q4") if v.name == NAMES[0])
     low, plans = program_plans(DEMO, "q4", variant, bounds)
-    entries = dict(plans.entries)["decode"]
+    entries, forwards = plans.entries["decode"], plans.entries["forward"]
     reach = 16 * 2**20 // (16 * 4 * 17 * 16) * 64
     assert [plan for _, plan in entries] == [
         "decode_near",
@@ -80,6 +83,8 @@ def test_sequences_of_a_long_context_go_in_turn_only_where_one_is_long(
         "decode",
     ]
     assert entries[2][0] == {"b": (1, 16), "t": (1, reach)}
+    of_forward = [(when, plan.replace("forward", "decode")) for when, plan in forwards]
+    assert of_forward == list(entries)
     launches = {plan.name: len(plan.calls) for plan in plans.plans}
     assert launches["decode_few"] == launches["decode_together"] == 1 + 7 * LAYERS + 1 + SAMPLING
     assert launches["decode"] == launches["decode_few"] + 2 * LAYERS * 2  # 6, 6 and 4 of them
@@ -98,6 +103,8 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
         "logits": 2,
         "decode_few": decode,
         "decode": decode,
+        "forward_few": decode - SAMPLING,
+        "forward": decode - SAMPLING,
         "sample": SAMPLING,
         "logprobs": LOGPROBS,
     }

@@ -1,0 +1,183 @@
+"""What an answer must follow, as the engine asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
+
+Mask = npt.NDArray[np.uint32]
+"""A bit for each token, [words]: bit t % 32 of word t // 32."""
+
+
+class Constraint(Protocol):
+    """Says which tokens may come next, to any thread. A state is a number, and stays what it is."""
+
+    @property
+    def start(self) -> int:
+        """The state before an answer."""
+        ...
+
+    def mask(self, state: int) -> Mask:
+        """The tokens that may come. Not to be changed."""
+        ...
+
+    def advance(self, state: int, token: int) -> int | None:
+        """The state after a token; None where it may not come."""
+        ...
+
+    def may_end(self, state: int) -> bool:
+        """Whether an answer may end here: end tokens may come then."""
+        ...
+
+    def must_end(self, state: int) -> bool:
+        """Whether an answer may end here, and nothing may follow."""
+        ...
+
+    def free(self, state: int) -> bool:
+        """Whether no mask is needed."""
+        ...
+
+    def forced_tokens(self, state: int) -> tuple[int, ...]:
+        """The tokens that must come next, as far as that is certain."""
+        ...
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except EdgewiseError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"What the answer has to follow has failed with {type(error).__name__}: {error}.",
+            remedy="Ask for something simpler, and please report this.",
+            code="engine.constraint",
+        ) from error
+
+
+class Guide:
+    """Where one answer stands in its constraint.
+
+    Whatever the constraint raises becomes an `EdgewiseError`: EngineError ``engine.constraint``, if
+    it is none.
+
+    Attributes:
+        due: tokens that have to be drawn next, see `draw`.
+    """
+
+    def __init__(self, constraint: Constraint, begun: Iterable[int]) -> None:
+        """Begin with tokens of an answer that goes on.
+
+        Raises InputError ``input.begun`` where they do not follow the constraint.
+        """
+        self._constraint = constraint
+        self._state = constraint.start
+        self.due: tuple[int, ...] = ()
+        for token in begun:
+            if not self.follow(token):
+                raise InputError(
+                    "The answer that is to go on is not one of what is asked for now.",
+                    remedy="Ask for what was asked for then, or begin anew.",
+                    code="input.begun",
+                )
+
+    def follow(self, token: int) -> bool:
+        """Take a token; False where it may not come."""
+        if self.due:
+            due, self.due = self.due[0], self.due[1:]
+            if token != due:
+                return False
+        with _explained():
+            after = self._constraint.advance(self._state, token)
+        if after is None:
+            return False
+        self._state = after
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing may follow."""
+        with _explained():
+            return self._constraint.must_end(self._state)
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """The tokens that must come next."""
+        with _explained():
+            return self._constraint.forced_tokens(self._state)
+
+    def draw(self, forced: tuple[int, ...]) -> None:
+        """Let tokens that must come next be drawn, one after the other, as those and no others that
+        the constraint might take in their place."""
+        self.due = forced
+
+    @property
+    def free(self) -> bool:
+        """Whether any token may come next."""
+        if self.due:
+            return False
+        with _explained():
+            return self._constraint.free(self._state)
+
+    def allowed(self, draft: Sequence[int]) -> int:
+        """How many tokens of a draft may come, one after the other."""
+        at = self._state
+        with _explained():
+            for count, token in enumerate(draft):
+                after = self._constraint.advance(at, token)
+                if after is None or token not in (self.due[count : count + 1] or (token,)):
+                    return count
+                at = after
+        return len(draft)
+
+    def masks(
+        self, words: int, ends: Iterable[int], draft: Sequence[int] = ()
+    ) -> list[Mask | None]:
+        """The tokens that may come next, and after each token of a draft; None where all may.
+
+        Args:
+            words: of a mask.
+            ends: tokens that end an answer, where it may end.
+            draft: tokens that may come, one after the other.
+
+        Raises InputError ``constraint.stuck`` where none may come.
+        """
+        with _explained():
+            state: int | None = self._state
+            states = [state]
+            for token in draft:
+                state = None if state is None else self._constraint.advance(state, token)
+                states.append(state)
+            return [
+                None if state is None else self._mask(state, words, ends, self.due[i : i + 1])
+                for i, state in enumerate(states)
+            ]
+
+    def _mask(self, state: int, words: int, ends: Iterable[int], due: Iterable[int]) -> Mask | None:
+        constraint = self._constraint
+        for token in due:
+            only = np.zeros(words, np.uint32)
+            only[token >> 5] = 1 << (token & 31)
+            return only
+        if constraint.free(state) or constraint.must_end(state):
+            return None  # after the end nobody looks at what is drawn
+        mask = np.zeros(words, np.uint32)
+        given = constraint.mask(state)[:words]
+        mask[: len(given)] = given
+        if constraint.may_end(state):
+            for token in ends:
+                mask[token >> 5] |= np.uint32(1 << (token & 31))
+        if not mask.any():
+            raise InputError(
+                "No token of this model can go on with an answer that is as asked for.",
+                remedy="Ask for what the model's tokens can spell.",
+                code="constraint.stuck",
+            )
+        return mask
