@@ -28,6 +28,7 @@ from edgewise_runtime.grammar.nodes import to_json
 from tests.runtime.calls import toolsets
 from tests.runtime.calls.cases import Case as Reading
 from tests.runtime.calls.cases import parsed
+from tests.runtime.calls.rounds import TOOLS, rounds
 from tests.runtime.grammar.drawing import drawn
 from tools.make_pattern_cases import Case, hashed, lines
 
@@ -109,6 +110,7 @@ def written() -> dict[str, str]:
         "cases.json": lines(cases()),
         "texts.json": lines(texts()),
         "tools.json": json.dumps(TOOLSETS, indent=1) + "\n",
+        "rounds.json": json.dumps({"tools": TOOLS, "rounds": rounds()}, indent=1) + "\n",
     }
 
 

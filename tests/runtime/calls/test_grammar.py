@@ -125,7 +125,7 @@ RECORDED = {
     "hermes": ("a call", "a thought and a call", "words before and after a call"),
     "json": ("a call", "a thought and a call", "calls in lines"),
     "llama3": ("a call", "two calls"),
-    "mistral": ("a call", "a thought", "words and two calls"),
+    "mistral": ("a call", "a call with an id", "a thought", "words and two calls"),
     "qwen3_coder": ("a call", "code with line ends and marks in it"),
 }
 """Texts of tests/calls that are written as a grammar writes them."""
