@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from edgewise_runtime.errors import EdgewiseError
-from edgewise_runtime.grammar.matcher import Mask, Matcher
+from edgewise_runtime.grammar.masks import Mask
+from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import Grammar
 from edgewise_runtime.grammar.schema import lower_schema
 from edgewise_runtime.grammar.vocabulary import Vocabulary

@@ -18,16 +18,19 @@ Encode = Callable[[str], Sequence[int]]
 """Returns the tokens of a text that goes on one."""
 _MOST_FORCED = 256
 """Bytes looked ahead for what must come."""
-_ONE_OF_TWO = 2
+_FEW = 2
+"""Characters that are worth it."""
+_MOST_KEPT = 1 << 14
+"""States whose forced tokens are kept."""
 
 
 class Held:
-    """An answer that follows a grammar."""
+    """An answer that follows a grammar; any number of requests share it."""
 
-    def __init__(self, matcher: Matcher, vocabulary: Vocabulary, encode: Encode) -> None:
+    def __init__(self, matcher: Matcher, encode: Encode) -> None:
         self._matcher = matcher
-        self._vocabulary = vocabulary
         self._encode = encode
+        self._forced: dict[int, tuple[int, ...]] = {}
         self.start = matcher.start
         self.mask = matcher.mask
         self.advance = matcher.advance
@@ -39,9 +42,18 @@ class Held:
     def forced_tokens(self, state: int) -> tuple[int, ...]:
         """The tokens that must come; where a choice follows them without the last one, since it may
         be spelled together with what is chosen."""
+        found = self._forced.get(state)
+        if found is None:
+            if len(self._forced) == _MOST_KEPT:
+                self._forced = {}
+            found = self._forced[state] = self._tokens(state)
+        return found
+
+    def _tokens(self, state: int) -> tuple[int, ...]:
         data = self._matcher.forced(state, _MOST_FORCED)
+        # A character of which only a part must come is left to what comes.
         text = data.decode(errors="ignore")
-        if len(data) < _ONE_OF_TWO or text.encode() != data[: len(text.encode())]:
+        if len(text) < _FEW or text.encode() != data[: len(text.encode())]:
             return ()
         found = tuple(self._encode(text))
         for token in found:
