@@ -1,6 +1,6 @@
 """Time to compile a grammar and to make a mask, over a vocabulary of 150,000 tokens.
 
-    python bench/matcher.py [--tokens N] [--rounds N]
+    python bench/matcher.py [--rounds N]
 
 The grammar is of an object of 20 properties: texts, bounded ones, numbers, choices, lists. One of
 its texts is followed in tokens of different lengths, by a matcher that has kept nothing and then by
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.vocabulary import Vocabulary
-from tests.runtime.grammar.large import SIZE, large_vocabulary, schema_grammar, schema_text
+from tests.runtime.grammar.large_schema import large_vocabulary, schema_grammar, schema_text
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -68,10 +68,9 @@ def row(name: str, times: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--tokens", type=int, default=SIZE)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    vocabulary = large_vocabulary(given.tokens)
+    vocabulary = large_vocabulary()
     tokens = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
     parts = pieces(vocabulary, schema_text().encode())
     times: dict[str, list[float]] = {}

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.uint32]
 
 _MAX_WORK = 1 << 20
 """Pairs looked at for one mask: about two seconds."""
-_MAX_KEPT = 64 << 20
+_MAX_KEPT = 32 << 20
 """Bytes of masks that are kept."""
 _BYTES_OF_STATE = 1000
 """About, of a state that a mask is kept by."""

@@ -20,7 +20,7 @@ _MAX_PAIRS = 1 << 12
 """Pairs of a place in the automaton and a stack in a state."""
 _MAX_VISITS = 1 << 16
 """Pairs that are looked at from one byte to the next."""
-_MAX_KEPT = 64 << 20
+_MAX_KEPT = 32 << 20
 """Bytes, about, of what is kept, but for masks."""
 _BYTES_OF_STATE = 300
 _BYTES_OF_PAIR = 150

@@ -9,7 +9,7 @@ import numpy as np
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.triggered import Triggered
 from tests.runtime.grammar.beginnings import Beginning
-from tests.runtime.grammar.large import large_vocabulary, schema_grammar, schema_text
+from tests.runtime.grammar.large_schema import large_vocabulary, schema_grammar, schema_text
 from tests.runtime.grammar.test_matcher import tokens_of
 
 STATES = 12
