@@ -38,7 +38,12 @@ _PERSON = _object(
     tags={"type": "array", "items": {"enum": ["a", "b", "c"]}, "maxItems": 4},
 )
 ENDLESS: dict[str, Any] = {"type": "array", "items": _PERSON, "minItems": 1000}
-"""The schema of the batch: no answer of it ends before its last token."""
+BATCHES: dict[str, dict[str, Any]] = {
+    "objects": ENDLESS,
+    "text": {"type": "string", "minLength": 100_000},
+}
+"""Schemas of batches, which no answer comes to the end of: in one much of the text is forced, and
+comes many tokens at once; in the other each token is drawn."""
 SCHEMAS: Mapping[str, dict[str, Any]] = {
     "person": _PERSON,
     "people": ENDLESS,
@@ -70,24 +75,23 @@ def constrained(
 
 
 def _speeds(engine: Engine, tokens: int, rounds: int) -> Figures:
-    """Tokens a second of a batch, free and under a schema, and the second over the first."""
-    wanted = {"type": "json_schema", "json_schema": {"schema": ENDLESS}}
-    for one in (None, wanted):
-        _seconds(engine, one, 8, seed=0)
-    free, held = list[float](), list[float]()
-    for turn in range(rounds):
-        for one, found in ((None, free), (wanted, held))[:: 1 if turn % 2 == 0 else -1]:
-            found.append(BATCH * tokens / _seconds(engine, one, tokens, seed=turn))
-    ratios = [under / before for under, before in zip(held, free, strict=True)]
-    return {
-        "free_tok_s": median(free),
-        "constrained_tok_s": median(held),
-        "constrained_over_free": median(ratios),
-    }
+    """Tokens a second of a batch, free and under schemas, and what these come to beside it."""
+    asked: dict[str, dict[str, Any] | None] = {"free": None, **BATCHES}
+    speeds: dict[str, list[float]] = {name: [] for name in asked}
+    for turn in range(-1, rounds):
+        for name, schema in list(asked.items())[:: 1 if turn % 2 == 0 else -1]:
+            speed = BATCH * tokens / _seconds(engine, schema, tokens, seed=turn + 1)
+            speeds[name] += [speed] if turn >= 0 else []  # the first round warms up
+    figures = {f"{name}_tok_s": median(found) for name, found in speeds.items()}
+    for name in BATCHES:
+        ratios = [mine / free for mine, free in zip(speeds[name], speeds["free"], strict=True)]
+        figures[f"{name}_over_free"] = median(ratios)
+    return figures
 
 
-def _seconds(engine: Engine, wanted: Mapping[str, Any] | None, tokens: int, *, seed: int) -> float:
+def _seconds(engine: Engine, schema: dict[str, Any] | None, tokens: int, *, seed: int) -> float:
     """How long a batch of answers takes."""
+    wanted = schema and {"type": "json_schema", "json_schema": {"schema": schema}}
     started = perf_counter()
     running = [
         engine.submit(

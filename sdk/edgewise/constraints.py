@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import Any, Literal
 
-from edgewise.held import Budgeted, Free, Held
+from edgewise.held import Free, Held, Thoughtful
 from edgewise.response_format import ResponseFormat
 from edgewise.thinking import Thinking
 from edgewise.wanted import Wanted
@@ -46,14 +46,22 @@ class Constraints:
         self._made: OrderedDict[tuple[object, ...], Held] = OrderedDict()
         self._vocabularies: dict[tuple[str, ...], Vocabulary] = {}
 
-    def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
-        """An answer of which this is wanted; None where it is free, but for its thought.
+    def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | Thoughtful | None:
+        """An answer of which this is wanted; None where it is free.
 
         Raises as `of_format` and `of_calls` do.
         """
+        inner: Held | None = None
         if wanted.format is not None:
-            return self.of_format(wanted.format, thinking)
-        return self.of_calls(wanted, form, thinking) if wanted.callable else None
+            inner = self.of_format(wanted.format, thinking)
+        elif wanted.callable:
+            inner = self.of_calls(wanted, form, thinking)
+        # What may be called is waited for in all of a text, but a thought may speak of calls.
+        may_call = inner is not None and wanted.choice.mode == "auto"
+        apart = may_call and bool(form.thoughts) and (thinking.may or thinking.opened)
+        if wanted.budget is None and not apart:
+            return inner
+        return self.watched(inner, thinking, budget=wanted.budget, apart=apart)
 
     def of_format(self, wanted: ResponseFormat, thinking: Thinking) -> Held:
         """An answer of a format, perhaps after a thought.
@@ -68,16 +76,19 @@ class Constraints:
         vocabulary = self._vocabulary(thinking.shown)
         return self._kept(key, lambda: Matcher(thinking.before(grammar_of(wanted)), vocabulary))
 
-    def budgeted(self, inner: Held | None, thinking: Thinking, budget: int) -> Budgeted:
-        """The same answer after a thought of so many tokens at most."""
-        vocabulary = self._vocabulary(thinking.shown)
-        return Budgeted(
+    def watched(
+        self, inner: Held | None, thinking: Thinking, *, budget: int | None, apart: bool
+    ) -> Thoughtful:
+        """The same answer with its thought watched, see `Thoughtful`."""
+        closing = self._tokenizer.encode(thinking.closing, add_special_tokens=False)
+        return Thoughtful(
             inner or Free(self._size),
-            vocabulary,
+            self._vocabulary(thinking.shown),
             marks=(thinking.open.encode(), thinking.close.encode()),
             opened=thinking.opened,
+            closing=closing,
             budget=budget,
-            closing=self._tokenizer.encode(thinking.closing, add_special_tokens=False),
+            apart=apart,
         )
 
     def of_calls(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
@@ -150,7 +161,7 @@ def _must_call(
 
 
 def _may_call(form: Format, tools: _Schemas, vocabulary: Vocabulary) -> Triggered:
-    """Free text, thoughts as well, and calls from each trigger on."""
+    """Free text, and calls from each trigger on."""
     made = call_grammar(form, tools, choice="auto")
     triggers = [trigger.encode() for trigger in made.triggers]
     return Triggered(Matcher(made.grammar, vocabulary), triggers, made.after, vocabulary)
