@@ -73,6 +73,7 @@ class Guide:
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
         self._state = constraint.start
+        self._due: tuple[int, ...] = ()
 
     def follow(self, token: int) -> bool:
         """Take a token; False where it may not come."""
@@ -81,7 +82,12 @@ class Guide:
         if after is None:
             return False
         self._state = after
+        self._due = self._due[1:]
         return True
+
+    def demand(self) -> None:
+        """Let none come but the tokens that must, one after the other."""
+        self._due = self.forced
 
     @property
     def ended(self) -> bool:
@@ -96,14 +102,21 @@ class Guide:
             return self._constraint.forced_tokens(self._state)
 
     @property
+    def due(self) -> bool:
+        """Whether a token must come that was demanded."""
+        return bool(self._due)
+
+    @property
     def free(self) -> bool:
         """Whether any token may come next."""
         with _explained():
-            return self._constraint.free(self._state)
+            return not self._due and self._constraint.free(self._state)
 
     def allowed(self, draft: Sequence[int]) -> int:
         """How many tokens of a draft may come, one after the other."""
         at = self._state
+        if self._due:
+            return 0
         with _explained():
             for count, token in enumerate(draft):
                 after = self._constraint.advance(at, token)
@@ -125,6 +138,8 @@ class Guide:
 
         Raises InputError ``constraint.stuck`` where none may come.
         """
+        if self._due:
+            return [_only(words, self._due[0])]
         with _explained():
             state: int | None = self._state
             found = [self._mask(self._state, words, ends, short)]
@@ -150,3 +165,9 @@ class Guide:
                 code="constraint.stuck",
             )
         return mask
+
+
+def _only(words: int, token: int) -> Mask:
+    mask = np.zeros(words, np.uint32)
+    mask[token // MASK_BITS] = 1 << token % MASK_BITS
+    return mask

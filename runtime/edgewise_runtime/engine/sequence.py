@@ -159,6 +159,7 @@ class Sequence:
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
         constraint = request.constraint
         self.guide = None if constraint is None else Guide(constraint)
+        self._demanded = False  # whether the last token was
         if self.guide is not None and self.guide.ended:
             self.finish_reason = "stop"
 
@@ -281,9 +282,12 @@ class Sequence:
         """Take the tokens that must come next, which are computed as those of a prompt; None where
         there are none.
 
-        Where log-probabilities are asked for none are taken: each token is drawn for them.
+        Where log-probabilities are asked for none are taken: each is drawn, and no other may be.
         """
-        if self.guide is None or self.ended or self.wants_none or self.params.logprobs:
+        if self.guide is None or self.ended or self._demanded:
+            return None
+        if self.params.logprobs:
+            self.guide.demand()
             return None
         forced = self.guide.forced
         if not forced:
@@ -367,6 +371,7 @@ class Sequence:
         """Take a token into what the answer follows; whether it ends it, or fails it."""
         if self.guide is None:
             return False
+        self._demanded = self.guide.due
         try:
             if not self.guide.follow(run[0]):
                 self.fail(_refused(run[0]))
