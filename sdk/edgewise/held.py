@@ -10,25 +10,27 @@ from threading import Lock
 
 import numpy as np
 
-from edgewise_runtime.engine.constraint import Constraint
-from edgewise_runtime.errors import InputError
-from edgewise_runtime.grammar.matcher import Mask, Matcher
+from edgewise_runtime.engine.constraint import Mask
+from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 
 Encode = Callable[[str], Sequence[int]]
 """Returns the tokens of a text that goes on one."""
 _MOST_FORCED = 256
 """Bytes looked ahead for what must come."""
-_ONE_OF_TWO = 2
+_FEW = 2
+"""Characters that are worth it."""
+_MOST_KEPT = 1 << 14
+"""States whose forced tokens are kept."""
 
 
 class Held:
-    """An answer that follows a grammar."""
+    """An answer that follows a grammar; any number of requests share it."""
 
-    def __init__(self, matcher: Matcher, vocabulary: Vocabulary, encode: Encode) -> None:
+    def __init__(self, matcher: Matcher, encode: Encode) -> None:
         self._matcher = matcher
-        self._vocabulary = vocabulary
         self._encode = encode
+        self._forced: dict[int, tuple[int, ...]] = {}
         self.start = matcher.start
         self.mask = matcher.mask
         self.advance = matcher.advance
@@ -37,16 +39,21 @@ class Held:
         self.free = matcher.free
         self.forced = matcher.forced
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Start after these tokens. Raises InputError ``input.begun`` where they may not come."""
-        self.start = _after(self, tokens)
-
     def forced_tokens(self, state: int) -> tuple[int, ...]:
         """The tokens that must come; where a choice follows them without the last one, since it may
         be spelled together with what is chosen."""
+        found = self._forced.get(state)
+        if found is None:
+            if len(self._forced) == _MOST_KEPT:
+                self._forced = {}
+            found = self._forced[state] = self._tokens(state)
+        return found
+
+    def _tokens(self, state: int) -> tuple[int, ...]:
         data = self._matcher.forced(state, _MOST_FORCED)
+        # A character of which only a part must come is left to what comes.
         text = data.decode(errors="ignore")
-        if len(data) < _ONE_OF_TWO or text.encode() != data[: len(text.encode())]:
+        if len(text) < _FEW or text.encode() != data[: len(text.encode())]:
             return ()
         found = tuple(self._encode(text))
         for token in found:
@@ -55,20 +62,6 @@ class Held:
                 return ()
             state = after
         return found if self._matcher.must_end(state) else found[:-1]
-
-
-def _after(held: Constraint, tokens: Sequence[int]) -> int:
-    state = held.start
-    for token in tokens:
-        after = held.advance(state, token)
-        if after is None:
-            raise InputError(
-                f"What the answer has begun with is not what it has to be, at the token {token}.",
-                remedy="Ask for the same format as before, or leave out begun.",
-                code="input.begun",
-            )
-        state = after
-    return state
 
 
 class Free:
@@ -146,10 +139,6 @@ class Budgeted:
         self._single: dict[int, Mask] = {}
         begun = ("thought" if opened else "before", b"", 0)
         self.start = self._number((inner.start, *begun))
-
-    def begin(self, tokens: Sequence[int]) -> None:
-        """Start after these tokens; as `Held.begin`."""
-        self.start = _after(self, tokens)
 
     def mask(self, state: int) -> Mask:
         """The tokens that may come; where the thought is closed only the next one of that."""

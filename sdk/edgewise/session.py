@@ -15,7 +15,6 @@ from edgewise.cache import Progress, find_bundle
 from edgewise.chat_prompts import ChatPrompts
 from edgewise.constraints import Constraints
 from edgewise.devices import device_for, load_program, target_for
-from edgewise.held import Budgeted, Held
 from edgewise.messages import conversation, each_conversation
 from edgewise.model_defaults import defaults_from, not_obeyed, said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
@@ -234,7 +233,7 @@ class Session:
         form = wanted.form or self.prompts.form
         end = prompt if isinstance(prompt, str) else self.tokenizer.decode(ids[-_LAST:])
         reading = reading_of(wanted, form, opened=opens_thought(form, end))
-        held = self._held(wanted, reading, may_think=False, begun=())
+        held = self._held(wanted, reading, may_think=False)
         request = asked.of_prompt(ids, shown=reading.shown, constraint=held)
         return Submission(self.loop.engine.sequences(request), reading)
 
@@ -253,25 +252,18 @@ class Session:
             before = str(AnswerText(stream, asked.params.stop, asked.begun))
             reading = replace(reading, before=before)
         may_think = self.prompts.thinks(form) and wanted.may_think
-        held = self._held(wanted, reading, may_think=may_think, begun=asked.begun)
+        held = self._held(wanted, reading, may_think=may_think)
         request = asked.of_conversation(turns, self.context, shown=reading.shown, constraint=held)
         return Submission(self.loop.engine.sequences(request), reading)
 
-    def _held(
-        self, wanted: Wanted, reading: Reading, *, may_think: bool, begun: Sequence[int]
-    ) -> Constraint | None:
-        """What an answer is held to, once it has begun with these tokens; None where it is free."""
+    def _held(self, wanted: Wanted, reading: Reading, *, may_think: bool) -> Constraint | None:
+        """What an answer is held to; None where it is free."""
         form, budget = reading.form, wanted.budget
         if form is None or (not wanted.forces and budget is None):
             return None
         thinking = thinking_of(form, shown=reading.shown, may=may_think, opened=reading.opened)
         inner = self._constraints.of(wanted, form, thinking)
-        held: Held | Budgeted | None = inner
-        if budget is not None:
-            held = self._constraints.budgeted(inner, thinking, budget)
-        if held is not None and begun:
-            held.begin(begun)
-        return held
+        return inner if budget is None else self._constraints.budgeted(inner, thinking, budget)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

@@ -173,13 +173,24 @@ def test_a_thought_that_ends_by_itself_is_left_alone() -> None:
     assert limited.free(state)
 
 
-def test_matchers_are_kept_and_the_oldest_are_forgotten() -> None:
+def test_what_was_asked_before_is_kept_and_the_oldest_is_forgotten() -> None:
     made = constraints()
     first = made.of_format(ASKED, STRAIGHT)
-    assert made.of_format(ASKED, STRAIGHT).mask.__self__ is first.mask.__self__
+    assert made.of_format(ASKED, STRAIGHT) is first
     for count in range(MOST_KEPT):
         made.of_format(regex(f"a{{{count + 1}}}"), STRAIGHT)
-    assert made.of_format(ASKED, STRAIGHT).mask.__self__ is not first.mask.__self__
+    assert made.of_format(ASKED, STRAIGHT) is not first
+
+
+def test_marks_that_are_tokens_are_forced_as_these() -> None:
+    shown = ("<|im_start|>",)
+    thinking = Thinking("<think>", "</think>", shown)
+    held = constraints().of_format(regex("<\\|im_start\\|>a"), thinking)
+    tokenizer = Tokenizer.from_folder(GOLDENS / "one_digit")
+    [mark] = tokenizer.encode("<|im_start|>", add_special_tokens=False)
+    assert held.forced_tokens(held.start)[0] == mark
+    plain = constraints().of_format(regex("<\\|im_start\\|>a"), STRAIGHT)
+    assert plain.forced_tokens(plain.start) == ()
 
 
 def test_what_cannot_be_followed_is_refused_by_name() -> None:

@@ -12,14 +12,27 @@ export const THINK: Marks = [["<think>", "</think>"]];
  * then `last`.
  */
 export interface Spelling {
+  /** The mark of an id of nine letters and digits, which may stand behind a name. */
+  readonly id: string;
   readonly first: string;
   readonly begin: string;
   readonly named: string;
   readonly end: string;
   readonly between: string;
   readonly last: string;
+  /** What may stand behind all that; tokenizers have it as a token that ends the answer. */
+  readonly close: string;
   /** The notation of the arguments. */
   readonly arguments: "json" | "xml" | "gemma" | "python";
+  /** The mark around strings of Gemma's notation. */
+  readonly quote: string;
+  /**
+   * What a thought stands between that may come before calls, where `read` tells thoughts itself, and between the two
+   * what no thought has in it.
+   */
+  readonly thought: readonly [string, string, string] | null;
+  /** `free` where the model may go on with text, `end` where calls end its turn. */
+  readonly after: "free" | "end";
 }
 
 /** One way to write calls. */
@@ -52,13 +65,18 @@ export function shownBy(format: Format): readonly string[] {
 /** A spelling of which only what is not empty is given. */
 export function spelling(given: Partial<Spelling>): Spelling {
   return {
+    id: "",
     first: "",
     begin: "",
     named: "",
     end: "",
     between: "",
     last: "",
+    close: "",
     arguments: "json",
+    quote: "",
+    thought: null,
+    after: "end",
     ...given,
   };
 }

@@ -65,7 +65,7 @@ function markedFormat(
     read,
     marks: [begin, end, quote],
     triggers: [begin],
-    spelling: spelling({ begin: begin + CALL, end, arguments: "gemma" }),
+    spelling: spelling({ begin: begin + CALL, end, arguments: "gemma", quote }),
     thoughts,
   };
 }
@@ -76,10 +76,11 @@ export const GEMMA: Format = {
   marks: [],
   triggers: [CODE],
   spelling: spelling({
-    first: `${CODE}\n[`,
-    between: ", ",
-    last: `]\n${FENCE}`,
+    first: `${CODE}\n`,
+    between: "\n",
+    last: `\n${FENCE}`,
     arguments: "python",
+    after: "free",
   }),
   thoughts: THINK,
 };

@@ -32,6 +32,7 @@ export const HERMES: Format = {
     named: '", "arguments": ',
     end: `}\n${CLOSE}`,
     between: "\n",
+    after: "free",
   }),
   thoughts: THINK,
 };

@@ -102,6 +102,7 @@ export const QWEN3_CODER: Format = {
     end: `${FUNCTION_END}\n${CLOSE}`,
     between: "\n",
     arguments: "xml",
+    after: "free",
   }),
   thoughts: THINK,
 };

@@ -20,6 +20,12 @@ export const SPACE = " \t\n\r";
 /** Names of tools: no white space, and none of the characters that formats are made of. */
 export const NAME = /[0-9A-Za-z_./\u{a1}-\u{ff5b}\u{ff5d}-\u{10ffff}-]+/uy;
 
+/** Whether a text can be the name of a tool. */
+export function isName(text: string): boolean {
+  NAME.lastIndex = 0;
+  return text.length <= MAX_NAME && NAME.exec(text)?.[0] === text;
+}
+
 /** A reader at work; it returns once it has read its part. */
 export type Reading<T> = Generator<undefined, T, undefined>;
 export type Sink = (text: string) => void;
@@ -229,8 +235,7 @@ export class Source {
    * @throws NotACallError that cannot be a tool's name.
    */
   begin(name: string, given = ""): void {
-    NAME.lastIndex = 0;
-    if (name.length > MAX_NAME || NAME.exec(name)?.[0] !== name) throw new NotACallError();
+    if (!isName(name)) throw new NotACallError();
     this.space = "";
     this.calling = true;
     this.index += 1;

@@ -48,7 +48,14 @@ export interface ChatMessage {
 /** Sampling settings of a conversation; what is left out is the model's own default. */
 export type Settings = Pick<
   ChatOptions,
-  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty" | "variables"
+  | "temperature"
+  | "topP"
+  | "topK"
+  | "minP"
+  | "maxTokens"
+  | "repetitionPenalty"
+  | "tools"
+  | "variables"
 > & { readonly seed?: number };
 
 export interface Conversation {

@@ -18,8 +18,10 @@ from edgewise_runtime.grammar.avoiding import texts_without
 from edgewise_runtime.grammar.escapes import plain
 from edgewise_runtime.grammar.nodes import Choice, Grammar, Node, Repeat, Rule, Sequence, simplified
 from edgewise_runtime.grammar.ranges import EVERY
+from edgewise_runtime.grammar.schema.values import in_order
 
 _PRINT = "print"
+_ALPHANUMERIC = nodes.Chars(((48, 57), (65, 90), (97, 122)))
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def call_grammar(
         UnsupportedError: ``unsupported.tool_choice`` for names and schemas that the format cannot
             write; ``unsupported.schema``.
     """
-    known = [name] if choice == "named" and name is not None else list(tools)
+    known = [name] if choice == "named" and name is not None else in_order(tools)
     if not known or any(each not in tools for each in known):
         raise InputError(
             f"There is no tool {shorten(name)} to call." if known else "There is no tool to call.",
@@ -113,9 +115,16 @@ def _any_call(form: Format, tools: Mapping[str, Mapping[str, Any]], rules: dict[
         if wrong or (spelling.arguments == "python" and name == _PRINT):
             raise refused(f"A tool is called {shorten(name)}, which {form.name} cannot write.")
         arguments = arguments_of(CalledTool(name, schema, f"t{at}_"), spelling, rules)
-        begin = nodes.Literal(name + spelling.named)
-        found.append(simplified(Sequence((begin, arguments, *_literal(spelling.end)))))
+        begin = (nodes.Literal(name), *_id(spelling.id), *_literal(spelling.named))
+        found.append(simplified(Sequence((*begin, arguments, *_literal(spelling.end)))))
     return Choice(tuple(found)) if len(found) > 1 else found[0]
+
+
+def _id(mark: str) -> tuple[Node, ...]:
+    """An id that may be given, where there is a mark for it."""
+    if not mark:
+        return ()
+    return (Repeat(Sequence((nodes.Literal(mark), Repeat(_ALPHANUMERIC, 9, 9))), 0, 1),)
 
 
 def _thought(marks: tuple[str, str, str]) -> Node:

@@ -30,6 +30,7 @@ from edgewise_runtime.grammar.nodes import (
 from edgewise_runtime.grammar.ranges import Ranges, characters, common, others, ranges_of
 
 _STRUCTURE = re.compile(r'(?P<key>"(?:[^"\\]|\\.)*"): |(?P<sign>, |: |true|false|null|[{\[}\]"])')
+_BODY = re.compile(r'(?:[^"\\]|\\u[0-9a-f]{4}|\\[^u])*')
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3})?")
 _DEEPER = {"{": 1, "[": 1, "}": -1, "]": -1}
 
@@ -98,7 +99,7 @@ class _Respelled:
         self._rules = rules
         self._prefix = prefix
         self._how = how
-        self._known: dict[tuple[str, _Place, bool], tuple[str, _Place]] = {}
+        self._known: dict[tuple[str, _Place, bool], Rule] = {}
         self._texts: dict[tuple[Ranges, int, bool, bool], Rule] = {}
 
     def node(self, node: Node, at: _Place, *, closes: bool) -> tuple[Node, _Place]:
@@ -133,11 +134,11 @@ class _Respelled:
         start = replace(at, depth=min(at.depth, 1))
         key = (name, start, closes)
         if key not in self._known:
-            made = f"{self._prefix}{len(self._known) + len(self._texts)}"
-            self._known[key] = made, start
+            made = self._name()
+            self._known[key] = Rule(made)
             self._rules[made], end = self.node(simplified(self._given[name]), start, closes=closes)
             self.check(end, start)
-        return Rule(self._known[key][0]), at
+        return self._known[key], at
 
     def _sequence(self, items: tuple[Node, ...], at: _Place, closes: bool) -> tuple[Node, _Place]:
         found: list[Node] = []
@@ -160,13 +161,16 @@ class _Respelled:
     def _any_text(self, ranges: Ranges, least: int, closes: bool, bare: bool) -> Node:
         key = (ranges, least, closes, bare)
         if key not in self._texts:
-            made = f"{self._prefix}{len(self._known) + len(self._texts)}"
+            made = self._name()
             self._texts[key] = Rule(made)
             escape = plain if bare else self._how.escape
             self._rules[made] = texts_without(
                 self._how.avoided, ranges, escape, least=least, ends=closes
             )
         return self._texts[key]
+
+    def _name(self) -> str:
+        return f"{self._prefix}{len(self._known) + len(self._texts)}"
 
     def _literal(self, text: str, at: _Place, closes: bool) -> tuple[Node, _Place]:
         found: list[Node] = []
@@ -200,23 +204,21 @@ class _Respelled:
         if self._how.bare_keys and len(name) <= MAX_NAME and NAME.fullmatch(name):
             return name + colon
         self._refuse_marked(name, whole=True)
-        return self._how.quote + self._spelled(name, bare=False) + self._how.quote + colon
+        return self._how.quote + self._spelled(name, self._how.escape) + self._how.quote + colon
 
     def _inside(self, text: str, at: _Place, closes: bool) -> tuple[Node, str, _Place]:
         """As `_outside`, of what is part of a string."""
         before = at.string or ""
-        body = re.match(r'(?:[^"\\]|\\u[0-9a-f]{4}|\\[^u])*', before + text)
-        size = len(body[0]) if body else 0
-        spelled, left = (before + text)[:size], (before + text)[size:]
+        body = _BODY.match(before + text)
+        spelled = body[0] if body else ""
+        left = (before + text)[len(spelled) :]
         whole = left.startswith('"')
-        bare = self._is_bare(at)
         if spelled:
             said = str(json.loads(f'"{spelled}"'))
-            self._refuse_marked(said, whole=whole or closes)
-            return Literal(self._spelled(said, bare=bare)), left, replace(at, string="")
+            self._refuse_marked(said, whole=whole or (closes and not left))
+            return Literal(self._spelled(said, self._escape(at))), left, replace(at, string="")
         if whole:
-            end = self._quote(at)
-            return end, left[1:], replace(at, string=None)
+            return self._quote(at), left[1:], replace(at, string=None)
         if not _ESCAPE.fullmatch(left):
             raise refused("A grammar has strings with escapes that are none.")
         return Sequence(()), "", replace(at, string=left)
@@ -233,18 +235,18 @@ class _Respelled:
             kept = common(ranges, others(characters(self._how.avoided[0])))
         if not kept:
             raise self._marked(self._how.avoided[0])
-        escape = plain if self._is_bare(at) else self._how.escape
-        return escape(kept), replace(at, string="")
+        return self._escape(at)(kept), replace(at, string="")
 
     def _is_bare(self, at: _Place) -> bool:
         return self._how.bare_text and at.depth == 0
 
-    def _quote(self, at: _Place) -> Node:
-        bare = self._is_bare(at)
-        return Sequence(()) if bare else Literal(self._how.quote)
+    def _escape(self, at: _Place) -> Escape:
+        return plain if self._is_bare(at) else self._how.escape
 
-    def _spelled(self, text: str, *, bare: bool) -> str:
-        escape = plain if bare else self._how.escape
+    def _quote(self, at: _Place) -> Node:
+        return Sequence(()) if self._is_bare(at) else Literal(self._how.quote)
+
+    def _spelled(self, text: str, escape: Escape) -> str:
         nodes = (simplified(escape(characters(c))) for c in text)
         return "".join(node.text for node in nodes if isinstance(node, Literal))
 

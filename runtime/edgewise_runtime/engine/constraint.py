@@ -68,26 +68,39 @@ class Guide:
 
     Whatever the constraint raises becomes an `EdgewiseError`: EngineError ``engine.constraint``, if
     it is none.
+
+    Attributes:
+        due: tokens that have to be drawn next, see `draw`.
     """
 
-    def __init__(self, constraint: Constraint) -> None:
+    def __init__(self, constraint: Constraint, begun: Iterable[int] = ()) -> None:
+        """Begin with tokens of an answer that goes on.
+
+        Raises InputError ``input.begun`` where they do not follow the constraint.
+        """
         self._constraint = constraint
         self._state = constraint.start
-        self._due: tuple[int, ...] = ()
+        self.due: tuple[int, ...] = ()
+        for token in begun:
+            if not self.follow(token):
+                raise InputError(
+                    "The answer that is to go on is not one of what is asked for now.",
+                    remedy="Ask for what was asked for then, or begin anew.",
+                    code="input.begun",
+                )
 
     def follow(self, token: int) -> bool:
         """Take a token; False where it may not come."""
+        if self.due:
+            due, self.due = self.due[0], self.due[1:]
+            if token != due:
+                return False
         with _explained():
             after = self._constraint.advance(self._state, token)
         if after is None:
             return False
         self._state = after
-        self._due = self._due[1:]
         return True
-
-    def demand(self) -> None:
-        """Let none come but the tokens that must, one after the other."""
-        self._due = self.forced
 
     @property
     def ended(self) -> bool:
@@ -101,26 +114,31 @@ class Guide:
         with _explained():
             return self._constraint.forced_tokens(self._state)
 
-    @property
-    def due(self) -> bool:
-        """Whether a token must come that was demanded."""
-        return bool(self._due)
+    def draw(self, forced: tuple[int, ...]) -> None:
+        """Let tokens that must come next be drawn, one after the other, as those and no others that
+        the constraint might take in their place."""
+        self.due = forced
 
     @property
     def free(self) -> bool:
         """Whether any token may come next."""
+        if self.due:
+            return False
         with _explained():
-            return not self._due and self._constraint.free(self._state)
+            return self._constraint.free(self._state)
 
     def allowed(self, draft: Sequence[int]) -> int:
-        """How many tokens of a draft may come, one after the other."""
-        at = self._state
-        if self._due:
+        """How many tokens of a draft may come, one after the other.
+
+        None where tokens must come after them, which are taken before anything is drawn there.
+        """
+        if self.due:
             return 0
+        at = self._state
         with _explained():
             for count, token in enumerate(draft):
                 after = self._constraint.advance(at, token)
-                if after is None:
+                if after is None or self._constraint.forced_tokens(after):
                     return count
                 at = after
         return len(draft)
@@ -138,8 +156,8 @@ class Guide:
 
         Raises InputError ``constraint.stuck`` where none may come.
         """
-        if self._due:
-            return [_only(words, self._due[0])]
+        if self.due:
+            return [_only(self.due[0], words)]
         with _explained():
             state: int | None = self._state
             found = [self._mask(self._state, words, ends, short)]
@@ -167,7 +185,7 @@ class Guide:
         return mask
 
 
-def _only(words: int, token: int) -> Mask:
+def _only(token: int, words: int) -> Mask:
     mask = np.zeros(words, np.uint32)
     mask[token // MASK_BITS] = 1 << token % MASK_BITS
     return mask

@@ -43,7 +43,7 @@ class Request:
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
-        constraint: what the answer must follow, from its start on; it knows what has `begun`.
+        constraint: what the answer must follow, with what has `begun` of it.
     """
 
     prompt: tuple[int, ...]
@@ -158,8 +158,8 @@ class Sequence:
             self._unending = replace(params, logit_bias={**params.logit_bias, **never})
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
         constraint = request.constraint
-        self.guide = None if constraint is None else Guide(constraint)
-        self._demanded = False  # whether the last token was
+        self.guide = None if constraint is None else Guide(constraint, self.begun)
+        self._was_due = False  # the last token taken
         if self.guide is not None and self.guide.ended:
             self.finish_reason = "stop"
 
@@ -282,15 +282,14 @@ class Sequence:
         """Take the tokens that must come next, which are computed as those of a prompt; None where
         there are none.
 
-        Where log-probabilities are asked for none are taken: each is drawn, and no other may be.
+        Where log-probabilities are asked for they are drawn, one at a time: each has one.
         """
-        if self.guide is None or self.ended or self._demanded:
-            return None
-        if self.params.logprobs:
-            self.guide.demand()
+        if self.guide is None or self.ended or self._was_due or self.guide.due:
             return None
         forced = self.guide.forced
-        if not forced:
+        if self.params.logprobs:
+            self.guide.draw(forced)
+        if not forced or self.params.logprobs:
             return None
         self.counted = False  # the device does not hear of them
         return self.accept(forced)
@@ -371,7 +370,7 @@ class Sequence:
         """Take a token into what the answer follows; whether it ends it, or fails it."""
         if self.guide is None:
             return False
-        self._demanded = self.guide.due
+        self._was_due = bool(self.guide.due)
         try:
             if not self.guide.follow(run[0]):
                 self.fail(_refused(run[0]))

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal as OneOf
 
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
@@ -52,23 +54,44 @@ class Automaton:
         start: the first of them.
         classes: the class of each byte: no state tells two bytes of a class apart.
         samples: a byte of each class.
+        free: states before this one are of free text.
     """
 
     code: list[int]
     start: int
     classes: bytes
     samples: bytes
+    free: int
 
 
-def automaton_of(grammar: Grammar) -> Automaton:
+After = OneOf["free", "end"]
+
+
+@dataclass(frozen=True)
+class Around:
+    """What texts of a grammar may stand in.
+
+    Attributes:
+        table: where bytes lead in free text (`free_text`).
+        after: what comes after a text of the grammar.
+    """
+
+    table: Sequence[Sequence[int]]
+    after: After
+
+
+def automaton_of(grammar: Grammar, around: Around | None = None) -> Automaton:
     """The automaton that takes the texts of a grammar, written in UTF-8.
+
+    Args:
+        around: free text that such a text comes in; None for the text alone.
 
     Raises:
         InputError: ``constraint.too_large``; ``input.grammar`` for rules that are missing, that no
             text ends, or that begin with themselves, and for what takes no text.
     """
     _check(grammar)
-    return _Builder(grammar).build()
+    return _Builder(grammar).build(around)
 
 
 class _Builder:
@@ -83,8 +106,10 @@ class _Builder:
         self._used = [grammar.root]
         self._calls: dict[str, list[int]] = {grammar.root: []}
 
-    def build(self) -> Automaton:
+    def build(self, around: Around | None) -> Automaton:
         starts: dict[str, int] = {}
+        begun = None if around is None else self._around(around)
+        free = END if begun is None else len(self._code)
         for name in self._used:  # a list's iteration comes to what is added meanwhile
             starts[name] = self._node(self._grammar.rules[name], END)
         for name, places in self._calls.items():
@@ -94,7 +119,20 @@ class _Builder:
         classes = bytearray(256)
         for number, (first, after) in enumerate(zip(samples, [*samples[1:], 256], strict=True)):
             classes[first:after] = bytes([number]) * (after - first)
-        return Automaton(self._code, starts[self._grammar.root], bytes(classes), samples)
+        start = starts[self._grammar.root] if begun is None else begun
+        return Automaton(self._code, start, bytes(classes), samples, free)
+
+    def _around(self, around: Around) -> int:
+        """Where free text begins, in which the root comes after a trigger."""
+        places = [self._emit([SPLIT, 2, END, END]) for _ in around.table]
+        call = self._call(self._grammar.root, places[0] if around.after == "free" else END)
+        targets = [*places, call]
+        for place, row in zip(places, around.table, strict=True):
+            runs = [(to, list(run)) for to, run in groupby(range(256), row.__getitem__)]
+            self._code[place + 2] = self._bytes(
+                [(run[0], run[-1], targets[to]) for to, run in runs]
+            )
+        return places[0]
 
     def _emit(self, words: Iterable[int]) -> int:
         self._states += 1
@@ -129,10 +167,14 @@ class _Builder:
             case Repeat(item, least, most):
                 state = self._repeat(item, least, most, following)
             case Rule(name):
-                state = self._emit([CALL, END, following])
-                if name not in self._calls:
-                    self._used.append(name)
-                self._calls.setdefault(name, []).append(state + 1)
+                state = self._call(name, following)
+        return state
+
+    def _call(self, name: str, following: int) -> int:
+        state = self._emit([CALL, END, following])
+        if name not in self._calls:
+            self._used.append(name)
+        self._calls.setdefault(name, []).append(state + 1)
         return state
 
     def _chars(self, ranges: Ranges, following: int) -> int:

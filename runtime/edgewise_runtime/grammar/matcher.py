@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from threading import RLock
 
-import numpy as np
-import numpy.typing as npt
-
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.grammar.automaton import automaton_of
+from edgewise_runtime.grammar.automaton import Around, automaton_of
+from edgewise_runtime.grammar.masks import Kept, Mask, Masks
 from edgewise_runtime.grammar.nodes import Grammar
-from edgewise_runtime.grammar.states import BELOW, UNASKED, State, States
+from edgewise_runtime.grammar.states import State, States
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 
-Mask = npt.NDArray[np.uint32]
-
-_FIRST_DEPTH = 8
-"""Frames of stacks that a mask is looked up by first."""
-_MAX_WORK = 1 << 20
-"""Pairs looked at for one mask: about two seconds."""
-_MAX_MASKS = 64 << 20
-"""Bytes of masks that are kept."""
-_BYTES_OF_STATE = 1000
-"""About, of a state that a mask is kept by."""
 _MAX_STATES = 1 << 17
-"""States that can be gone back to, at least."""
+"""States that can be gone back to, at least, where none has more than 16 pairs."""
+_MAX_PAIRS = 1 << 21
+"""Pairs of those states."""
 
 
 class Matcher:
@@ -37,22 +27,35 @@ class Matcher:
     ended. Tokens that end an answer are for the caller to add where `may_end`.
 
     Attributes:
+        grammar: what it was made of.
         start: the state before any token.
     """
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary) -> None:
-        """Raises InputError ``constraint.too_large`` for a grammar beyond bounds; ``input.grammar``
-        for rules that are missing, that no text ends, or that begin with themselves."""
+    def __init__(
+        self, grammar: Grammar, vocabulary: Vocabulary, around: Around | None = None
+    ) -> None:
+        """Match texts of a grammar.
+
+        Args:
+            around: see `Triggered`.
+
+        Raises:
+            InputError: ``constraint.too_large`` for a grammar beyond bounds; ``input.grammar`` for
+                rules that are missing, that no text ends, or that begin with themselves.
+        """
+        self.grammar = grammar
         self._vocabulary = vocabulary
-        self._automaton = automaton_of(grammar)
+        self._automaton = automaton_of(grammar, around)
+        self._sizes = [
+            self._automaton.classes.count(i) for i in range(len(self._automaton.samples))
+        ]
         self._states = States(self._automaton)
-        self._classes = np.frombuffer(self._automaton.classes, np.uint8)[vocabulary.trie.bytes]
-        self._sizes = [self._automaton.classes.count(i) for i in range(len(self._states.table[0]))]
-        # By the state with stacks cut; None where more of them is needed.
-        self._masks: dict[State, Mask | None] = {}
+        self._masks = Masks(self._automaton, self._states, vocabulary)
+        self._kept: dict[int, Kept] = {}
         self._numbers: dict[State, int] = {}
         self._recent: dict[int, State] = {}
         self._older: dict[int, State] = {}
+        self._pairs = 0  # of recent ones
         self._next = 0
         self._lock = RLock()
         self.start = self._number_of(self._states.start)
@@ -63,37 +66,28 @@ class Matcher:
 
         Raises InputError ``constraint.ambiguous``, ``constraint.too_large``, ``constraint.state``.
         """
-        with self._lock:
-            whole = self._state_of(state)
-            self._tidy()
-            self._states.visits = 0
-            depth = _FIRST_DEPTH
-            while True:
-                cut = self._states.cut(whole, depth, self._vocabulary.longest)
-                if cut not in self._masks:
-                    self._masks[cut] = self._walked(cut)
-                mask = self._masks[cut]
-                if mask is not None:
-                    return mask
-                depth *= 2
+        kept = self._kept.get(state)  # without waiting for masks that other threads make
+        return (self._kept_of(state) if kept is None else kept).mask
 
     def advance(self, state: int, token: int) -> int | None:
-        """The state after a token; None where it may not come."""
+        """The state after a token; None where it may not come. Raises as `mask`."""
         data = self._vocabulary.bytes_of(token)
-        return self.advance_bytes(state, data) if data else None
+        if data:
+            return self.advance_bytes(state, data)
+        if not 0 <= token < self._vocabulary.size:
+            return None
+        with self._lock:
+            return state if self._masks.is_free(self._state_of(state)) else None
 
     def advance_bytes(self, state: int, data: bytes) -> int | None:
-        """The state after bytes; None where they may not come."""
+        """The state after bytes; None where they may not come. Raises as `mask`."""
         with self._lock:
-            at = self._state_of(state)
+            at: State | None = self._state_of(state)
             self._tidy()
-            states, classes = self._states, self._automaton.classes
             for byte in data:
-                row = states.step(at, classes[byte])
-                if row < 0:
-                    return None
-                at = states.rows[row]
-            return self._number_of(at)
+                if at is not None:
+                    at = self._states.step(at, self._automaton.classes[byte])
+            return None if at is None else self._number_of(at)
 
     def may_end(self, state: int) -> bool:
         """Whether a text may end here."""
@@ -108,93 +102,67 @@ class Matcher:
 
     def forced(self, state: int, most: int) -> bytes:
         """The bytes, `most` of them, that must come: none where there is a choice, or a text may
-        end."""
+        end. Raises as `mask`."""
         found = bytearray()
         with self._lock:
             at = self._state_of(state)
             self._tidy()
             while len(found) < most and not at.ends:
-                to = [(i, self._states.step(at, i)) for i in range(len(self._sizes))]
-                match [(i, row) for i, row in to if row >= 0]:
-                    case [(only, row)] if self._sizes[only] == 1:
+                to = [(i, self._states.step(at, i)) for i in range(self._states.width)]
+                match [(i, led) for i, led in to if led is not None]:
+                    case [(only, led)] if self._sizes[only] == 1:
                         found.append(self._automaton.samples[only])
-                        at = self._states.rows[row]
+                        at = led
                     case _:
                         break
         return bytes(found)
 
     def free(self, state: int) -> bool:
-        """Whether no mask is needed."""
-        del state
-        return False
+        """Whether no mask is needed, since every token may come. Raises as `mask`."""
+        kept = self._kept.get(state)
+        if kept is None:
+            with self._lock:
+                if not self._masks.is_free(self._state_of(state)):
+                    return False
+            kept = self._kept_of(state)
+        return kept.whole
 
-    def _walked(self, start: State) -> Mask | None:
-        """The mask of a state; None where its stack is cut too short."""
-        trie, states = self._vocabulary.trie, self._states
-        alive = np.zeros(len(trie.bytes), bool)
-        nodes = np.arange(trie.top)
-        rows = np.full(trie.top, states.row_of(start), np.int64)
-        while len(nodes):
-            classes = self._classes[nodes]
-            to = states.table[rows, classes]
-            unasked = to == UNASKED
-            if unasked.any():
-                self._ask(rows[unasked], classes[unasked])
-                to = states.table[rows, classes]
-            if (to == BELOW).any():
-                return None
-            kept = to >= 0
-            nodes = nodes[kept]
-            alive[nodes] = True
-            counts = trie.count[nodes]
-            rows = np.repeat(to[kept], counts)
-            firsts = trie.first[nodes] - (np.cumsum(counts) - counts)
-            nodes = np.repeat(firsts, counts) + np.arange(len(rows))
-        bits = np.zeros(-(-self._vocabulary.size // 32) * 32, bool)
-        bits[self._vocabulary.tokens[alive[self._vocabulary.nodes]]] = True
-        mask: Mask = np.packbits(bits, bitorder="little").view(np.dtype("<u4"))
-        mask.flags.writeable = False
-        return mask
-
-    def _ask(self, rows: npt.NDArray[np.int64], classes: npt.NDArray[np.uint8]) -> None:
-        """Find where these lead."""
-        states, width = self._states, self._states.table.shape[1]
-        for key in np.unique(rows * width + classes).tolist():
-            row, byte_class = divmod(key, width)
-            states.step(states.rows[row], byte_class)
-            if states.visits > _MAX_WORK:
-                raise InputError(
-                    f"It takes more than {_MAX_WORK:,} steps to find the tokens that may come.",
-                    remedy="Write the grammar so that what comes tells alternatives apart.",
-                    code="constraint.ambiguous",
-                )
+    def _kept_of(self, state: int) -> Kept:
+        with self._lock:
+            at = self._state_of(state)
+            self._tidy()
+            kept = self._kept[state] = self._masks.of(at)
+            return kept
 
     def _tidy(self) -> None:
         """Forget what can be found again, where there is much of it."""
-        masks = len(self._masks) * (self._vocabulary.size // 8 + _BYTES_OF_STATE)
-        if masks > _MAX_MASKS or self._states.full:
-            self._masks = {}
-        if self._states.full:
+        full = self._states.full
+        if full or self._masks.full or len(self._kept) > _MAX_STATES:
+            self._kept = {}
+            self._masks.clear()
+        if full:
             self._states.clear()
 
     def _number_of(self, state: State) -> int:
         known = self._numbers.get(state)
         if known is not None and self._known(known):
             return known
-        if len(self._recent) >= _MAX_STATES:
-            self._older = self._recent
-            self._recent = {self.start: self._states.start}
+        if len(self._recent) >= _MAX_STATES or self._pairs > _MAX_PAIRS:
+            self._older, self._recent, self._pairs = self._recent, {}, 0
+            self._recent[self.start] = self._states.start
             self._numbers = {state: number for number, state in self._older.items()}
         number = self._next
         self._next += 1
         self._numbers[state] = number
         self._recent[number] = state
+        self._pairs += len(state.pairs)
         return number
 
     def _known(self, number: int) -> State | None:
         state = self._recent.get(number)
         if state is None and (state := self._older.get(number)) is not None:
             self._recent[number] = state
+            self._pairs += len(state.pairs)
         return state
 
     def _state_of(self, number: int) -> State:

@@ -21,7 +21,7 @@ class Stack:
         below: None for `ROOT` and `BOTTOM`, which are no frames.
         back: the state after a rule; of a repetition, ``~`` its state.
         least, most: how often a repetition has to and may go on when its body has ended; 0 for a
-            rule.
+            rule. ENDLESS stays what it is.
     """
 
     id: int
@@ -67,7 +67,8 @@ class Stacks:
         """The same for all texts of `length` bytes at most that do not come below `depth` frames:
         BOTTOM is in the place of what is below them.
 
-        Each time that a body goes on takes a byte, so counts beyond `length` are `length`.
+        Each time that a body goes on takes a byte, so counts from `length` on are as good as
+        ENDLESS.
         """
         frames: list[Stack] = []
         at = stack
@@ -77,7 +78,8 @@ class Stacks:
         if at.below is not None:
             at = BOTTOM
         for frame in reversed(frames):
-            at = self.push(at, frame.back, min(frame.least, length), min(frame.most, length))
+            least = frame.least if frame.least < length else ENDLESS
+            at = self.push(at, frame.back, least, frame.most if frame.most < length else ENDLESS)
         return at
 
     def clear(self) -> None:
@@ -87,4 +89,7 @@ class Stacks:
 
 def again(least: int, most: int) -> tuple[int, int]:
     """Counts of a repetition once its body has ended and is to begin again."""
-    return max(0, least - 1), most if most == ENDLESS else most - 1
+    return (
+        least if least == ENDLESS else max(0, least - 1),
+        most if most == ENDLESS else most - 1,
+    )

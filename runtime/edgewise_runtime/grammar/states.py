@@ -7,6 +7,7 @@ first asked for, and kept in a table (as lazy automata of regular expressions do
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +26,22 @@ _BYTES_OF_STATE = 300
 _BYTES_OF_PAIR = 150
 _BYTES_OF_STACK = 300
 
-UNASKED, NOWHERE, BELOW = -1, -2, -3
-"""Where a byte leads that was not asked for yet; that may not come; and of which `BOTTOM` leaves
-out where it leads."""
+UNASKED, BELOW = -1, -2
+"""In the place of a row: what was not asked for yet; and where `BOTTOM` leaves out what follows."""
+NOWHERE = 0
+"""The row of what may not come."""
+
+Rows = npt.NDArray[np.int64]
 
 _Pair = tuple[int, Stack]
 _Key = tuple[tuple[tuple[int, int], ...], bool]
+
+
+class _Lead(NamedTuple):
+    """Where some classes of bytes lead: to these pairs; and the classes, from and up to."""
+
+    pairs: tuple[_Pair, ...]
+    spans: list[tuple[int, int]]
 
 
 class State:
@@ -39,64 +50,88 @@ class State:
     Attributes:
         pairs: places and stacks.
         ends: whether a text may end here.
-        row: of the table; -1 where it has none, or has it no more.
+        row: where it begins in the table; 0 where it has none, or has it no more.
+        leads: where each class of bytes leads; None until asked for.
     """
 
-    __slots__ = ("ends", "pairs", "row")
+    __slots__ = ("ends", "leads", "pairs", "row")
 
     def __init__(self, pairs: tuple[_Pair, ...], ends: bool) -> None:
         self.pairs = pairs
         self.ends = ends
-        self.row = -1
+        self.row = 0
+        self.leads: list[_Lead | None] | None = None
+
+
+_HIDDEN = State((), ends=False)
 
 
 class States:
     """Finds states, and where bytes lead from them.
 
     Attributes:
-        table: int32 [rows, classes]: where a byte of each class leads: a row, or a number below 0.
-        rows: the state of each row of the table.
+        width: classes of bytes.
+        table: int64: where a byte of each class leads: where the row of a state begins, NOWHERE
+            (of which the row has nothing else), UNASKED or BELOW; row by row.
         visits: pairs looked at since it was last set to 0.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
+        self.width = len(automaton.samples)
         self._stacks = Stacks()
         self._made: dict[_Key, State] = {}
         self._kept = 0
-        self.table: npt.NDArray[np.int32] = self._empty(16)
-        self.rows: list[State] = []
         self.visits = 0
+        nothing = State((), ends=False)
+        self._rows: list[State] = [nothing]
+        self.table = self._empty()
         found = self._closed([(automaton.start, ROOT)])
-        self.start = State((), ends=False) if isinstance(found, int) else found
+        self.start = nothing if found is None else found
 
     def row_of(self, state: State) -> int:
-        """The row of a state in the table."""
-        if state.row < 0:
-            state.row = len(self.rows)
+        """Where the row of a state begins."""
+        if state.row == 0:
+            state.row = len(self._rows) * self.width
             if state.row == len(self.table):
-                self.table = np.concatenate([self.table, self._empty(state.row)])
-            self.rows.append(state)
+                more = np.full(len(self.table), UNASKED, np.int64)
+                self.table = np.concatenate([self.table, more])
+            self._rows.append(state)
         return state.row
 
-    def step(self, state: State, byte_class: int) -> int:
-        """Where a byte of a class leads: a row, NOWHERE or BELOW.
+    def step(self, state: State, byte_class: int) -> State | None:
+        """The state that a byte of a class leads to.
 
         Raises InputError ``constraint.ambiguous``, ``constraint.too_large``.
         """
-        row = self.row_of(state)
-        to = int(self.table[row, byte_class])
-        if to == UNASKED:
-            found = self._closed(self._led(state, self._automaton.samples[byte_class]))
-            to = found if isinstance(found, int) else self.row_of(found)
-            self.table[row, byte_class] = to
-        return to
+        place = self.row_of(state) + byte_class
+        row = int(self.table[place])
+        if row == UNASKED:
+            self.ask(place)
+            row = int(self.table[place])
+        return self._rows[row // self.width] if row > 0 else None
+
+    def ask(self, place: int) -> None:
+        """Find what stands in a place of the table. Raises as `step`."""
+        number, byte_class = divmod(place, self.width)
+        state = self._rows[number]
+        if state.leads is None:
+            state.leads = self._leads(state)
+            nowhere = np.array([lead is None for lead in state.leads])
+            self.table[state.row : state.row + self.width][nowhere] = NOWHERE
+        lead = state.leads[byte_class]
+        if lead is None or self.table[place] != UNASKED:
+            return
+        found = self._closed(lead.pairs)
+        to = NOWHERE if found is None else BELOW if found is _HIDDEN else self.row_of(found)
+        for first, after in lead.spans:
+            self.table[state.row + first : state.row + after] = to
 
     def cut(self, state: State, depth: int, length: int) -> State:
         """The state with stacks cut (`Stacks.cut`): the same for texts of `length` bytes, but for
         where it leads BELOW."""
         cut = self._stacks.cut
-        return self._interned(((p, cut(s, depth, length)) for p, s in state.pairs), state.ends)
+        return self._interned([(p, cut(s, depth, length)) for p, s in state.pairs], state.ends)
 
     @property
     def full(self) -> bool:
@@ -106,26 +141,42 @@ class States:
 
     def clear(self) -> None:
         """Forget what is there; states that are in use stay what they are."""
-        for state in self.rows:
-            state.row = -1
-        self.rows, self.table, self._made, self._kept = [], self._empty(16), {}, 0
+        for state in self._rows:
+            state.row, state.leads = 0, None
+        self._rows, self.table, self._made, self._kept = self._rows[:1], self._empty(), {}, 0
         self._stacks.clear()
 
-    def _empty(self, rows: int) -> npt.NDArray[np.int32]:
-        return np.full((rows, len(self._automaton.samples)), UNASKED, np.int32)
+    def _empty(self) -> Rows:
+        table = np.full(16 * self.width, UNASKED, np.int64)
+        table[: self.width] = NOWHERE
+        return table
 
-    def _led(self, state: State, byte: int) -> list[_Pair]:
-        """Where a byte leads each of a state's pairs."""
-        code = self._automaton.code
-        led: list[_Pair] = []
-        for place, stack in state.pairs:
-            for at in range(place + 2, place + 2 + 3 * code[place + 1], 3):
-                if code[at] <= byte <= code[at + 1]:
-                    led.append((code[at + 2], stack))
-        return led
+    def _leads(self, state: State) -> list[_Lead | None]:
+        """Where each class of bytes leads a state's pairs; None where nowhere."""
+        code, classes = self._automaton.code, self._automaton.classes
+        edges = [
+            (classes[code[at]], classes[code[at + 1]] + 1, (code[at + 2], stack))
+            for place, stack in state.pairs
+            for at in range(place + 2, place + 2 + 3 * code[place + 1], 3)
+        ]
+        cuts = sorted({cut for first, after, _ in edges for cut in (first, after)})
+        number = {cut: i for i, cut in enumerate(cuts)}
+        led: list[list[_Pair]] = [[] for _ in cuts]
+        for first, after, pair in edges:
+            for i in range(number[first], number[after]):
+                led[i].append(pair)
+        same: dict[tuple[_Pair, ...], _Lead] = {}
+        leads: list[_Lead | None] = [None] * self.width
+        for first, after, pairs in zip(cuts, cuts[1:], map(tuple, led), strict=False):
+            if pairs:
+                lead = same.setdefault(pairs, _Lead(pairs, []))
+                lead.spans.append((first, after))
+                leads[first:after] = [lead] * (after - first)
+        return leads
 
-    def _closed(self, pairs: Iterable[_Pair]) -> State | int:
-        """What can be reached from pairs without another byte: a state, NOWHERE or BELOW."""
+    def _closed(self, pairs: Iterable[_Pair]) -> State | None:
+        """The state of what can be reached from pairs without another byte; `_HIDDEN` where that
+        cannot be told, None where nothing can."""
         code = self._automaton.code
         push = self._stacks.push
         left = list(pairs)
@@ -166,7 +217,7 @@ class States:
             elif kind == REPEAT:
                 repeat(place, stack, code[place + 2], code[place + 3])
             elif stack is BOTTOM:
-                return BELOW
+                return _HIDDEN
             elif stack.below is None:
                 ends = True
             elif stack.back >= 0:
@@ -174,10 +225,10 @@ class States:
             else:
                 repeat(~stack.back, stack.below, stack.least, stack.most)
         self.visits += len(seen)
-        return self._interned(found, ends) if found or ends else NOWHERE
+        return self._interned(found, ends) if found or ends else None
 
-    def _interned(self, pairs: Iterable[_Pair], ends: bool) -> State:
-        joined = sorted(self._joined(pairs), key=_order)
+    def _interned(self, pairs: list[_Pair], ends: bool) -> State:
+        joined = pairs if len(pairs) < 2 else sorted(self._joined(pairs), key=_order)
         if len(joined) > _MAX_PAIRS:
             raise _ambiguous(_MAX_PAIRS)
         key = (tuple(map(_order, joined)), ends)

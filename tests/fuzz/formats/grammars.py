@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 
+import numpy as np
+
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.grammar.escapes import json_escape
+from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import to_json
 from edgewise_runtime.grammar.regex import lower_regex
+from edgewise_runtime.grammar.triggered import Triggered
+from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
-from tests.fuzz.case import Files, Format
+from tests.fuzz.case import Files, Format, WrongAnswerError
 from tests.fuzz.mutate import texts
 from tests.runtime.grammar import grammars, regexes
+from tools.make_mask_cases import COUNTED
 
 FILE = "constraint.txt"
 
@@ -29,6 +36,34 @@ _GRAMMAR = (
     *("start: ", "\na: a a", "\nroot ::= root", "(" * 70, "{99999}" * 9, "WS", ".", "\\U0010ffff"),
 )
 
+_ITEM = re.compile(r'"(?:[^"\\\n]|\\.)+"|\[(?:[^\]\\\n]|\\.)+\]')
+_AROUND = (
+    *("@*", "@{0,999}", "@{400}", "(@ | @ @){9,99}", "(@? @?){0,99}", "((@*)* @*){3,40}"),
+    *(
+        '([ab]* "a" [ab]{400} @)',
+        '(@ root "x" | @ root "y")?',
+        "(@ root)*",
+        "@ root? @",
+        "[^a]{5,}",
+    ),
+    *(
+        '(@{1,40} "b"?){0,40}',
+        "(@ [^x])+",
+        "(@ | .)*",
+        "(@{0,30}){0,30}",
+        '("a" | "aa" | @){40,50}',
+    ),
+)
+"""What an item of GBNF may become, where it is an @: still a grammar, but for rules that begin with
+themselves."""
+_STEPS = 6
+_PIECES = ("true", "null", '": ', '", "', '{"', "}]", "()", "    ", "ab" * 20, "日本", "😀")
+_TOKENS = (
+    *(bytes([byte]) for byte in range(256)),
+    *(piece.encode()[cut:] for cut in (0, 1) for piece in _PIECES),
+    None,
+)
+
 
 def _seeds(sources: Iterable[str]) -> Sequence[Files]:
     return [{FILE: text.encode()} for text in sources if len(text) > 3]
@@ -37,6 +72,21 @@ def _seeds(sources: Iterable[str]) -> Sequence[Files]:
 def _mutate(words: Sequence[str], rng: Random, files: Files) -> Files:
     text = texts.damaged(rng, files[FILE].decode(), words)
     return {FILE: text.encode("utf-8", "surrogatepass")}
+
+
+def _mutate_items(rng: Random, files: Files) -> Files:
+    """A grammar of which some items have become other ones, or with any damage."""
+    text = files[FILE].decode()
+    if rng.random() < 0.2:
+        return _mutate(_GRAMMAR, rng, files)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        items = list(_ITEM.finditer(text))
+        if not items:
+            return _mutate(_GRAMMAR, rng, files)
+        item = rng.choice(items)
+        changed = rng.choice(_AROUND).replace("@", item[0])
+        text = text[: item.start()] + changed + text[item.end() :]
+    return {FILE: text.encode()}
 
 
 def _use(lower: Callable[[str], None], folder: Path, files: Files) -> None:
@@ -54,6 +104,36 @@ def _grammar(text: str) -> None:
         to_json(node)
 
 
+def _masks(text: str) -> None:
+    vocabulary = Vocabulary(_TOKENS)
+    matcher = Matcher(lower_grammar(text), vocabulary)
+    _follow(matcher, vocabulary, text, matcher.start)
+    triggered = Triggered(matcher, (b"<a>", b"<<"), "free", vocabulary)
+    called = triggered.advance_bytes(triggered.start, b"b<<")
+    if called is None:
+        raise WrongAnswerError("a trigger may not come")
+    _follow(triggered, vocabulary, text, called)
+
+
+def _follow(matcher: Matcher, vocabulary: Vocabulary, text: str, state: int) -> None:
+    """Follow tokens, and look whether masks say what may come."""
+    for step in range(_STEPS):
+        bits = np.unpackbits(matcher.mask(state).view(np.uint8), bitorder="little")
+        after = [matcher.advance(state, token) for token in range(vocabulary.size)]
+        said = [bool(bit) for bit in bits[: vocabulary.size]]
+        if said != [to is not None for to in after]:
+            raise WrongAnswerError("a mask is not of the tokens that may come")
+        forced = matcher.forced(state, 1)
+        if forced and after[forced[0]] is None:
+            raise WrongAnswerError(f"{forced!r} has to come, and may not")
+        possible = [to for to in after if to is not None]
+        if matcher.must_end(state) is bool(possible):
+            raise WrongAnswerError("there is no end and no token, or there are both")
+        if not possible:
+            return
+        state = possible[(step * 7919 + len(text)) % len(possible)]
+
+
 REGEX = Format(
     partial(_seeds, (*regexes.WHOLE, *regexes.WITHIN, *regexes.ESCAPED)),
     partial(_mutate, _REGEX),
@@ -63,4 +143,9 @@ GRAMMAR = Format(
     partial(_seeds, (*grammars.GBNF.values(), *grammars.LARK.values())),
     partial(_mutate, _GRAMMAR),
     partial(_use, _grammar),
+)
+MATCHER = Format(
+    partial(_seeds, (*grammars.GBNF.values(), *COUNTED.values())),
+    _mutate_items,
+    partial(_use, _masks),
 )

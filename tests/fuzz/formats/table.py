@@ -23,6 +23,7 @@ FORMATS = {
     "conversation": "texts:CONVERSATION",
     "regex": "grammars:REGEX",
     "grammar": "grammars:GRAMMAR",
+    "matcher": "grammars:MATCHER",
     "pages": "pages:PAGES",
     "requests": "requests:REQUESTS",
     "hub": "hub:HUB",

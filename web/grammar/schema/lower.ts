@@ -38,12 +38,18 @@ export function lowerJsonObject(): Grammar {
  * The node of a schema's values, for a place in a larger grammar.
  *
  * @param rules the larger grammar's, to which those are added that the node needs.
+ * @param at names and indices that lead to the schema within `schema`, to which it may refer.
  * @throws EdgewiseError as `lowerSchema`.
  */
-export function schemaRules(schema: unknown, rules: Map<string, Node>, prefix: string): Node {
+export function schemaRules(
+  schema: unknown,
+  rules: Map<string, Node>,
+  prefix: string,
+  at: readonly string[] = [],
+): Node {
   const document = new Document(schema);
   const lowering = new Lowering(document, rules, prefix);
-  const node = lowering.lower(whole(0));
+  const node = lowering.lower(whole(document.below(0, ...at)));
   const made = node === null ? null : ended(node, lowering.rules);
   if (made === null) throw document.refused(0, "a schema that nothing is valid under");
   if (leftRecursiveRule(new Map([["", made.root], ...made.rules])) !== null) {

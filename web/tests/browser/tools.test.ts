@@ -42,6 +42,36 @@ describe("a chat", () => {
   });
 
   it.each([
+    [{ type: "regex", pattern: "(yes|no), [a-z]{3,8}\\." }, /^(yes|no), [a-z]{3,8}\.$/],
+    [{ type: "grammar", grammar: 'root ::= "<" [0-9]{2} ">"' }, /^<[0-9]{2}>$/],
+  ] as const)("follows %j", async (responseFormat, expected) => {
+    const answer = await chat({ responseFormat, maxTokens: 40 });
+    if (!("value" in answer)) throw new Error(answer.error.message);
+    const { text, parsed, finishReason } = answer.value.completion;
+    expect(text).toMatch(expected);
+    expect([parsed, finishReason]).toEqual([text, "stop"]);
+  });
+
+  it("is JSON of a schema", async () => {
+    const schema = {
+      type: "object",
+      properties: { page: { enum: ["block", "sheet"] }, tokens: { type: "integer", minimum: 1 } },
+      required: ["page", "tokens"],
+      additionalProperties: false,
+    };
+    const responseFormat = { type: "json_schema", json_schema: { schema } } as const;
+    const answer = await chat({ responseFormat, maxTokens: 60 });
+    expect(answer).toMatchObject({
+      value: {
+        completion: {
+          finishReason: "stop",
+          parsed: { page: expect.stringMatching(/block|sheet/) },
+        },
+      },
+    });
+  });
+
+  it.each([
     ["input.tool_choice", { toolChoice: { type: "function" } as unknown as "auto" }],
     ["input.tools", { tools: [{ ...ADD, function: { name: "a b" } }] }],
     ["unsupported.reasoning", { reasoning: "on" }],

@@ -33,6 +33,7 @@ function read<T>(name: string): T {
 export const templates = read<readonly (readonly [string, string])[]>("templates.json");
 
 export const formats = readdirSync(FOLDER)
+  .filter((name) => name.endsWith(".json"))
   .map((name) => name.replace(/\.json$/, ""))
   .filter((name) => name !== "templates")
   .sort();

@@ -13,6 +13,7 @@ import { checkProgram } from "../../format/program-checks.ts";
 import { parseProof } from "../../format/proof.ts";
 import { pagedState } from "../../format/state.ts";
 import type { Random } from "../engine/random.ts";
+import { grammarTexts, mutateGrammar, useGrammar } from "./grammars.ts";
 import { changed, damaged, flipped, written } from "./mutate.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -175,6 +176,11 @@ export const FORMATS: Readonly<Record<string, () => Format>> = {
     seeds: KINDS.map((kind) => fileOf(`${TOKENIZERS}/${kind}/tokenizer.json`)),
     mutate: asJson("ByteLevel", "Sequence", "Replace", "Regex", "String", "(a*)*b", "▁"),
     use: useTokenizer,
+  }),
+  grammar: () => ({
+    seeds: grammarTexts(fileOf).map(encode),
+    mutate: (rng, seed) => encode(mutateGrammar(rng, new TextDecoder().decode(seed))),
+    use: (data) => useGrammar(new TextDecoder().decode(data)),
   }),
   template: () => ({
     seeds: templates(),
