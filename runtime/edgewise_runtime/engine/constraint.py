@@ -128,12 +128,17 @@ class Guide:
             return self._constraint.free(self._state)
 
     def allowed(self, draft: Sequence[int]) -> int:
-        """How many tokens of a draft may come, one after the other."""
+        """How many tokens of a draft may come, one after the other.
+
+        None where tokens must come after them, which are taken before anything is drawn there.
+        """
+        if self.due:
+            return 0
         at = self._state
         with _explained():
             for count, token in enumerate(draft):
                 after = self._constraint.advance(at, token)
-                if after is None or token not in (self.due[count : count + 1] or (token,)):
+                if after is None or self._constraint.forced_tokens(after):
                     return count
                 at = after
         return len(draft)
@@ -151,16 +156,14 @@ class Guide:
 
         Raises InputError ``constraint.stuck`` where none may come.
         """
+        if self.due:
+            return [_only(self.due[0], words)]
         with _explained():
             state: int | None = self._state
-            found: list[Mask | None] = []
-            for place in range(1 + len(draft)):
-                if self.due[place : place + 1]:
-                    found.append(_only(self.due[place], words))
-                else:
-                    found.append(None if state is None else self._mask(state, words, ends, short))
-                if place < len(draft) and state is not None:
-                    state = self._constraint.advance(state, draft[place])
+            found = [self._mask(self._state, words, ends, short)]
+            for token in draft:
+                state = None if state is None else self._constraint.advance(state, token)
+                found.append(None if state is None else self._mask(state, words, ends, short))
         return found
 
     def _mask(self, state: int, words: int, ends: Iterable[int], short: bool) -> Mask | None:

@@ -159,6 +159,7 @@ class Sequence:
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
         constraint = request.constraint
         self.guide = None if constraint is None else Guide(constraint, self.begun)
+        self._was_due = False  # the last token taken
         if self.guide is not None and self.guide.ended:
             self.finish_reason = "stop"
 
@@ -283,7 +284,7 @@ class Sequence:
 
         Where log-probabilities are asked for they are drawn, one at a time: each has one.
         """
-        if self.guide is None or self.guide.due or self.ended or self.wants_none:
+        if self.guide is None or self.ended or self._was_due or self.guide.due:
             return None
         forced = self.guide.forced
         if self.params.logprobs:
@@ -369,6 +370,7 @@ class Sequence:
         """Take a token into what the answer follows; whether it ends it, or fails it."""
         if self.guide is None:
             return False
+        self._was_due = bool(self.guide.due)
         try:
             if not self.guide.follow(run[0]):
                 self.fail(_refused(run[0]))

@@ -74,10 +74,31 @@ def test_tokens_that_must_come_take_no_steps_of_their_own(agrees: bool, tmp_path
 def test_tokens_that_must_come_are_drawn_where_their_probabilities_are_asked_for(
     tmp_path: Path,
 ) -> None:
-    params = replace(GREEDY, logprobs=True)
-    _, world = answers(tmp_path, [Request(PROMPT, params, constraint=maze_with(FORCED, 6))])
-    sequence = world.asked[0].sequence
-    assert len(sequence.logprobs) == len(sequence.tokens) == params.max_tokens
+    maze = maze_with(FORCED, 6)
+    requests = [
+        Request(PROMPT, replace(SEEDED, logprobs=logprobs), constraint=maze)
+        for logprobs in (False, True)
+    ]
+    found, world = answers(tmp_path, requests)
+    assert found[0] == found[1]
+    sequence = world.asked[1].sequence
+    assert len(sequence.logprobs) == len(sequence.tokens) == SEEDED.max_tokens
+
+
+def test_tokens_that_must_come_may_be_spelled_in_no_other_way() -> None:
+    maze = maze_with(FORCED, 6)
+    start = next(room for room in range(ROOMS) if len(maze.forced_tokens(room)) > 1)
+    guide = Guide(replace(maze, start=start))
+    guide.draw(guide.forced)
+    for token in guide.due:
+        assert guide.due
+        assert not guide.free
+        assert guide.allowed([token]) == 0
+        [mask] = guide.masks(2, EOS)
+        assert mask is not None
+        assert np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")) == [token]
+        assert guide.follow(token)
+    assert not guide.due
 
 
 @pytest.mark.parametrize("drafter", ["lookup", "oracle"])
@@ -93,9 +114,11 @@ def test_drafts_are_cut_where_they_may_not_come() -> None:
     guide = Guide(replace(maze, start=start))
     forced = guide.forced
     wrong = next(token for token in range(20, 60) if token != forced[1])
-    assert guide.allowed([forced[0], wrong, 9]) == 1
-    assert guide.allowed(forced) == len(forced)
-    assert guide.allowed([]) == 0
+    assert guide.allowed([forced[0], wrong, 9]) == 0  # what must come is not drafted
+    plain = Guide(Plain(maze.seed, start=start))
+    assert plain.allowed([forced[0], wrong, 9]) == 1
+    assert plain.allowed(forced) == len(forced)
+    assert plain.allowed([]) == 0
 
 
 class Triggered(Maze):
