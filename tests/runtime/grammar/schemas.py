@@ -123,6 +123,17 @@ EXAMPLES: dict[str, Example] = {
         ("[1]", "[]", "[1, 2, 3, 4]"),
     ),
     "no items": Example({"type": "array", "maxItems": 0}, ("[]",), ("[1]",)),
+    "items that are all different": Example(
+        {"type": "array", "items": {"enum": ["a", 1, None, 1.0]}, "uniqueItems": True},
+        ("[]", '["a"]', "[1, null]", '["a", 1, null]'),
+        ('["a", "a"]', "[null, 1]"),
+    ),
+    "all items of some": Example(
+        {"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"enum": [1, 2]}}}
+        | {"uniqueItems": True, "minItems": 2, "maxItems": 5},
+        ("[1, 2]",),
+        ("[1]", "[1, 1]", "[]"),
+    ),
     "first items": Example(
         {"prefixItems": [_TEXT, _INTEGER], "type": "array"},
         ("[]", '[""]', '["", 1]'),
@@ -149,6 +160,19 @@ EXAMPLES: dict[str, Example] = {
     "a pattern anywhere": Example({"pattern": '"|b'}, ('"abc"', '"\\""'), ('"ac"',)),
     "a pattern with a length": Example(
         {"pattern": "^[a-z\\n]+$", "maxLength": 2}, ('"a"', '"\\nb"'), ('""', '"abc"')
+    ),
+    "a pattern with a length that its parts share": Example(
+        {"pattern": "^[a-z\\\\]+@[a-z]*\\.é{1,2}$", "maxLength": 12, "minLength": 6},
+        ('"abc@ab.é"', '"\\\\ab@.éé"'),
+        ('"abcdefg@.é"', '"a@b.é"', '"a\\@bbb.é"'),
+    ),
+    "a pattern anywhere with a length": Example(
+        {"pattern": "ab", "maxLength": 4}, ('"ab"', '"\\"ab\\n"'), ('"a"', '"abcde"', '"xxxab"')
+    ),
+    "a format with a length": Example(
+        {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083},
+        ('"https://example.org/a%20b?c=d#e"',),
+        ('"example.org"', '""', '"https://example.org/a b"'),
     ),
     "a pattern whose length is known": Example(
         {"pattern": "^(ab|cde)$", "minLength": 2, "maxLength": 3}, ('"ab"', '"cde"'), ('"a"',)
@@ -289,8 +313,21 @@ EXAMPLES: dict[str, Example] = {
     "a span of time": Example(
         {"type": "string", "format": "duration"}, ('"P1Y2M3DT4H5M6S"', '"PT1H"'), ('"P"', '"PT"')
     ),
+    "names that nothing refers to": Example(
+        _object(a={"id": "https://example.org/a", "type": "null"}), ('{"a": null}',), ('{"a": 1}',)
+    ),
+    "a format that nobody knows": Example(
+        {"type": "string", "format": "sha1", "maxLength": 1}, ('""', '"x"'), ('"xy"',)
+    ),
     "nothing but annotations": Example(
-        {"title": "t", "default": 3, "examples": [1], "deprecated": True, "x-more": {"a": 1}},
+        {
+            "title": "t",
+            "default": 3,
+            "examples": [1],
+            "deprecated": True,
+            "more": {"a": 1},
+            "id": "a",
+        },
         ("1", "[]"),
     ),
 }
@@ -299,19 +336,31 @@ _SAME = {"type": "object", "properties": {"a": _INTEGER}}
 UNSUPPORTED: dict[str, Any] = {
     "a keyword": {"not": {"type": "string"}},
     "a condition": {"if": True, "then": False},
-    "a keyword that none knows": {"type": "string", "minLenght": 3},
     "a keyword somewhere": _object(a={"items": {"contains": True}}),
     "a format": {"format": "iri"},
     "a look-ahead": {"pattern": "a(?=b)"},
     "two patterns": {"allOf": [{"pattern": "a"}, {"pattern": "b"}]},
-    "a length beside a pattern": {"pattern": "a+b", "maxLength": 3},
+    "a length that a pattern has not": {"pattern": "^abc", "maxLength": 2},
+    "a length beside repetitions within one another": {"pattern": "^(a+b)*$", "maxLength": 9},
+    "more characters than a pattern has": {"pattern": "^a?b$", "minLength": 3},
     "a pattern beside a value": {"const": "a", "pattern": "a"},
     "what is all different": {"type": "array", "items": _TEXT, "uniqueItems": True},
+    "two of three that are all different": {
+        "items": {"enum": [1, 2, 3]},
+        "minItems": 2,
+        "uniqueItems": True,
+    },
     "exactly one of the same": {"oneOf": [_SAME, _SAME]},
     "exactly one of two numbers": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
     "a reference elsewhere": {"$ref": "https://example.org/schema"},
     "a reference by anchor": {"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}},
-    "another name of a schema": _object(a={"$id": "https://example.org/a", "type": "null"}),
+    "another name of a schema": _object(
+        a={"$id": "https://example.org/a", "type": "null"}, b={"$ref": "#/properties/a"}
+    ),
+    "a name that a reference is below": {
+        "$defs": {"a": {"$id": "https://example.org/a", "$defs": {"b": True}}},
+        "$ref": "#/$defs/a/$defs/b",
+    },
     "multiples of a fraction": {"type": "number", "multipleOf": 0.01},
     "multiples of a large number": {"type": "integer", "multipleOf": 997},
     "a number that is none everywhere": {"const": 9007199254740993},

@@ -1,10 +1,13 @@
 /** Arrays of a schema. */
 
 import type { Node } from "../nodes.ts";
+import { namedValues } from "./admitting.ts";
 import { COMMA, literal, optional, repeat, sequence } from "./anything.ts";
 import type { Context } from "./context.ts";
 import { field, type Place, said } from "./document.ts";
-import { type Atoms, type Shape, whole } from "./shape.ts";
+import { inARow } from "./members.ts";
+import { type Atoms, expanded, Shape, whole } from "./shape.ts";
+import { spelled } from "./values.ts";
 
 /** What may be asked for at least; what is allowed at most is no more than this, either. */
 export const MAX_LEAST = 100_000;
@@ -33,12 +36,35 @@ export function arrayNode(context: Context, shape: Shape): Node | null {
   if (most === null && first.length > 0 && rest.length === 0) {
     if (!shape.has("items", "additionalItems")) most = Math.max(least, first.length);
   }
-  if (shape.said("uniqueItems").some(([, value]) => value !== false)) {
-    if (least > 1) throw shape.refused("uniqueItems of more than one item");
-    if (most === null || most > 1) throw shape.refused("uniqueItems");
-  }
   if (most !== null && most < least) return null;
+  const unique = shape.said("uniqueItems").some(([, value]) => value !== false);
+  if (unique && (most === null || most > 1)) {
+    return different(context, shape, first.length > 0 ? [] : rest, least, most);
+  }
   return written(context, first, rest, least, most);
+}
+
+/** Some of the values that items are named by, in their order. */
+function different(
+  context: Context,
+  shape: Shape,
+  items: Atoms,
+  least: number,
+  most: number | null,
+): Node | null {
+  const atoms = expanded(context.document, items) ?? [];
+  const places = atoms.map((atom) => atom.place);
+  const own = atoms.every((atom) => atom.part === "own");
+  const values = own ? namedValues(new Shape(context.document, places)) : null;
+  const length = values?.length ?? 0;
+  if (values === null || (least > 1 && least < length) || (most !== null && most < length)) {
+    throw shape.refused("uniqueItems of other than any number of values that are named");
+  }
+  if (least > length) return null;
+  const members = values.map((value) => ({ node: literal(spelled(value)), required: least > 1 }));
+  const inner = inARow(context, members, null, null);
+  if (inner === null) return literal("[]");
+  return sequence(literal("["), least > 0 ? inner : optional(inner), literal("]"));
 }
 
 /** The schemas of each of the first items, and of all that come after them. */

@@ -1,7 +1,7 @@
 /** A JSON Schema as it was given: checked, its places numbered, its references followed. */
 
 import { EdgewiseError, shorten } from "../../errors.ts";
-import { understood } from "./keywords.ts";
+import { NAMES, REFUSED } from "./keywords.ts";
 import { type Fields, isFields, lengthOf } from "./values.ts";
 
 /** Objects, arrays and what is in them. */
@@ -28,6 +28,7 @@ export class Document {
   readonly #above: (readonly [Place, string])[] = [[0, ""]];
   readonly #below: Map<string, Place>[] = [new Map()];
   readonly #name: string;
+  #refers = false;
 
   constructor(schema: unknown) {
     this.#held = [schema];
@@ -46,8 +47,10 @@ export class Document {
         let inner: readonly unknown[] = [];
         if (typeof value === "string") names = [value];
         else if (Array.isArray(value)) inner = value;
-        else if (isFields(value)) [names, inner] = [Object.keys(value), Object.values(value)];
-        else if (value !== null && typeof value !== "boolean" && !isNumber(value)) {
+        else if (isFields(value)) {
+          [names, inner] = [Object.keys(value), Object.values(value)];
+          this.#refers ||= typeof field(value, "$ref") === "string";
+        } else if (value !== null && typeof value !== "boolean" && !isNumber(value)) {
           throw this.wrong(0, `${shorten(value)} is no value of JSON's`);
         }
         for (const each of inner) deeper.push(each);
@@ -100,8 +103,10 @@ export class Document {
     if (typeof held === "boolean") return held;
     if (!isFields(held)) throw this.wrong(place, `${shorten(held)} is no schema`);
     for (const keyword of Object.keys(held)) {
-      if (keyword === "$id" && place === 0) continue;
-      if (!understood(keyword)) throw this.refused(place, `the keyword ${shorten(keyword)}`);
+      const named = place > 0 && this.#refers && NAMES.includes(keyword);
+      if (REFUSED.has(keyword) || (named && typeof field(held, keyword) === "string")) {
+        throw this.refused(place, `the keyword ${shorten(keyword)}`);
+      }
     }
     return held;
   }
@@ -148,8 +153,9 @@ export class Document {
     for (const escaped of unquoted(inside.slice(1)).split("/").slice(1)) {
       const part = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
       const held = this.#held[found];
-      if (found > 0 && isFields(held) && typeof field(held, "$id") === "string") {
-        throw this.refused(place, `a reference through another $id, ${shorten(written)},`);
+      if (found > 0 && isFields(held) && isNamed(held)) {
+        const said = `the reference ${shorten(written)} through a schema with a name`;
+        throw this.refused(place, said);
       }
       const there = Array.isArray(held)
         ? INDEX.test(part) && Number(part) < held.length
@@ -189,6 +195,10 @@ export class Document {
 /** What an object holds under a name of its own. */
 export function field(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
+function isNamed(fields: Fields): boolean {
+  return NAMES.some((keyword) => typeof field(fields, keyword) === "string");
 }
 
 /** A count as messages have it. */

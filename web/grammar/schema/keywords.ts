@@ -4,13 +4,27 @@ export const TYPES = ["null", "boolean", "integer", "number", "string", "array",
 export type TypeName = (typeof TYPES)[number];
 
 /** What asserts nothing, `discriminator` and what follows it being OpenAPI's. */
-const SAYING_NOTHING =
-  "$schema $comment $defs definitions $anchor $dynamicAnchor title description default examples " +
-  "example deprecated readOnly writeOnly contentSchema discriminator externalDocs xml";
-/** The same, each. */
-export const ANNOTATIONS: ReadonlySet<string> = new Set(SAYING_NOTHING.split(" "));
-const COMBINING = "$ref allOf anyOf oneOf";
-const VALUES = "type enum const";
+export const ANNOTATIONS: ReadonlySet<string> = new Set(
+  (
+    "$schema $comment $defs definitions $anchor $dynamicAnchor title description default examples " +
+    "example deprecated readOnly writeOnly contentSchema discriminator externalDocs xml"
+  ).split(" "),
+);
+
+/**
+ * What asserts something in a draft, and is not supported. All else that is not named here asserts
+ * nothing either, as the specification has it of keywords that nobody knows.
+ */
+export const REFUSED: ReadonlySet<string> = new Set(
+  (
+    "not if then else contains minContains maxContains unevaluatedItems unevaluatedProperties " +
+    "dependencies dependentRequired dependentSchemas $dynamicRef $recursiveRef contentEncoding " +
+    "contentMediaType extends disallow divisibleBy"
+  ).split(" "),
+);
+
+/** Names of schemas, against which references below them are resolved. */
+export const NAMES: readonly string[] = ["$id", "id"];
 
 export const OF_TYPE: ReadonlyMap<TypeName, readonly string[]> = new Map([
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
@@ -27,14 +41,14 @@ export const OF_TYPE: ReadonlyMap<TypeName, readonly string[]> = new Map([
 
 /** Keywords that speak of one type. */
 export const SAYING: readonly string[] = [...OF_TYPE.values()].flat();
-const KNOWN = new Set([...`${SAYING_NOTHING} ${COMBINING} ${VALUES}`.split(" "), ...SAYING]);
 
-/** Formats of OpenAPI's that hint at how a value is kept. */
-export const FORMATS_WITHOUT_MEANING: ReadonlySet<string> = new Set(
-  "int32 int64 float double password binary byte".split(" "),
+/**
+ * Formats that the specification has, and that are not supported. Others that `formats` does not have
+ * assert nothing, as the specification has it of formats that nobody knows.
+ */
+export const REFUSED_FORMATS: ReadonlySet<string> = new Set(
+  (
+    "idn-email idn-hostname iri iri-reference regex relative-json-pointer uri-reference " +
+    "uri-template"
+  ).split(" "),
 );
-
-/** Whether a keyword is one of ours, or an extension's, which says nothing of values. */
-export function understood(keyword: string): boolean {
-  return KNOWN.has(keyword) || keyword.startsWith("x-");
-}

@@ -2,21 +2,16 @@
 
 import type { Node } from "../nodes.ts";
 import { admits, namedValues } from "./admitting.ts";
-import { COLON, COMMA, choice, literal, optional, QUOTE, repeat, sequence } from "./anything.ts";
+import { COLON, choice, literal, optional, QUOTE, sequence } from "./anything.ts";
 import { MAX_LEAST, smallest } from "./arrays.ts";
 import type { Context } from "./context.ts";
 import { type Place, said } from "./document.ts";
 import { OF_TYPE } from "./keywords.ts";
+import { inARow, type Member } from "./members.ts";
 import { otherName } from "./names.ts";
 import { type Atoms, expanded, Shape, whole } from "./shape.ts";
 import { patternNode, stringNode } from "./strings.ts";
 import { quoted } from "./values.ts";
-
-/** A name and its value, and whether it has to be there. */
-interface Member {
-  readonly node: Node;
-  readonly required: boolean;
-}
 
 /**
  * Objects under a shape; null where there are none.
@@ -186,39 +181,8 @@ function counted(
   }
   const room = most === null ? null : Math.min(most, MAX_LEAST) - members.length;
   if (room !== null && room < 0) throw shape.refused("maxProperties beside more names");
-  let inner = written(context, members, room === 0 ? null : other, room);
+  let inner = inARow(context, members, room === 0 ? null : other, room);
   if (inner === null) return least > 0 ? null : literal("{}");
   if (least === 0 && needed === 0) inner = optional(inner);
   return sequence(literal("{"), inner, literal("}"));
-}
-
-/** At least one member, and commas between them; null where there is none. */
-function written(
-  context: Context,
-  members: readonly Member[],
-  other: Node | null,
-  room: number | null,
-): Node | null {
-  let more = other === null ? sequence() : repeat(sequence(COMMA, other), 0, room);
-  const at = members.findIndex((member) => member.required);
-  const first = members[at];
-  if (first) {
-    const before = members.slice(0, at).map((member) => optional(sequence(member.node, COMMA)));
-    return sequence(...before, first.node, ...members.slice(at + 1).map(following), more);
-  }
-  const choices: Node[] = [];
-  if (other !== null) {
-    const fewer = repeat(sequence(COMMA, other), 0, room === null ? null : room - 1);
-    choices.push(sequence(other, fewer));
-  }
-  for (const member of members.toReversed()) {
-    choices.unshift(sequence(member.node, more));
-    more = context.shared(sequence(following(member), more));
-  }
-  return choices.length > 0 ? choice(choices) : null;
-}
-
-function following(member: Member): Node {
-  const node = sequence(COMMA, member.node);
-  return member.required ? node : optional(node);
 }

@@ -9,9 +9,9 @@ import { MAX_LEAST, smallest } from "./arrays.ts";
 import type { Context } from "./context.ts";
 import { said } from "./document.ts";
 import { FORMATS } from "./formats.ts";
-import { FORMATS_WITHOUT_MEANING } from "./keywords.ts";
+import { REFUSED_FORMATS } from "./keywords.ts";
+import { inJson, lengthened, limited, longest, shortest } from "./lengths.ts";
 import type { Shape } from "./shape.ts";
-import { lengthOf } from "./values.ts";
 
 /** Strings under a shape; null where there are none. */
 export function stringNode(context: Context, shape: Shape): Node | null {
@@ -23,10 +23,9 @@ export function stringNode(context: Context, shape: Shape): Node | null {
   if (most !== null && most < least) return null;
   const patterns = shape.texts("pattern");
   for (const name of shape.texts("format")) {
-    if (FORMATS_WITHOUT_MEANING.has(name)) continue;
+    if (REFUSED_FORMATS.has(name)) throw shape.refused(`the format ${shorten(name)}`);
     const pattern = FORMATS.get(name);
-    if (pattern === undefined) throw shape.refused(`the format ${shorten(name)}`);
-    patterns.push(pattern);
+    if (pattern !== undefined) patterns.push(pattern);
   }
   const [pattern] = patterns;
   if (patterns.length > 1) {
@@ -52,49 +51,19 @@ export function patternNode(shape: Shape, pattern: string): Node {
 }
 
 function ofPattern(shape: Shape, pattern: string, least: number, most: number | null): Node | null {
-  const node = patternNode(shape, pattern);
-  const inner = lowerRegex(pattern, { where: "within" });
-  const [shortest, longest] = lengths(inner);
-  if (inner.kind === "repeat" && node.kind === "repeat" && isOne(lengths(inner.item))) {
+  const written = patternNode(shape, pattern);
+  if (least === 0 && most === null) return sequence(QUOTE, written, QUOTE);
+  const node = lowerRegex(pattern, { where: "within" });
+  if (node.kind === "repeat" && shortest(node.item) === 1 && longest(node.item) === 1) {
     const from = Math.max(least, node.least);
     const to = smallest([most, node.most].filter((each) => each !== null));
-    return to !== null && to < from ? null : sequence(QUOTE, repeat(node.item, from, to), QUOTE);
+    if (to !== null && to < from) return null;
+    return sequence(QUOTE, inJson(repeat(node.item, from, to)), QUOTE);
   }
-  if (shortest < least || (most !== null && (longest === null || longest > most))) {
+  let fitting = lengthened(node, least);
+  if (fitting !== null && most !== null) fitting = limited(fitting, most);
+  if (fitting === null) {
     throw shape.refused("a length beside a pattern or a format that allows others");
   }
-  return sequence(QUOTE, node, QUOTE);
-}
-
-type Lengths = readonly [number, number | null];
-
-function isOne([shortest, longest]: Lengths): boolean {
-  return shortest === 1 && longest === 1;
-}
-
-/** The lengths of the shortest and the longest text, null where there is none such. */
-function lengths(node: Node): Lengths {
-  switch (node.kind) {
-    case "literal":
-      return [lengthOf(node.text), lengthOf(node.text)];
-    case "sequence": {
-      const all = node.items.map(lengths);
-      const mosts = all.map(([, most]) => most).filter((most) => most !== null);
-      const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0);
-      return [sum(all.map(([n]) => n)), mosts.length === all.length ? sum(mosts) : null];
-    }
-    case "choice": {
-      const all = node.items.map(lengths);
-      const mosts = all.map(([, most]) => most).filter((most) => most !== null);
-      const longest = mosts.length === all.length ? Math.max(...mosts) : null;
-      return [Math.min(...all.map(([n]) => n)), longest];
-    }
-    case "repeat": {
-      const [shortest, longest] = lengths(node.item);
-      const endless = node.most === null || longest === null;
-      return [shortest * node.least, endless ? null : longest * (node.most ?? 0)];
-    }
-    default:
-      return [1, 1];
-  }
+  return sequence(QUOTE, inJson(fitting), QUOTE);
 }

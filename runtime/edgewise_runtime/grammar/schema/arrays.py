@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from edgewise_runtime.grammar.nodes import Literal, Node, Repeat, Sequence
+from edgewise_runtime.grammar.schema.admitting import named_values
 from edgewise_runtime.grammar.schema.anything import COMMA, optional
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.document import Place
-from edgewise_runtime.grammar.schema.shape import Atoms, Shape, whole
+from edgewise_runtime.grammar.schema.members import Member, in_a_row
+from edgewise_runtime.grammar.schema.shape import Atoms, Shape, expanded, whole
+from edgewise_runtime.grammar.schema.values import spelled
 
 MAX_LEAST = 100_000
 """What may be asked for at least; what is allowed at most is no more than this, either."""
@@ -27,14 +30,31 @@ def array_node(context: Context, shape: Shape) -> Node | None:
         return context.anything("array")
     if most is None and first and not rest and not shape.has("items", "additionalItems"):
         most = max(least, len(first))
-    if any(value is not False for _, value in shape.said("uniqueItems")):
-        if least > 1:
-            raise shape.refused("uniqueItems of more than one item")
-        if most is None or most > 1:
-            raise shape.refused("uniqueItems")
     if most is not None and most < least:
         return None
+    if (most is None or most > 1) and any(
+        value is not False for _, value in shape.said("uniqueItems")
+    ):
+        return _different(context, shape, () if first else rest, least, most)
     return _written(context, first, rest, least, most)
+
+
+def _different(
+    context: Context, shape: Shape, items: Atoms, least: int, most: int | None
+) -> Node | None:
+    """Some of the values that items are named by, in their order."""
+    atoms = expanded(context.document, items)
+    named = Shape(context.document, tuple(atom.place for atom in atoms or ()))
+    values = None if any(atom.part != "own" for atom in atoms or ()) else named_values(named)
+    if values is None or 1 < least < len(values) or (most is not None and most < len(values)):
+        raise shape.refused("uniqueItems of other than any number of values that are named")
+    if least > len(values):
+        return None
+    members = [Member(Literal(spelled(value)), least > 1) for value in values]
+    inner = in_a_row(context, members, None, None)
+    if inner is None:
+        return Literal("[]")
+    return Sequence((Literal("["), inner if least else optional(inner), Literal("]")))
 
 
 def _items(shape: Shape) -> tuple[list[Atoms], Atoms]:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
-from edgewise_runtime.grammar.schema.keywords import understood
+from edgewise_runtime.grammar.schema.keywords import NAMES, REFUSED
 from edgewise_runtime.grammar.schema.values import LARGEST, in_order
 
 MAX_VALUES = 50_000
@@ -38,6 +38,7 @@ class Document:
         self._held: list[object] = [schema]
         self._above: list[tuple[Place, str]] = [(0, "")]
         self._below: list[dict[str, Place]] = [{}]
+        self._refers = False
         self._check(schema)
         name = schema.get("$id") if isinstance(schema, Mapping) else None
         self._name = name.rstrip("#") if isinstance(name, str) else ""
@@ -54,6 +55,7 @@ class Document:
                         names = (value,)
                     case Mapping():
                         names = value
+                        self._refers |= isinstance(value.get("$ref"), str)
                         deeper += value.values()
                     case list():
                         deeper += value
@@ -108,9 +110,8 @@ class Document:
         if not isinstance(held, Mapping):
             raise self.wrong(place, f"{shorten(held)} is no schema")
         for keyword in held:
-            if keyword == "$id" and place == 0:
-                continue
-            if not understood(keyword):
+            named = keyword in NAMES and isinstance(held[keyword], str) and place and self._refers
+            if keyword in REFUSED or named:
                 raise self.refused(place, f"the keyword {shorten(keyword)}")
         return held
 
@@ -151,8 +152,9 @@ class Document:
         for escaped in unquote(inside[1:]).split("/")[1:]:
             part = escaped.replace("~1", "/").replace("~0", "~")
             held = self._held[found]
-            if found and isinstance(held, Mapping) and isinstance(held.get("$id"), str):
-                raise self.refused(place, f"a reference through another $id, {shorten(written)},")
+            if found and isinstance(held, Mapping) and _is_named(held):
+                said = f"the reference {shorten(written)} through a schema with a name"
+                raise self.refused(place, said)
             if isinstance(held, list):
                 there = bool(_INDEX.fullmatch(part)) and int(part) < len(held)
             else:
@@ -180,3 +182,7 @@ class Document:
             place, part = self._above[place]
             parts.append(part[:80].replace("~", "~0").replace("/", "~1"))
         return "/".join(["#", *reversed(parts)])[:200]
+
+
+def _is_named(fields: Mapping[str, Any]) -> bool:
+    return any(isinstance(fields.get(keyword), str) for keyword in NAMES)

@@ -10,8 +10,17 @@ ANNOTATIONS = frozenset(
 )
 """What asserts nothing, `discriminator` and what follows it being OpenAPI's."""
 
-COMBINING = frozenset("$ref allOf anyOf oneOf".split())
-VALUES = frozenset("type enum const".split())
+REFUSED = frozenset(
+    "not if then else contains minContains maxContains unevaluatedItems unevaluatedProperties "
+    "dependencies dependentRequired dependentSchemas $dynamicRef $recursiveRef contentEncoding "
+    "contentMediaType extends disallow divisibleBy".split()
+)
+"""What asserts something in a draft, and is not supported. All else that is not named here asserts
+nothing either, as the specification has it of keywords that nobody knows."""
+
+NAMES = ("$id", "id")
+"""Names of schemas, against which references below them are resolved."""
+
 OF_TYPE = {
     "number": frozenset(
         "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf".split(),
@@ -25,12 +34,10 @@ OF_TYPE = {
 }
 SAYING = tuple(sorted(frozenset().union(*OF_TYPE.values())))
 """Keywords that speak of one type."""
-KNOWN = ANNOTATIONS | COMBINING | VALUES | frozenset().union(*OF_TYPE.values())
 
-FORMATS_WITHOUT_MEANING = frozenset("int32 int64 float double password binary byte".split())
-"""Formats of OpenAPI's that hint at how a value is kept."""
-
-
-def understood(keyword: str) -> bool:
-    """Whether a keyword is one of ours, or an extension's, which says nothing of values."""
-    return keyword in KNOWN or keyword.startswith("x-")
+REFUSED_FORMATS = frozenset(
+    "idn-email idn-hostname iri iri-reference regex relative-json-pointer uri-reference "
+    "uri-template".split()
+)
+"""Formats that the specification has, and that are not supported. Others that `formats` does not
+have assert nothing, as the specification has it of formats that nobody knows."""

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from edgewise_runtime.grammar.nodes import Choice, Literal, Node, Repeat, Sequence
+from edgewise_runtime.grammar.nodes import Choice, Literal, Node, Sequence
 from edgewise_runtime.grammar.schema.admitting import admits, named_values
-from edgewise_runtime.grammar.schema.anything import COLON, COMMA, QUOTE, optional
+from edgewise_runtime.grammar.schema.anything import COLON, QUOTE, optional
 from edgewise_runtime.grammar.schema.arrays import MAX_LEAST
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.document import Place
 from edgewise_runtime.grammar.schema.keywords import OF_TYPE
+from edgewise_runtime.grammar.schema.members import Member, in_a_row
 from edgewise_runtime.grammar.schema.names import other_name
 from edgewise_runtime.grammar.schema.shape import Atoms, Shape, expanded, whole
 from edgewise_runtime.grammar.schema.strings import pattern_node, string_node
 from edgewise_runtime.grammar.schema.values import quoted
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A name and its value, and whether it has to be there."""
-
-    node: Node
-    required: bool
 
 
 def object_node(context: Context, shape: Shape) -> Node | None:
@@ -180,36 +171,9 @@ def _counted(
     room = None if most is None else min(most, MAX_LEAST) - len(members)
     if room is not None and room < 0:
         raise shape.refused("maxProperties beside more names")
-    inner = _written(context, members, other if room != 0 else None, room)
+    inner = in_a_row(context, members, other if room != 0 else None, room)
     if inner is None:
         return None if least else Literal("{}")
     if least == 0 and needed == 0:
         inner = optional(inner)
     return Sequence((Literal("{"), inner, Literal("}")))
-
-
-def _written(
-    context: Context, members: list[Member], other: Node | None, room: int | None
-) -> Node | None:
-    """At least one member, and commas between them; None where there is none."""
-    more: Node = Sequence(())
-    if other is not None:
-        more = Repeat(Sequence((COMMA, other)), 0, room)
-    at = next((i for i, member in enumerate(members) if member.required), None)
-    if at is not None:
-        before = [optional(Sequence((member.node, COMMA))) for member in members[:at]]
-        after = [_following(member) for member in members[at + 1 :]]
-        return Sequence((*before, members[at].node, *after, more))
-    choices: list[Node] = []
-    if other is not None:
-        fewer = Repeat(Sequence((COMMA, other)), 0, None if room is None else room - 1)
-        choices.append(Sequence((other, fewer)))
-    for member in reversed(members):
-        choices.insert(0, Sequence((member.node, more)))
-        more = context.shared(Sequence((_following(member), more)))
-    return Choice(tuple(choices)) if choices else None
-
-
-def _following(member: Member) -> Node:
-    node = Sequence((COMMA, member.node))
-    return node if member.required else optional(node)

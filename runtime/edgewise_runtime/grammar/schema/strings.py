@@ -5,13 +5,20 @@ from __future__ import annotations
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.grammar.escapes import json_escape
-from edgewise_runtime.grammar.nodes import Chars, Choice, Literal, Node, Repeat, Rule, Sequence
+from edgewise_runtime.grammar.nodes import Node, Repeat, Sequence
 from edgewise_runtime.grammar.regex import lower_regex
 from edgewise_runtime.grammar.schema.anything import CHARACTER, QUOTE
 from edgewise_runtime.grammar.schema.arrays import MAX_LEAST
 from edgewise_runtime.grammar.schema.context import Context
 from edgewise_runtime.grammar.schema.formats import FORMATS
-from edgewise_runtime.grammar.schema.keywords import FORMATS_WITHOUT_MEANING
+from edgewise_runtime.grammar.schema.keywords import REFUSED_FORMATS
+from edgewise_runtime.grammar.schema.lengths import (
+    in_json,
+    lengthened,
+    limited,
+    longest,
+    shortest,
+)
 from edgewise_runtime.grammar.schema.shape import Shape
 
 
@@ -25,11 +32,9 @@ def string_node(context: Context, shape: Shape) -> Node | None:
         return None
     patterns = shape.texts("pattern")
     for name in shape.texts("format"):
-        if name in FORMATS_WITHOUT_MEANING:
-            continue
-        if name not in FORMATS:
+        if name in REFUSED_FORMATS:
             raise shape.refused(f"the format {shorten(name)}")
-        patterns.append(FORMATS[name])
+        patterns += [FORMATS[name]] if name in FORMATS else []
     if len(patterns) > 1:
         raise shape.refused("more than one pattern or format of the same string")
     if patterns:
@@ -51,40 +56,23 @@ def pattern_node(shape: Shape, pattern: str) -> Node:
 
 
 def _of_pattern(shape: Shape, pattern: str, least: int, most: int | None) -> Node | None:
-    node = pattern_node(shape, pattern)
-    inner = lower_regex(pattern, where="within")
-    if isinstance(inner, Repeat) and isinstance(node, Repeat) and _length(inner.item) == (1, 1):
+    if not least and most is None:
+        return Sequence((QUOTE, pattern_node(shape, pattern), QUOTE))
+    pattern_node(shape, pattern)
+    node = lower_regex(pattern, where="within")
+    if isinstance(node, Repeat) and shortest(node.item) == longest(node.item) == 1:
         least = max(least, node.least)
         most = _smaller(most, node.most)
         if most is not None and most < least:
             return None
-        return Sequence((QUOTE, Repeat(node.item, least, most), QUOTE))
-    shortest, longest = _length(inner)
-    if shortest < least or (most is not None and (longest is None or longest > most)):
+        return Sequence((QUOTE, in_json(Repeat(node.item, least, most)), QUOTE))
+    fitting = lengthened(node, least)
+    if fitting is not None and most is not None:
+        fitting = limited(fitting, most)
+    if fitting is None:
         raise shape.refused("a length beside a pattern or a format that allows others")
-    return Sequence((QUOTE, node, QUOTE))
+    return Sequence((QUOTE, in_json(fitting), QUOTE))
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:
     return min((each for each in (one, other) if each is not None), default=None)
-
-
-def _length(node: Node) -> tuple[int, int | None]:
-    """The lengths of the shortest and the longest text, None where there is none such."""
-    match node:
-        case Literal(text):
-            return len(text), len(text)
-        case Sequence(items):
-            lengths = [_length(item) for item in items]
-            mosts = [most for _, most in lengths if most is not None]
-            return sum(n for n, _ in lengths), sum(mosts) if len(mosts) == len(items) else None
-        case Choice(items):
-            lengths = [_length(item) for item in items]
-            mosts = [most for _, most in lengths if most is not None]
-            return min(n for n, _ in lengths), max(mosts) if len(mosts) == len(items) else None
-        case Repeat(item, least, most):
-            shortest, longest = _length(item)
-            endless = most is None or longest is None
-            return shortest * least, None if endless else (longest or 0) * (most or 0)
-        case Chars() | Rule():
-            return 1, 1

@@ -10,7 +10,15 @@ _NAMES = ("a", "b", 'c"', "é", "10", "ab")
 _VALUES: tuple[Any, ...] = (None, True, 0, -1, 2.5, 1e-7, "", "a", 'é"\n', [1], {"b": [], "a": {}})
 _BOUNDS = (-12, -1.5, 0, 0.1, 3, 7.25, 100, 12345, 1e15)
 _FORMATS = ("date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "hostname", "duration")
-_PATTERNS = ("^[a-c]+$", "x", "^(ab|\\d{2})$", '^"', "^[\\u00e9\\\\]{1,3}$", "^\\w*$")
+_PATTERNS = (
+    "^[a-c]+$",
+    "x",
+    "^(ab|\\d{2})$",
+    '^"',
+    "^[\\u00e9\\\\]{1,3}$",
+    "^\\w*$",
+    "^a+[b\n]*c?",
+)
 
 
 def random_schema(random: Random) -> Any:
@@ -50,7 +58,7 @@ def _string(random: Random, _: int) -> Any:
     lengths = sorted(random.choices(range(5), k=2))
     schema = _some(random, minLength=lengths[0], maxLength=lengths[1])
     if random.random() < 0.3:
-        schema = {"pattern": random.choice(_PATTERNS)}
+        schema = {"pattern": random.choice(_PATTERNS), **(schema if random.random() < 0.5 else {})}
     elif random.random() < 0.3:
         schema = {"format": random.choice(_FORMATS)}
     return {"type": "string", **schema}
