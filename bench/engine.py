@@ -1,6 +1,7 @@
 """What the engine makes of many clients, beside llama.cpp in the same run where one is given.
 
     python bench/engine.py [--llama VENV] [--json FILE] [--only QUESTION,QUESTION] [--quick]
+    python bench/engine.py --constrained [--json FILE] [--quick]
 
 Clients that stream side by side, short prompts that come behind a long one, a long prompt that
 comes in while others stream, with room in the KV memory and without, a prompt whose beginning is
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkpoint import SHAPES
+from constrained import constrained
 from engine_figures import clean, headline, summaries, table
 from engine_questions import CLIENTS, CONTEXT, QUESTIONS, Question
 from engines import BUILD, HERE, checkpoint, our_bundle, peer_command, peer_file, with_engines
@@ -52,6 +54,9 @@ QUICK = Effort(rounds=1, most=1, rounds_of_slow=1, most_of_slow=1, idle_wait=0.0
 
 def main() -> None:
     args = arguments()
+    if args.constrained:
+        measure_constrained(args)
+        return
     effort = QUICK if args.quick else FULL
     if args.most is not None:
         slow = min(args.most, effort.most_of_slow)
@@ -76,6 +81,17 @@ def main() -> None:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
+def measure_constrained(args: argparse.Namespace) -> None:
+    """Measure a batch under a schema beside the same batch free, see `constrained`."""
+    bundle = args.bundle or shape_bundle(args)
+    tokens, rounds, masks = (16, 1, 50) if args.quick else (96, 7, 400)
+    found = constrained(bundle, threads=args.threads, tokens=tokens, rounds=rounds, masks=masks)
+    result = {"machine": describe(args.threads), "shape": args.shape, **found}
+    print("\n".join(f"{name:24} {value:,.4g}" for name, value in found.items()))
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--llama", type=Path, help="virtual environment with llama-cpp-python")
@@ -92,6 +108,9 @@ def arguments() -> argparse.Namespace:
         help=f"some of {', '.join(QUESTIONS)}; only engines that are asked are started",
     )
     parser.add_argument("--quick", action="store_true", help="one round, no waiting: a smoke test")
+    parser.add_argument(
+        "--constrained", action="store_true", help="measure answers under a schema beside free ones"
+    )
     parser.add_argument(
         "--most", type=int, metavar="N", help="rounds at most, on a machine that is never idle"
     )
@@ -119,11 +138,14 @@ def commands(args: argparse.Namespace) -> dict[str, Command]:
 
 
 def our_command(args: argparse.Namespace) -> Command:
-    bundle, shape = args.bundle, SHAPES[args.shape]
-    if bundle is None:
-        folder = BUILD / f"{shape.name}-q4-{CONTEXT}"
-        bundle = our_bundle(checkpoint(shape), folder, "q4", "--context", str(CONTEXT))
-    return clients_command(bundle, args.threads)
+    return clients_command(args.bundle or shape_bundle(args), args.threads)
+
+
+def shape_bundle(args: argparse.Namespace) -> Path:
+    """The bundle of the shape that is measured."""
+    shape = SHAPES[args.shape]
+    folder = BUILD / f"{shape.name}-q4-{CONTEXT}"
+    return our_bundle(checkpoint(shape), folder, "q4", "--context", str(CONTEXT))
 
 
 def demo_command(args: argparse.Namespace) -> Command:

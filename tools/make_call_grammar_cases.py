@@ -28,10 +28,15 @@ from edgewise_runtime.grammar.nodes import to_json
 from tests.runtime.calls import toolsets
 from tests.runtime.calls.cases import Case as Reading
 from tests.runtime.calls.cases import parsed
+from tests.runtime.calls.hard_tools import hard_tools
+from tests.runtime.calls.rounds import TOOLS, rounds
 from tests.runtime.grammar.drawing import drawn
 from tools.make_pattern_cases import Case, hashed, lines
 
 CASES = Path(__file__).parents[1] / "tests" / "calls" / "grammars"
+HARD = 150
+NOTATIONS = ("qwen3_coder", "gemma", "gemma4")
+"""Formats of all notations of arguments but JSON."""
 WHOLE = ("one tool", "no arguments")
 CHOICES: tuple[Literal["auto", "required", "named"], ...] = ("auto", "required", "named")
 TOOLSETS = {
@@ -68,6 +73,15 @@ def cases() -> Iterator[Case]:
                 case = made(form, tools, choice, parallel=parallel)
                 about = {"format": form, "tools": name, "choice": choice, "parallel": parallel}
                 yield {**about, **(case if whole else hashed(case))}
+
+
+def hard_cases() -> Iterator[Case]:
+    """Tools at random, and what becomes of them where arguments are not written as JSON."""
+    random = Random(51)
+    for _ in range(HARD):
+        tools = hard_tools(random)
+        found = {form: hashed(made(form, tools, "required", parallel=True)) for form in NOTATIONS}
+        yield {"tools": tools, "outcomes": found}
 
 
 def texts() -> Iterator[Case]:
@@ -108,7 +122,9 @@ def written() -> dict[str, str]:
     return {
         "cases.json": lines(cases()),
         "texts.json": lines(texts()),
+        "hard.json": lines(hard_cases()),
         "tools.json": json.dumps(TOOLSETS, indent=1) + "\n",
+        "rounds.json": json.dumps({"tools": TOOLS, "rounds": rounds()}, indent=1) + "\n",
     }
 
 

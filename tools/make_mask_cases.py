@@ -8,11 +8,13 @@ The file holds one object:
     cases    a line each:
         what     a name
         text     a grammar, in GBNF or Lark
+        triggers, after   what it comes after in free text, and what follows it; not in every case
         steps    states along one text, the first of them the start, each with
             bytes    what leads there from the state before, in hexadecimal
             mask     the words of the mask as bytes, little-endian, in hexadecimal
             ends     0: a text may not end here; 1: it may; 2: it has to
             forced   of the bytes that must come the first 24, in hexadecimal
+            free     1 where no mask is needed, in cases with triggers
 
 `bytes` are those of a token that the mask before allows, or a part of a text in a case of a text.
 """
@@ -25,7 +27,9 @@ from random import Random
 from typing import Any
 
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.grammar.automaton import After
 from edgewise_runtime.grammar.matcher import Matcher
+from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from tests.runtime.grammar import grammars
@@ -79,6 +83,20 @@ LONG = {
 }
 """Grammars, and texts that are followed before tokens at random are."""
 
+Triggers = tuple[tuple[str, ...], After]
+TRIGGERED: dict[str, tuple[str, Triggers, str]] = {
+    "one text after a trigger": ('root ::= "ab" [a-c]{1,40} "}"', (('{"',), "end"), '日a{"aba'),
+    "texts after triggers": (
+        'root ::= ("a" | "b" root)? "]"',
+        (("()", "]]", "(]"), "free"),
+        "x()ba]](]b",
+    ),
+    "texts that go on": ('root ::= "b" ("aa" root)?', (("a",), "free"), "\n ß b abaa"),
+    "what is not UTF-8": ('root ::= "日" | "本"', (("日本", "😀"), "free"), "日日本日😀"),
+    "an object in a text": (grammars.GBNF["json"], (('":', "[]"), "free"), 'It is []{"x'),
+}
+"""Grammars, triggers, and texts that are followed before tokens at random are."""
+
 Case = dict[str, Any]
 
 
@@ -97,16 +115,17 @@ def vocabulary() -> Vocabulary:
 
 def step(matcher: Matcher, state: int, data: bytes) -> Case:
     mask = matcher.mask(state)
+    free = {"free": int(matcher.free(state))} if isinstance(matcher, Triggered) else {}
     return {
         "bytes": data.hex(),
         "mask": mask.astype("<u4").tobytes().hex(),
         "ends": matcher.may_end(state) + matcher.must_end(state),
         "forced": matcher.forced(state, MOST_FORCED).hex(),
+        **free,
     }
 
 
-def steps(tokens: Vocabulary, text: str, before: str, random: Random) -> Iterator[Case]:
-    matcher = Matcher(lower_grammar(text), tokens)
+def steps(matcher: Matcher, tokens: Vocabulary, before: str, random: Random) -> Iterator[Case]:
     state, data = matcher.start, b""
     for part in (before.encode(),) if before else ():
         yield step(matcher, state, data)
@@ -149,9 +168,15 @@ def cases(tokens: Vocabulary) -> Iterator[Case]:
     random = Random(5)
     for name, text, before in texts():
         try:
-            yield {"what": name, "text": text, "steps": [*steps(tokens, text, before, random)]}
+            matcher = Matcher(lower_grammar(text), tokens)
+            yield {"what": name, "text": text, "steps": [*steps(matcher, tokens, before, random)]}
         except EdgewiseError as error:
             raise ValueError(f"{name}: {error}") from error
+    for name, (text, (triggers, after), before) in TRIGGERED.items():
+        matcher = Matcher(lower_grammar(text), tokens)
+        matcher = Triggered(matcher, [trigger.encode() for trigger in triggers], after, tokens)
+        found = [*steps(matcher, tokens, before, random)]
+        yield {"what": name, "text": text, "triggers": triggers, "after": after, "steps": found}
 
 
 def written() -> str:

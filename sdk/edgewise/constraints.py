@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
+from typing import Any, Literal
 
-from edgewise.held import Budgeted, Free, Held
+from edgewise.held import Free, Held, Thoughtful
 from edgewise.response_format import ResponseFormat
 from edgewise.thinking import Thinking
 from edgewise.wanted import Wanted
 from edgewise_runtime.calls import Format
 from edgewise_runtime.calls.grammar import call_grammar
+from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import Grammar
 from edgewise_runtime.grammar.regex import lower_regex
 from edgewise_runtime.grammar.schema import lower_json_object, lower_schema
+from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from edgewise_runtime.text import Tokenizer
@@ -40,17 +43,25 @@ class Constraints:
         self._size = size
         self._ends = frozenset(ends)
         self._lock = Lock()
-        self._matchers: OrderedDict[tuple[object, ...], Matcher] = OrderedDict()
+        self._made: OrderedDict[tuple[object, ...], Held] = OrderedDict()
         self._vocabularies: dict[tuple[str, ...], Vocabulary] = {}
 
-    def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
-        """An answer of which this is wanted; None where it is free, but for its thought.
+    def of(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | Thoughtful | None:
+        """An answer of which this is wanted; None where it is free.
 
         Raises as `of_format` and `of_calls` do.
         """
+        inner: Held | None = None
         if wanted.format is not None:
-            return self.of_format(wanted.format, thinking)
-        return self.of_calls(wanted, form, thinking) if wanted.callable else None
+            inner = self.of_format(wanted.format, thinking)
+        elif wanted.callable:
+            inner = self.of_calls(wanted, form, thinking)
+        # What may be called is waited for in all of a text, but a thought may speak of calls.
+        may_call = inner is not None and wanted.choice.mode == "auto"
+        apart = may_call and bool(form.thoughts) and (thinking.may or thinking.opened)
+        if wanted.budget is None and not apart:
+            return inner
+        return self.watched(inner, thinking, budget=wanted.budget, apart=apart)
 
     def of_format(self, wanted: ResponseFormat, thinking: Thinking) -> Held:
         """An answer of a format, perhaps after a thought.
@@ -60,46 +71,47 @@ class Constraints:
             UnsupportedError: ``unsupported.schema`` and its like, for what is refused by name;
                 ``unsupported.constraint`` for a tokenizer that cannot be used.
         """
-        schema = "" if wanted.schema is None else json.dumps(wanted.schema, sort_keys=False)
+        schema = "" if wanted.schema is None else json.dumps(wanted.schema)
         key = (wanted.kind, schema, wanted.text, wanted.syntax, thinking)
         vocabulary = self._vocabulary(thinking.shown)
-        matcher = self._kept(key)
-        if matcher is None:
-            matcher = Matcher(thinking.before(grammar_of(wanted)), vocabulary)
-            self._keep(key, matcher)
-        return Held(matcher, vocabulary, self._encode)
+        return self._kept(key, lambda: Matcher(thinking.before(grammar_of(wanted)), vocabulary))
 
-    def budgeted(self, inner: Held | None, thinking: Thinking, budget: int) -> Budgeted:
-        """The same answer after a thought of so many tokens at most."""
-        vocabulary = self._vocabulary(thinking.shown)
-        return Budgeted(
+    def watched(
+        self, inner: Held | None, thinking: Thinking, *, budget: int | None, apart: bool
+    ) -> Thoughtful:
+        """The same answer with its thought watched, see `Thoughtful`."""
+        closing = self._tokenizer.encode(thinking.closing, add_special_tokens=False)
+        return Thoughtful(
             inner or Free(self._size),
-            vocabulary,
+            self._vocabulary(thinking.shown),
             marks=(thinking.open.encode(), thinking.close.encode()),
             opened=thinking.opened,
+            closing=closing,
             budget=budget,
-            closing=self._tokenizer.encode(thinking.closing, add_special_tokens=False),
+            apart=apart,
         )
 
     def of_calls(self, wanted: Wanted, form: Format, thinking: Thinking) -> Held | None:
-        """An answer that has to call tools; None where it only may.
+        """An answer that may or has to call tools.
 
-        Raises as `call_grammar` does.
+        None where it may, and the format has no mark after which nothing but a call is meant, or
+        cannot write what the tools' schemas say: such calls are read as they come.
+
+        Raises as `call_grammar` does for those that have to come.
         """
-        mode = wanted.choice.mode
-        if mode not in ("required", "named"):
+        may = wanted.choice.mode == "auto"
+        if may and not form.triggers:
             return None
         tools = {tool.name: tool.parameters for tool in wanted.callable}
         key = (form.name, json.dumps(tools), wanted.choice, thinking)
         vocabulary = self._vocabulary(thinking.shown)
-        matcher = self._kept(key)
-        if matcher is None:
-            made = call_grammar(form, tools, choice=mode, name=wanted.choice.name)
-            # Harmony's grammar has its thoughts in it.
-            grammar = thinking.before(made.grammar) if form.thoughts else made.grammar
-            matcher = Matcher(grammar, vocabulary)
-            self._keep(key, matcher)
-        return Held(matcher, vocabulary, self._encode)
+        if not may:
+            name = wanted.choice.name
+            return self._kept(key, lambda: _must_call(form, tools, name, thinking, vocabulary))
+        try:
+            return self._kept(key, lambda: _may_call(form, tools, vocabulary))
+        except UnsupportedError:
+            return None
 
     def _vocabulary(self, shown: tuple[str, ...]) -> Vocabulary:
         with self._lock:
@@ -113,23 +125,46 @@ class Constraints:
                 self._vocabularies[shown] = found
         return found
 
-    def _kept(self, key: tuple[object, ...]) -> Matcher | None:
+    def _kept(self, key: tuple[object, ...], make: Callable[[], Matcher]) -> Held:
+        """What is kept by a key, or is made now."""
         with self._lock:
-            if key in self._matchers:
-                self._matchers.move_to_end(key)
-            return self._matchers.get(key)
-
-    def _keep(self, key: tuple[object, ...], matcher: Matcher) -> None:
+            found = self._made.get(key)
+            if found is not None:
+                self._made.move_to_end(key)
+                return found
+        # Outside the lock: others may go on, and at worst make the same at the same time.
+        made = Held(make(), self._encode)
         with self._lock:
-            self._matchers[key] = matcher
-            while len(self._matchers) > MOST_KEPT:
-                self._matchers.popitem(last=False)
+            self._made[key] = made
+            while len(self._made) > MOST_KEPT:
+                self._made.popitem(last=False)
+        return made
 
     def _encode(self, text: str) -> list[int]:
         """The tokens of a text that goes on one: some tokenizers put a space before the first."""
-        newline = self._tokenizer.encode_plainly("\n")
-        ids = self._tokenizer.encode_plainly(f"\n{text}")
+        newline = self._tokenizer.encode("\n", add_special_tokens=False)
+        ids = self._tokenizer.encode(f"\n{text}", add_special_tokens=False)
         return ids[len(newline) :] if ids[: len(newline)] == newline else ids
+
+
+_Schemas = Mapping[str, Mapping[str, Any]]
+
+
+def _must_call(
+    form: Format, tools: _Schemas, name: str | None, thinking: Thinking, vocabulary: Vocabulary
+) -> Matcher:
+    """Calls that have to come: of the tool with this name, or of any."""
+    mode: Literal["required", "named"] = "named" if name else "required"
+    made = call_grammar(form, tools, choice=mode, name=name)
+    # Where the format tells thoughts itself, its grammar of calls has them, too.
+    return Matcher(thinking.before(made.grammar) if form.thoughts else made.grammar, vocabulary)
+
+
+def _may_call(form: Format, tools: _Schemas, vocabulary: Vocabulary) -> Triggered:
+    """Free text, and calls from each trigger on."""
+    made = call_grammar(form, tools, choice="auto")
+    triggers = [trigger.encode() for trigger in made.triggers]
+    return Triggered(Matcher(made.grammar, vocabulary), triggers, made.after, vocabulary)
 
 
 def grammar_of(wanted: ResponseFormat) -> Grammar:

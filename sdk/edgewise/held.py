@@ -18,19 +18,23 @@ Encode = Callable[[str], Sequence[int]]
 """Returns the tokens of a text that goes on one."""
 _MOST_FORCED = 256
 """Bytes looked ahead for what must come."""
-_ONE_OF_TWO = 2
+_FEW = 2
+"""Characters that are worth it."""
+_MOST_KEPT = 1 << 14
+"""States whose forced tokens are kept."""
 
 
 class Held:
-    """An answer that follows a grammar."""
+    """An answer that follows a grammar; any number of requests share it."""
 
-    def __init__(self, matcher: Matcher, vocabulary: Vocabulary, encode: Encode) -> None:
+    def __init__(self, matcher: Matcher, encode: Encode) -> None:
         self._matcher = matcher
-        self._vocabulary = vocabulary
         self._encode = encode
+        self._forced: dict[int, tuple[int, ...]] = {}
         self.start = matcher.start
         self.mask = matcher.mask
         self.advance = matcher.advance
+        self.advance_bytes = matcher.advance_bytes
         self.may_end = matcher.may_end
         self.must_end = matcher.must_end
         self.free = matcher.free
@@ -39,9 +43,18 @@ class Held:
     def forced_tokens(self, state: int) -> tuple[int, ...]:
         """The tokens that must come; where a choice follows them without the last one, since it may
         be spelled together with what is chosen."""
+        found = self._forced.get(state)
+        if found is None:
+            if len(self._forced) == _MOST_KEPT:
+                self._forced = {}
+            found = self._forced[state] = self._tokens(state)
+        return found
+
+    def _tokens(self, state: int) -> tuple[int, ...]:
         data = self._matcher.forced(state, _MOST_FORCED)
+        # A character of which only a part must come is left to what comes.
         text = data.decode(errors="ignore")
-        if len(data) < _ONE_OF_TWO or text.encode() != data[: len(text.encode())]:
+        if len(text) < _FEW or text.encode() != data[: len(text.encode())]:
             return ()
         found = tuple(self._encode(text))
         for token in found:
@@ -70,6 +83,10 @@ class Free:
         del token
         return state
 
+    def advance_bytes(self, state: int, data: bytes) -> int | None:
+        del data
+        return state
+
     def may_end(self, state: int) -> bool:
         del state
         return True
@@ -91,8 +108,9 @@ class Free:
         return ()
 
 
-class Budgeted:
-    """An answer whose thought has so many tokens at most, after which its end is written.
+class Thoughtful:
+    """An answer whose thought is watched: it has so many tokens at most, after which its end is
+    written, or what the answer follows begins only behind it.
 
     A state is where the inner constraint is, whether that is before a thought, in one, in its end
     or after it, what may be the beginning of a mark, and how many tokens of that there are.
@@ -105,21 +123,25 @@ class Budgeted:
         *,
         marks: tuple[bytes, bytes],
         opened: bool,
-        budget: int,
-        closing: Sequence[int],
+        closing: Sequence[int] = (),
+        budget: int | None = None,
+        apart: bool = False,
     ) -> None:
-        """Hold a thought to a budget.
+        """Watch a thought.
 
         Args:
+            inner: what the answer follows.
             marks: what begins a thought, and what ends it.
             opened: the thought has begun in the prompt.
-            budget: tokens.
-            closing: those that end a thought, the mark and what stands around it.
+            closing: tokens that end a thought, the mark and what stands around it.
+            budget: tokens that it may have; None for any number.
+            apart: what the answer follows does not know of the thought, and begins behind it.
         """
         self._inner = inner
         self._vocabulary = vocabulary
         self._open, self._close = marks
         self._budget = budget
+        self._apart = apart
         self._closing = tuple(closing)
         self._lock = Lock()
         self._numbers: dict[_Place, int] = {}
@@ -140,7 +162,8 @@ class Budgeted:
         left = self._due(state)
         if left and token != left[0]:
             return None
-        after = self._inner.advance(inner, token)
+        apart = self._apart and phase in ("thought", "closing")
+        after = inner if apart else self._inner.advance(inner, token)
         if after is None or phase == "after":
             return None if after is None else self._number((after, "after", b"", 0))
         if left:
@@ -148,8 +171,11 @@ class Budgeted:
             done = written == len(self._closing)
             place = (after, "after", b"", 0) if done else (after, "closing", b"", written)
             return self._number(place)
-        data = self._vocabulary.bytes_of(token) or b""
-        return self._number((after, *self._read(phase, seen + data, count)))
+        text = seen + (self._vocabulary.bytes_of(token) or b"")
+        reached = self._read(phase, text, count)
+        if apart and reached[0] == "after":
+            after = self._inner.advance_bytes(after, text.partition(self._close)[2].lstrip())
+        return None if after is None else self._number((after, *reached))
 
     def may_end(self, state: int) -> bool:
         """Whether the answer may end here."""
@@ -179,8 +205,10 @@ class Budgeted:
         inner, phase, _, count = self._places[state]
         if phase == "closing":
             return self._closing[count:]
-        if phase != "thought" or count < self._budget:
+        if phase != "thought" or self._budget is None or count < self._budget:
             return ()
+        if self._apart:
+            return self._closing
         # Not inside a character, which has some tokens more.
         return self._closing if self._inner.advance(inner, self._closing[0]) is not None else ()
 

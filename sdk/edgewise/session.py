@@ -258,12 +258,11 @@ class Session:
 
     def _held(self, wanted: Wanted, reading: Reading, *, may_think: bool) -> Constraint | None:
         """What an answer is held to; None where it is free."""
-        form, budget = reading.form, wanted.budget
-        if form is None or (not wanted.forces and budget is None):
+        form = reading.form
+        if form is None or (not wanted.forces and wanted.budget is None):
             return None
         thinking = thinking_of(form, shown=reading.shown, may=may_think, opened=reading.opened)
-        inner = self._constraints.of(wanted, form, thinking)
-        return inner if budget is None else self._constraints.budgeted(inner, thinking, budget)
+        return self._constraints.of(wanted, form, thinking)
 
     @contextmanager
     def traced(self, file: Path) -> Iterator[Trace]:

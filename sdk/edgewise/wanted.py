@@ -44,8 +44,8 @@ class Wanted:
 
     @property
     def forces(self) -> bool:
-        """Whether the answer is held to something."""
-        return self.format is not None or self.choice.mode in ("required", "named")
+        """Whether the answer may be held to something."""
+        return self.format is not None or bool(self.callable)
 
     @property
     def budget(self) -> int | None:

@@ -29,11 +29,13 @@ def main(out: Path, port: str) -> int:
 
     from edgewise.cli.main import main as edgewise
     from tests.browser.bundles import FULL, compile_bundles
+    from tests.browser.constrained import write_constrained
     from tests.browser.expected import write_expected
 
     bundles = compile_bundles(out / "bundles")
     expected = out / "bundles" / ("expected-full.json" if FULL else "expected.json")
     write_expected(bundles[0], expected)
+    write_constrained(bundles[0], out / "bundles" / "constrained.json")
     print(json.dumps({"expected": str(expected), "bundles": str(out / "bundles")}), flush=True)
     return edgewise(["serve", *map(str, bundles), "--host", "127.0.0.1", "--port", port])
 

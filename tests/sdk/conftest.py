@@ -17,9 +17,11 @@ from edgewise import Engine
 from edgewise.cli.main import main
 from edgewise_runtime import installed
 from edgewise_runtime.installed import Package
+from tests.conftest import made_once
 from tests.sdk.hub.small_hub import SmallHub, serve_hub
 
 CASE = "llama-gqa2-tied-linear"
+DEMO = Path(__file__).parents[2] / "examples/demo-model"
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +34,18 @@ def bundle(bundles: Callable[..., Path]) -> Path:
 def engine(bundle: Path) -> Iterator[Engine]:
     with Engine(bundle) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def demo_bundle(shared: Path, own_data_folder: None) -> Path:
+    """The demo model in 4 bits: 4,096 tokens, and sense enough to write words; context 512, 16
+    sequences."""
+    from edgewise_compiler.compile import compile_model
+
+    def compile_to(out: Path) -> None:
+        compile_model(DEMO, out, quant="q4", context=512, max_batch=16)
+
+    return made_once(shared / "demo-bundle", compile_to)
 
 
 @dataclass(frozen=True)

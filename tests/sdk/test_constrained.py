@@ -170,6 +170,34 @@ def test_several_calls_come_and_their_results_go_back(caller: Engine) -> None:
     assert prompt.count("<|tool|>The sky is ") == len(several[0].tool_calls)
 
 
+def test_a_call_that_has_begun_by_itself_follows_the_tool_too(caller: Engine) -> None:
+    begun = caller.tokenizer.encode("Hm. <tool_call>", add_special_tokens=False)
+    for seed in range(8):
+        done = caller.chat(QUESTION, tools=[forecast, add], begun=begun, seed=seed, **STRAIGHT)
+        assert done.text.startswith("Hm.")
+        assert done.tool_calls[0].name in ("forecast", "add") or done.finish_reason == "length"
+        assert all(call.call() is not None for call in done.tool_calls)
+
+
+UNSUPPORTED: dict[str, Any] = {
+    "name": "lists",
+    "parameters": {
+        "type": "object",
+        "properties": {"a": {"type": "array", "uniqueItems": True, "items": {"type": "string"}}},
+        "required": ["a"],
+    },
+}
+
+
+def test_only_calls_that_must_come_need_a_schema_that_can_be_followed(caller: Engine) -> None:
+    begun = caller.tokenizer.encode("<tool_call>", add_special_tokens=False)
+    free: dict[str, Any] = {"tools": [UNSUPPORTED], "max_tokens": 5}
+    assert caller.chat(QUESTION, begun=begun, **free).usage.completion_tokens > 0
+    with pytest.raises(EdgewiseError) as caught:
+        caller.chat(QUESTION, tool_choice="required", **free)
+    assert caught.value.code.startswith("unsupported.")
+
+
 def test_a_call_streams_in_fragments(caller: Engine) -> None:
     options: dict[str, Any] = {"tools": [add], "tool_choice": "required", "seed": 4, **STRAIGHT}
     with caller.chat(QUESTION, stream=True, **options) as stream:

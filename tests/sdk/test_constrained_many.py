@@ -11,14 +11,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edgewise import Completion, Engine
-from edgewise_compiler.compile import compile_model
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.schema import lower_schema
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.text.json_text import read_json
-from tests.conftest import made_once
 
-DEMO = Path(__file__).parents[2] / "examples/demo-model"
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Tell me about a fox."}]
 MOST = 250
 """Tokens of an answer: more than any text of a bounded schema has."""
@@ -111,13 +108,8 @@ SEEDS = [range(10), pytest.param(range(10, 100), marks=pytest.mark.full)]
 
 
 @pytest.fixture(scope="module")
-def demo(shared: Path, own_data_folder: None) -> Iterator[Engine]:
-    """The demo model: 4,096 tokens, and enough sense to write words."""
-
-    def compile_to(out: Path) -> None:
-        compile_model(DEMO, out, quant="q4", context=512, max_batch=16)
-
-    with Engine(made_once(shared / "constrained-demo", compile_to)) as engine:
+def demo(demo_bundle: Path) -> Iterator[Engine]:
+    with Engine(demo_bundle) as engine:
         yield engine
 
 

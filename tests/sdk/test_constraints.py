@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from edgewise.constraints import MOST_KEPT, Constraints
-from edgewise.held import Budgeted, Held
+from edgewise.held import Held, Thoughtful
 from edgewise.reading import Reading
 from edgewise.response_format import regex, response_format_of
 from edgewise.thinking import Thinking, thinking_of
+from edgewise.tool_choice import ToolChoice
+from edgewise.tools import tools_of
+from edgewise.wanted import Wanted
 from edgewise_runtime.calls import FORMATS, Content, Format, Reasoning
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.text import Tokenizer
@@ -40,7 +43,9 @@ def constraints(kind: str = "one_digit") -> Constraints:
     return Constraints(tokenizer, tokenizer.vocab_size + 3, ends=[0])
 
 
-def walk(held: Held | Budgeted, random: Random, *, forced: bool = False) -> tuple[list[int], bool]:
+def walk(
+    held: Held | Thoughtful, random: Random, *, forced: bool = False
+) -> tuple[list[int], bool]:
     """Tokens drawn from the masks, and whether the text may end behind them."""
     state, found = held.start, list[int]()
     while len(found) < MOST and not held.must_end(state):
@@ -122,7 +127,7 @@ def test_an_answer_follows_a_thought_that_ends_in_time(
     thinking = thinking_of(form, shown=form.shown, may=True, opened=opened)
     made = constraints()
     held = made.of_format(ASKED, thinking)
-    limited = made.budgeted(held, thinking, budget)
+    limited = made.watched(held, thinking, budget=budget, apart=False)
     thoughts = 0
     for seed in range(12):
         tokens, ended = walk(limited, Random(seed), forced=seed % 2 == 0)
@@ -138,7 +143,7 @@ def test_an_answer_follows_a_thought_that_ends_in_time(
 def test_a_thought_alone_is_cut_short_and_the_answer_is_free() -> None:
     made = constraints()
     thinking = thinking_of(HERMES, shown=HERMES.shown, may=True, opened=True)
-    limited = made.budgeted(None, thinking, 2)
+    limited = made.watched(None, thinking, budget=2, apart=False)
     state = limited.start
     tokenizer = Tokenizer.from_folder(GOLDENS / "one_digit")
     [letter] = tokenizer.encode("a", add_special_tokens=False)
@@ -164,7 +169,7 @@ def test_a_thought_alone_is_cut_short_and_the_answer_is_free() -> None:
 def test_a_thought_that_ends_by_itself_is_left_alone() -> None:
     made = constraints()
     thinking = thinking_of(HERMES, shown=HERMES.shown, may=True, opened=False)
-    limited = made.budgeted(None, thinking, 9)
+    limited = made.watched(None, thinking, budget=9, apart=False)
     tokenizer = Tokenizer.from_folder(GOLDENS / "one_digit")
     state = limited.start
     for token in tokenizer.encode("\n<think>a</think>" + "b" * 30, add_special_tokens=False):
@@ -173,13 +178,24 @@ def test_a_thought_that_ends_by_itself_is_left_alone() -> None:
     assert limited.free(state)
 
 
-def test_matchers_are_kept_and_the_oldest_are_forgotten() -> None:
+def test_what_was_asked_before_is_kept_and_the_oldest_is_forgotten() -> None:
     made = constraints()
     first = made.of_format(ASKED, STRAIGHT)
-    assert made.of_format(ASKED, STRAIGHT).mask.__self__ is first.mask.__self__
+    assert made.of_format(ASKED, STRAIGHT) is first
     for count in range(MOST_KEPT):
         made.of_format(regex(f"a{{{count + 1}}}"), STRAIGHT)
-    assert made.of_format(ASKED, STRAIGHT).mask.__self__ is not first.mask.__self__
+    assert made.of_format(ASKED, STRAIGHT) is not first
+
+
+def test_marks_that_are_tokens_are_forced_as_these() -> None:
+    shown = ("<|im_start|>",)
+    thinking = Thinking("<think>", "</think>", shown)
+    held = constraints().of_format(regex("<\\|im_start\\|>a"), thinking)
+    tokenizer = Tokenizer.from_folder(GOLDENS / "one_digit")
+    [mark] = tokenizer.encode("<|im_start|>", add_special_tokens=False)
+    assert held.forced_tokens(held.start)[0] == mark
+    plain = constraints().of_format(regex("<\\|im_start\\|>a"), STRAIGHT)
+    assert plain.forced_tokens(plain.start) == ()
 
 
 def test_what_cannot_be_followed_is_refused_by_name() -> None:
@@ -192,3 +208,29 @@ def test_what_cannot_be_followed_is_refused_by_name() -> None:
         with pytest.raises(kind) as caught:
             constraints().of_format(wanted, STRAIGHT)
         assert caught.value.code == code
+
+
+def test_a_thought_may_speak_of_calls_and_what_follows_it_has_to_be_one() -> None:
+    made = constraints()
+    tools = tools_of([{"name": "now", "parameters": {"type": "object", "properties": {}}}])
+    assert tools is not None
+    thinking = thinking_of(HERMES, shown=HERMES.shown, may=True, opened=False)
+    wanted = Wanted(tools, ToolChoice("auto"))
+    held = made.of(wanted, HERMES, thinking)
+    assert isinstance(held, Thoughtful)
+    tokenizer = Tokenizer.from_folder(GOLDENS / "one_digit")
+
+    def after(text: str) -> int | None:
+        state: int | None = held.start
+        for token in tokenizer.encode(text, add_special_tokens=False):
+            state = None if state is None else held.advance(state, token)
+        return state
+
+    thought = "<think>I say <tool_call>no.</think>\n\n"
+    assert after(thought) is not None
+    assert after(f"{thought}So <tool_call>no") is None
+    call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    ended = after(f"{thought}So {call} and on")
+    assert ended is not None
+    assert held.may_end(ended)
+    assert after("<tool_call>no") is None

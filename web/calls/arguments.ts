@@ -9,6 +9,7 @@ import type { Node } from "../grammar/nodes.ts";
 import { schemaRules } from "../grammar/schema/lower.ts";
 import type { Spelling } from "./format.ts";
 import { pythonArguments, xmlArguments } from "./members.ts";
+import { byName } from "./ordering.ts";
 import { refused } from "./refusing.ts";
 import { respelled, respelling } from "./respelling.ts";
 import type { CalledTool } from "./tool.ts";
@@ -46,7 +47,8 @@ function gemma(tool: CalledTool, { quote }: Spelling, rules: Rules): Node {
     bareKeys: true,
   });
   const given: Rules = new Map();
-  const node = schemaRules(ofObjects(tool), given, tool.prefix);
+  // Gemma's templates sort the arguments of calls.
+  const node = schemaRules(byName(ofObjects(tool)), given, tool.prefix);
   return respelled(node, given, rules, tool.prefix, how);
 }
 

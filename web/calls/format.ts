@@ -12,6 +12,8 @@ export const THINK: Marks = [["<think>", "</think>"]];
  * then `last`.
  */
 export interface Spelling {
+  /** The mark of an id of nine letters and digits, which may stand behind a name. */
+  readonly id: string;
   readonly first: string;
   readonly begin: string;
   readonly named: string;
@@ -63,6 +65,7 @@ export function shownBy(format: Format): readonly string[] {
 /** A spelling of which only what is not empty is given. */
 export function spelling(given: Partial<Spelling>): Spelling {
   return {
+    id: "",
     first: "",
     begin: "",
     named: "",

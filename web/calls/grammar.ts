@@ -21,6 +21,14 @@ import { refused } from "./refusing.ts";
 import { isName, type Tools } from "./source.ts";
 
 const PRINT = "print";
+const ALPHANUMERIC: Node = {
+  kind: "chars",
+  ranges: [
+    [48, 57],
+    [65, 90],
+    [97, 122],
+  ],
+};
 
 /** The texts of calls. */
 export interface CallGrammar {
@@ -115,10 +123,15 @@ function anyCall(
     }
     const tool = { name, schema: tools[name] ?? {}, prefix: `t${at}_` };
     const args = argumentsOf(tool, spelling, rules);
-    const begin = literal(name + spelling.named);
-    return simplified(sequence(begin, args, ...literals(spelling.end)));
+    const begin = [literal(name), ...idOf(spelling.id), ...literals(spelling.named)];
+    return simplified(sequence(...begin, args, ...literals(spelling.end)));
   });
   return oneOf(found);
+}
+
+/** An id that may be given, where there is a mark for it. */
+function idOf(mark: string): Node[] {
+  return mark ? [optional(sequence(literal(mark), repeat(ALPHANUMERIC, 9, 9)))] : [];
 }
 
 /** A thought that may come first. */

@@ -6,7 +6,12 @@
  *     <|channel|>analysis<|message|>...<|end|>
  *     <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}<|call|>
  *
- * without the line end between the two. The channel `analysis` is thought, all others are said. What is addressed to
+ * without the line end between the two. The published template has the recipient of a call before its channel, where
+ * the prompt has ended with `assistant`, so that an answer may begin with it:
+ *
+ *      to=functions.f<|channel|>commentary json<|message|>{...}<|call|>
+ *
+ * The channel `analysis` is thought, all others are said. What is addressed to
  * a tool of the model's own (`python`, `browser.search`) is a call of that name; where it is no JSON object, it is
  * the call's argument `code`.
  */
@@ -24,6 +29,7 @@ const CALL = "<|call|>";
 const END = "<|end|>";
 const ENDS = [END, "<|return|>", CALL];
 const FUNCTIONS = "functions.";
+const RECIPIENT = " to=";
 const MAX_HEADER = 512;
 const TO = /[ >]to=([^ \t\r\n<]+)/;
 const THOUGHT = /<\|channel\|> *analysis/;
@@ -36,6 +42,7 @@ interface Header {
 }
 
 function* read(source: Source): Reading<void> {
+  if (yield* source.literal(RECIPIENT)) yield* source.attempt(RECIPIENT, addressed(source), true);
   for (;;) {
     const mark = yield* source.content([START, CHANNEL]);
     if (!mark) return;
@@ -45,6 +52,13 @@ function* read(source: Source): Reading<void> {
       yield* source.until(ENDS, (text) => (header.thought ? source.think(text) : source.say(text)));
     }
   }
+}
+
+/** Read a call whose header the prompt has begun, from its recipient on. */
+function* addressed(source: Source): Reading<void> {
+  const header: Header = { complete: false, thought: false };
+  yield* readHeader(source, RECIPIENT, header);
+  if (header.complete) throw new NotACallError();
 }
 
 /** Read a header, or all of a message that calls a tool. */

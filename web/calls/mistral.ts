@@ -61,5 +61,5 @@ export const MISTRAL: Format = {
   ...BOTH,
   name: "mistral",
   marks: [CALLS, ARGUMENTS, ID],
-  spelling: spelling({ begin: CALLS, named: ARGUMENTS }),
+  spelling: spelling({ begin: CALLS, named: ARGUMENTS, id: ID }),
 };

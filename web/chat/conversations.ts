@@ -48,7 +48,14 @@ export interface ChatMessage {
 /** Sampling settings of a conversation; what is left out is the model's own default. */
 export type Settings = Pick<
   ChatOptions,
-  "temperature" | "topP" | "topK" | "minP" | "maxTokens" | "repetitionPenalty" | "variables"
+  | "temperature"
+  | "topP"
+  | "topK"
+  | "minP"
+  | "maxTokens"
+  | "repetitionPenalty"
+  | "tools"
+  | "variables"
 > & { readonly seed?: number };
 
 export interface Conversation {
@@ -163,14 +170,26 @@ export function prompt(conversation: Conversation, written: ChatMessage, context
   const droppedTurns = forgotten([...path, written], context);
   const turns = path
     .slice(turnStart(path, droppedTurns))
-    .filter(({ content }) => content !== "")
-    .map(({ role, content, thought }) => ({
-      role,
-      content,
-      ...(thought ? { reasoning_content: thought } : {}),
-    }));
+    .map(messageOf)
+    .filter(({ content, tool_calls }) => content !== "" || tool_calls !== undefined);
   const first = system.trim() === "" ? [] : [{ role: "system", content: system }];
   return { messages: [...first, ...turns], droppedTurns };
+}
+
+/** A message as the model is given it: without calls that were cut off. */
+function messageOf({ role, content, thought, calls = [] }: ChatMessage): Message {
+  const called = calls.filter(({ complete }) => complete);
+  const tool_calls = called.map(({ id, name, arguments: given }) => ({
+    id,
+    type: "function" as const,
+    function: { name, arguments: given },
+  }));
+  return {
+    role,
+    content,
+    ...(thought ? { reasoning_content: thought } : {}),
+    ...(tool_calls.length > 0 ? { tool_calls } : {}),
+  };
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { Settings } from "./conversations.ts";
 
 export interface Field {
-  readonly name: Exclude<keyof Settings, "variables">;
+  readonly name: Exclude<keyof Settings, "tools" | "variables">;
   readonly label: string;
   readonly hint: string;
   readonly low: number;

@@ -91,11 +91,9 @@ export class Engine {
   /** Answer a conversation, written down as the model's chat template says. */
   chat(messages: readonly Message[], options: ChatOptions = {}): Generation {
     const { contextPolicy = "stop", begun = [], variables = {}, ...rest } = options;
-    const { specialTokens = "text", tools = null, toolChoice = null, ...more } = rest;
-    const { toolFormat = null, reasoning = null, ...others } = more;
-    const prompt = { messages, contextPolicy, begun, variables, specialTokens, tools };
-    const asked = { toolChoice, toolFormat, reasoning };
-    return this.start({ kind: "chat", ...prompt, ...asked }, others);
+    const { specialTokens = "text", ...others } = rest;
+    const prompt = { messages, contextPolicy, begun, variables, specialTokens };
+    return this.start({ kind: "chat", ...prompt }, others);
   }
 
   /** Go on from a text, or from token ids. */
@@ -122,10 +120,12 @@ export class Engine {
   }
 
   private start(prompt: Prompt, options: GenerateOptions): Generation {
-    const { signal, ...sampling } = options;
+    const { signal, responseFormat, tools, toolChoice, toolFormat, reasoning, ...sampling } =
+      options;
+    const given = { responseFormat, tools, toolChoice, toolFormat, reasoning };
     return new Pieces((onDeltas) => {
       const { id, answer } = this.calls.send(
-        { type: "generate", prompt, sampling: sampling satisfies Sampling },
+        { type: "generate", prompt, wanted: given, sampling: sampling satisfies Sampling },
         onDeltas,
       );
       const stop = () => this.calls.stop(id);

@@ -42,23 +42,80 @@ export interface ToolDefinition {
   };
 }
 
-/** Whether a model may (`auto`) or must not (`none`) call tools. */
-export type ToolChoiceOption = "auto" | "none";
+/** Whether a model may (`auto`), must not (`none`) or must call tools (`required`), or which one it must call. */
+export type ToolChoiceOption =
+  | "auto"
+  | "none"
+  | "required"
+  | { readonly type: "function"; readonly function: { readonly name: string } };
 
 /** How hard a model thinks, where its template knows the word. */
 export type ReasoningEffort = "minimal" | "low" | "medium" | "high" | "xhigh";
 
-/** Whether and how hard a model thinks before it answers; what is left out is left to the model. */
+/**
+ * Whether and how hard a model thinks before it answers, or after how many tokens its thought is closed; what is left
+ * out is left to the model.
+ */
 export type ReasoningOption =
   | boolean
   | "on"
   | "off"
   | "none"
   | ReasoningEffort
-  | { readonly enabled?: boolean | null; readonly effort?: ReasoningEffort | null };
+  | number
+  | {
+      readonly enabled?: boolean | null;
+      readonly effort?: ReasoningEffort | null;
+      readonly budget?: number | null;
+    };
+
+/** What an answer has to be, as OpenAI's API has it, and regular expressions and grammars besides. */
+export type ResponseFormatOption =
+  | "text"
+  | "json"
+  | { readonly type: "text" | "json_object" }
+  | {
+      readonly type: "json_schema";
+      readonly json_schema: {
+        readonly name?: string;
+        readonly description?: string;
+        readonly schema: Readonly<Record<string, unknown>>;
+        readonly strict?: boolean | null;
+      };
+    }
+  /** The whole answer matches it. */
+  | { readonly type: "regex"; readonly pattern: string }
+  /** GBNF or Lark; by default the syntax is told from the text. */
+  | { readonly type: "grammar"; readonly grammar: string; readonly syntax?: "gbnf" | "lark" };
+
+/** What of an answer is asked for, besides what it answers. */
+export interface AnswerOptions {
+  /**
+   * What the answer has to be, after a thought if the model has one: any text, by default. The completion's `parsed`
+   * is what it is read as. It ends where nothing may follow, or at the length limit.
+   */
+  readonly responseFormat?: ResponseFormatOption;
+  /**
+   * What the model is told that it may call, by templates that show it. Calls are in the completion's `toolCalls`,
+   * and come in `deltas`; messages may have `tool_calls` and results of them.
+   */
+  readonly tools?: readonly ToolDefinition[];
+  /** `auto` where there are tools; with `none` the model is not told of them, others force it to call. */
+  readonly toolChoice?: ToolChoiceOption;
+  /**
+   * How the model writes calls and thoughts: `hermes`, `llama3`, `qwen3-coder`, `mistral`, `gemma`, `harmony`,
+   * `deepseek`, `json` and others; by default what its chat template tells.
+   */
+  readonly toolFormat?: string;
+  /**
+   * Whether, how hard or for how many tokens the model thinks. A switch or an effort is refused with
+   * `unsupported.reasoning` where the chat template has none, and with `input.reasoning` for prompts without one.
+   */
+  readonly reasoning?: ReasoningOption;
+}
 
 /** How a generation chooses tokens and when it ends. What is left out is the model's own default. */
-export interface GenerateOptions {
+export interface GenerateOptions extends AnswerOptions {
   /** Tokens to generate at most; fewer where the context ends first. With 0 the prompt is read, no more. */
   readonly maxTokens?: number;
   /** End tokens and `stopTokenIds` do not come before the answer has so many. */
@@ -108,20 +165,6 @@ export interface ChatOptions extends GenerateOptions {
    * with `control` they are those tokens, and whoever wrote them can end a turn and write another's.
    */
   readonly specialTokens?: SpecialTokens;
-  /**
-   * What the model is told that it may call, by templates that show it. Calls are in the completion's `toolCalls`,
-   * and come in `deltas`; messages may have `tool_calls` and results of them.
-   */
-  readonly tools?: readonly ToolDefinition[];
-  /** `auto` where there are tools; with `none` the model is not told of them. */
-  readonly toolChoice?: ToolChoiceOption;
-  /**
-   * How the model writes calls: `hermes`, `llama3`, `qwen3-coder`, `mistral`, `gemma`, `harmony`, `deepseek`, `json` and
-   * others; by default what its chat template tells.
-   */
-  readonly toolFormat?: string;
-  /** Refused with `unsupported.reasoning` where the chat template has no switch, or no effort. */
-  readonly reasoning?: ReasoningOption;
   /** What else the chat template reads, plain data such as `{ enable_thinking: false }`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
@@ -168,6 +211,11 @@ export interface Completion {
   readonly text: string;
   /** What was thought before the answer; empty but in a chat. */
   readonly reasoning: string;
+  /**
+   * The text as what was asked for with `responseFormat`: a JSON value, or the text itself of a regex or a grammar.
+   * Undefined where nothing was asked for, and where the text was cut off before it is one.
+   */
+  readonly parsed?: unknown;
   /** Calls of tools, in their order; none but in a chat with tools. */
   readonly toolCalls: readonly CalledTool[];
   /** All of it as the model wrote it, with the marks around thoughts and calls. */

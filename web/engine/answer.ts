@@ -1,48 +1,16 @@
 /** An answer while it comes: what is said, thought and called, and the completion that it makes. */
 
 import type { Delta } from "../calls/deltas.ts";
-import { type Format, shownBy } from "../calls/format.ts";
-import { Parser } from "../calls/parser.ts";
-import type { Tools } from "../calls/source.ts";
+import type { Parser } from "../calls/parser.ts";
 import type { CalledTool, Completion } from "../client/types.ts";
-import { type ThoughtPiece, ThoughtStream } from "./thinking.ts";
 
 const PLAIN: Pick<Parser, "feed" | "end"> = {
   feed: (text) => [{ kind: "content", text }],
   end: () => [],
 };
 
-/** What an answer is told by. */
-export interface Told {
-  readonly format: Format;
-  /** Schemas of the arguments of what may be called, by name; null where nothing is a call. */
-  readonly callable: Tools | null;
-}
-
-/**
- * Who reads an answer, and the texts that have to be seen in it.
- *
- * @param opened the prompt has begun a thought.
- */
-export function answerIn(
-  { format, callable }: Told,
-  opened: boolean,
-): { readonly reader: AnswerReader; readonly marks: readonly string[] } {
-  const { thoughts } = format;
-  // A format without marks of thoughts tells them by its calls' reader.
-  if (callable === null && thoughts.length > 0) {
-    const stream = new ThoughtStream(thoughts, opened);
-    const feed = (text: string) => stream.push(text).map(deltaOf);
-    const reader = new AnswerReader({ feed, end: () => stream.finish().map(deltaOf) });
-    return { reader, marks: thoughts.flat() };
-  }
-  const parser = new Parser(format, { tools: callable, opened });
-  return { reader: new AnswerReader(parser), marks: shownBy(format) };
-}
-
-function deltaOf({ thought, text }: ThoughtPiece): Delta {
-  return { kind: thought ? "reasoning" : "content", text };
-}
+/** What a text is read as; null for one that was cut off. */
+export type Parse = (text: string) => { readonly value: unknown } | null;
 
 interface Begun {
   readonly id: string;
@@ -53,14 +21,19 @@ interface Begun {
 /** Tells text into deltas, and keeps what they come to. */
 export class AnswerReader {
   private readonly parser: Pick<Parser, "feed" | "end">;
+  private readonly parse: Parse | null;
   private text = "";
   private reasoning = "";
   private readonly begun = new Map<number, Begun>();
   private readonly called = new Map<number, CalledTool>();
 
-  /** @param parser what tells it; where there is none, all is what was said. */
-  constructor(parser: Pick<Parser, "feed" | "end"> = PLAIN) {
+  /**
+   * @param parser what tells it; where there is none, all is what was said.
+   * @param parse reads the text of one that was asked to be something.
+   */
+  constructor(parser: Pick<Parser, "feed" | "end"> = PLAIN, parse: Parse | null = null) {
     this.parser = parser;
+    this.parse = parse;
   }
 
   /** Take the next piece of text; return what is certain now. */
@@ -80,7 +53,9 @@ export class AnswerReader {
     const toolCalls = [...this.called.values()];
     const calls = toolCalls.length > 0 && completion.finishReason === "stop";
     const finishReason = calls ? "tool_calls" : completion.finishReason;
-    return { ...completion, text, reasoning, toolCalls, finishReason };
+    const told = { ...completion, text, reasoning, toolCalls, finishReason };
+    const parsed = this.parse?.(text) ?? null;
+    return parsed ? { ...told, parsed: parsed.value } : told;
   }
 
   private kept(deltas: readonly Delta[]): readonly Delta[] {

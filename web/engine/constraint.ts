@@ -66,7 +66,7 @@ export class Guide {
    */
   mask(words: number, ends: Iterable<number>): Uint32Array | null {
     const { constraint, state } = this;
-    if (constraint.free(state)) return null;
+    if (constraint.free(state) || constraint.mustEnd(state)) return null;
     const mask = new Uint32Array(words);
     mask.set(constraint.mask(state).subarray(0, words));
     if (constraint.mayEnd(state)) {
@@ -76,7 +76,7 @@ export class Guide {
     throw new EdgewiseError(
       "constraint.stuck",
       "No token of this model can go on with an answer that is as asked for.",
-      "Ask for what the model's tokens can spell, and let the answer end.",
+      "Ask for what the model's tokens can spell.",
     );
   }
 }

@@ -118,7 +118,8 @@ export class Sequence {
     this.reject = reject;
     promise.catch(() => {}); // whoever asks for it still hears of it
     this.say(this.stops.push(this.detokenizer.push(this.begun)));
-    this.force();
+    if (this.guide?.ended) this.finish("stop");
+    else this.force();
   }
 
   get ended(): boolean {

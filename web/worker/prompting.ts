@@ -1,7 +1,6 @@
 /** What a page asks for as a prompt, made token ids. */
 
-import type { Format } from "../calls/format.ts";
-import { AnswerReader, answerIn } from "../engine/answer.ts";
+import { AnswerReader } from "../engine/answer.ts";
 import type { ControlTokens } from "../engine/control.ts";
 import type { Request } from "../engine/engine.ts";
 import { isObject } from "../engine/json.ts";
@@ -10,42 +9,67 @@ import type { Tokenizer } from "../engine/tokenizer.ts";
 import { hasCalls, withCalls } from "../engine/tool-calls.ts";
 import { fitting } from "../engine/window.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
-import { askedOf } from "./asking.ts";
-import type { Prompt } from "./protocol.ts";
+import type { Asked, Reading } from "./asking.ts";
+import type { ChatPrompt, Prompt } from "./protocol.ts";
+
+/** Tokens of a prompt in which the mark of a thought is looked for, at its end. */
+const LAST = 16;
+const LAST_CHARACTERS = 256;
 
 /** What a model's files say about text. */
 export interface Texts {
   /** The model's name, for errors. */
   readonly name: string;
-  readonly tokenizer: Pick<Tokenizer, "encode" | "exceeds">;
+  readonly tokenizer: Pick<Tokenizer, "decode" | "encode" | "exceeds">;
   readonly template: Pick<ChatTemplate, "render" | "callForm" | "source"> | null;
   readonly controls: Pick<ControlTokens, "encode" | "hide" | "hideIn" | "shown">;
 }
 
 /** What the engine is given, and who tells what its text is. */
-export interface Prompted extends Omit<Request, "params"> {
-  readonly reader: AnswerReader;
-}
+export interface Prompted extends Omit<Request, "params" | "constraint" | "marks">, Reading {}
 
 /**
- * The prompt as token ids, in a context of so many tokens.
+ * The prompt as token ids, in a context of so many tokens, and what is asked of its answer.
  *
+ * @param asked null where nothing is, of a prompt that is no conversation.
  * @param maxTokens what the answer may have, for which room is made where turns have to go.
- * @throws EdgewiseError `input.no_template`, `input.option`, `input.context`, and what template and
- *   tokenizer throw.
+ * @throws EdgewiseError `input.no_template`, `input.option`, `input.context`, and what template and tokenizer throw.
  */
 export function promptOf(
   prompt: Prompt,
+  asked: Asked | null,
+  texts: Texts,
+  context: number,
+  maxTokens: number,
+): Prompted {
+  return prompt.kind === "chat"
+    ? ofConversation(prompt, asked, texts, context, maxTokens)
+    : ofText(prompt, asked, texts, context);
+}
+
+/** A prompt as it is, whose answer is told apart only where something is asked of it. */
+function ofText(
+  prompt: Exclude<Prompt, ChatPrompt>,
+  asked: Asked | null,
+  { tokenizer }: Texts,
+  context: number,
+): Prompted {
+  if (prompt.kind === "text" && tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
+  const ids = prompt.kind === "text" ? tokenizer.encode(prompt.text) : prompt.tokens;
+  if (!asked) return { prompt: ids, reader: new AnswerReader(), marks: [], hold: null };
+  const end = prompt.kind === "text" ? prompt.text : tokenizer.decode(ids.slice(-LAST));
+  return { prompt: ids, ...asked.toText(end) };
+}
+
+/** The next turn of a conversation. */
+function ofConversation(
+  prompt: ChatPrompt,
+  asked: Asked | null,
   { name, tokenizer, template, controls }: Texts,
   context: number,
   maxTokens: number,
 ): Prompted {
-  if (prompt.kind === "tokens") return { prompt: prompt.tokens, reader: new AnswerReader() };
-  if (prompt.kind === "text") {
-    if (tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
-    return { prompt: tokenizer.encode(prompt.text), reader: new AnswerReader() };
-  }
-  if (!template) {
+  if (!template || !asked) {
     throw new EdgewiseError(
       "input.no_template",
       `${name} has no chat template, so its chat format is not known.`,
@@ -60,20 +84,20 @@ export function promptOf(
     throw refused("specialTokens", specialTokens, "text or control");
   }
   const text = specialTokens === "text";
-  const asked = askedOf(prompt, template);
-  const shown = asked.tools?.map(({ described }) => described) ?? null;
+  const shown = asked.described;
   // Before anything is hidden: what is no token in JSON text may be one in what it says.
   const told = hasCalls(prompt.messages)
     ? withCalls(prompt.messages, template.callForm)
     : prompt.messages;
   const messages = text ? controls.hide(told) : told;
   const tools = text ? controls.hideIn(shown) : shown;
-  const variables = text ? controls.hideIn(asked.variables) : asked.variables;
-  let opened = false;
+  const given = { ...asked.switches, ...prompt.variables };
+  const variables = text ? controls.hideIn(given) : given;
+  let ending = "";
   // The template writes the special tokens itself.
   const encode: Parameters<typeof fitting>[1] = (kept) => {
     const written = template.render(kept, { addGenerationPrompt: true, tools, variables });
-    opened = beginsThought(asked.format, written);
+    ending = written.slice(-LAST_CHARACTERS);
     // What is hidden may be longer than what it stands for.
     const long = (told: string) => tokenizer.exceeds(told, context);
     if (long(written) && long(text ? controls.shown(written) : written)) return null;
@@ -81,7 +105,7 @@ export function promptOf(
   };
   const answer = () => ({
     begun: begun.length,
-    ...answerIn(asked, opened),
+    ...asked.inConversation(ending),
   });
   if (contextPolicy === "stop") {
     const ids = encode(messages);
@@ -97,11 +121,6 @@ export function promptOf(
     const full = error instanceof EdgewiseError && error.code === "input.context";
     throw full && begun.length > 0 ? filled(context) : error;
   }
-}
-
-/** Whether a prompt ends with the mark of a thought, so that the answer begins in one. */
-function beginsThought({ thoughts: [pair] }: Format, prompt: string): boolean {
-  return pair !== undefined && prompt.trimEnd().endsWith(pair[0]);
 }
 
 /** A text that no context of so many tokens holds, whatever its tokens are. */

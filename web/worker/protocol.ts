@@ -3,6 +3,7 @@
 import type { Delta } from "../calls/deltas.ts";
 import type { Machine } from "../client/machine.ts";
 import type {
+  AnswerOptions,
   Completion,
   ContextPolicy,
   EngineInfo,
@@ -11,10 +12,7 @@ import type {
   GenerateOptions,
   LoadProgress,
   Message,
-  ReasoningOption,
   SpecialTokens,
-  ToolChoiceOption,
-  ToolDefinition,
   Warning,
 } from "../client/types.ts";
 import type { ErrorJson } from "../errors.ts";
@@ -28,7 +26,7 @@ export interface LoadRequest {
   readonly machine: Machine;
 }
 
-/** `ChatOptions` that make the prompt and say what its answer is; null is what was left out. */
+/** `ChatOptions` that make the prompt. */
 export interface ChatPrompt {
   readonly kind: "chat";
   readonly messages: readonly Message[];
@@ -36,10 +34,6 @@ export interface ChatPrompt {
   readonly begun: readonly number[];
   readonly variables: Readonly<Record<string, unknown>>;
   readonly specialTokens: SpecialTokens;
-  readonly tools: readonly ToolDefinition[] | null;
-  readonly toolChoice: ToolChoiceOption | null;
-  readonly toolFormat: string | null;
-  readonly reasoning: ReasoningOption | null;
 }
 
 export type Prompt =
@@ -47,8 +41,11 @@ export type Prompt =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "tokens"; readonly tokens: readonly number[] };
 
-/** `GenerateOptions` without what cannot be cloned. */
-export type Sampling = Omit<GenerateOptions, "signal">;
+/** What of the answer is asked for; undefined is what was left out. */
+export type Wanted = { readonly [K in keyof AnswerOptions]-?: AnswerOptions[K] | undefined };
+
+/** `GenerateOptions` that say how tokens are chosen. */
+export type Sampling = Omit<GenerateOptions, "signal" | keyof AnswerOptions>;
 
 export type ToWorker =
   | { readonly type: "load"; readonly id: number; readonly request: LoadRequest }
@@ -56,6 +53,7 @@ export type ToWorker =
       readonly type: "generate";
       readonly id: number;
       readonly prompt: Prompt;
+      readonly wanted: Wanted;
       readonly sampling: Sampling;
     }
   | { readonly type: "stats"; readonly id: number }

@@ -2,23 +2,25 @@
 
 import type { EngineInfo, EngineStats, EngineStatus, Thinking, Warning } from "../client/types.ts";
 import type { AnswerReader } from "../engine/answer.ts";
+import type { Constraints } from "../engine/constraints.ts";
 import { ControlTokens } from "../engine/control.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
 import { defaultsFrom, type ModelDefaults } from "../engine/model-defaults.ts";
-import { samplingParams } from "../engine/sampling.ts";
+import { type SamplingParams, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
 import { thinkingOf } from "../engine/thinking.ts";
 import { Tokenizer } from "../engine/tokenizer.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
 import { openStore, type Store } from "../store/store.ts";
+import type { Asked } from "./asking.ts";
 import { loadAtLast } from "./attempts.ts";
 import type { Attention } from "./attention.ts";
 import { others } from "./choice.ts";
 import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
 import { Losses } from "./losses.ts";
-import { promptOf, type Texts } from "./prompting.ts";
-import type { LoadRequest, Prompt, Sampling } from "./protocol.ts";
+import { type Prompted, promptOf, type Texts } from "./prompting.ts";
+import type { LoadRequest, Prompt, Sampling, Wanted } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
 
 /** Times a lost device is asked for again, and the milliseconds waited before each. */
@@ -51,6 +53,7 @@ export class Session {
   /** Programs with which the device was lost again and again. */
   private readonly avoided = new Set<string>();
   private failure: EdgewiseError | null = null;
+  private holding: Constraints | null = null;
   private readonly ending = new AbortController();
 
   private constructor(
@@ -123,22 +126,22 @@ export class Session {
   /**
    * Begin a generation.
    *
-   * @throws EdgewiseError `input.*`, `engine.busy`, `device.lost`.
+   * @throws EdgewiseError `input.*`, `unsupported.*`, `constraint.*`, `engine.busy`, `device.lost`.
    */
-  start(prompt: Prompt, sampling: Sampling): Answering {
+  async start(prompt: Prompt, wanted: Wanted, sampling: Sampling): Promise<Answering> {
     if (this.failure) throw this.failure;
     const { defaults } = this.texts.ofModel;
     const params = samplingParams(defaults, sampling);
     const { context } = this.engine;
+    const asked = await this.asked(prompt, wanted);
     const longest = (sampling.maxTokens ?? null) === null ? defaults.maxLength : undefined;
     if (longest === undefined) {
-      const { reader, ...asked } = promptOf(prompt, this.texts, context, params.maxTokens);
-      return { running: this.engine.submit({ ...asked, params }), reader };
+      return this.submit(promptOf(prompt, asked, this.texts, context, params.maxTokens), params);
     }
-    const { reader, ...asked } = promptOf(prompt, this.texts, Math.min(context, longest), longest);
-    const maxTokens = leftOf(longest, asked.prompt.length);
-    const running = this.engine.submit({ ...asked, params: { ...params, maxTokens } });
-    return { running, reader };
+    const most = Math.min(context, longest);
+    const prompted = promptOf(prompt, asked, this.texts, most, longest);
+    const maxTokens = leftOf(longest, prompted.prompt.length);
+    return this.submit(prompted, { ...params, maxTokens });
   }
 
   stats(): EngineStats {
@@ -155,6 +158,30 @@ export class Session {
     this.engine.close();
     this.loaded.program.close();
     this.loaded.gpu.close();
+  }
+
+  /** What is asked of an answer; null of a prompt that is no conversation, and asks for nothing. */
+  private async asked(prompt: Prompt, wanted: Wanted): Promise<Asked | null> {
+    const asks = Object.values(wanted).some((value) => (value ?? null) !== null);
+    if (prompt.kind !== "chat" && !asks) return null;
+    const { askedOf } = await import("./asking.ts");
+    return askedOf(wanted, this.texts.template);
+  }
+
+  private async submit(prompted: Prompted, params: SamplingParams): Promise<Answering> {
+    const { reader, hold, ...request } = prompted;
+    const constraint = hold && (await this.constraints()).of(hold);
+    if (this.failure) throw this.failure;
+    return { running: this.engine.submit({ ...request, params, constraint }), reader };
+  }
+
+  /** Who makes constraints: loaded where somebody asks for one. */
+  private async constraints(): Promise<Constraints> {
+    if (this.holding) return this.holding;
+    const { Constraints } = await import("../engine/constraints.ts");
+    const { vocab, eos } = this.loaded.files.manifest.model;
+    this.holding ??= new Constraints(this.texts.tokenizer, vocab, eos);
+    return this.holding;
   }
 
   private warnOfContext(tokens: number): void {

@@ -49,8 +49,14 @@ async function act(message: Request_): Promise<Answer> {
     }
     case "generate": {
       const { id } = message;
-      const { running, reader } = opened().start(message.prompt, message.sampling);
+      let stopped = false;
+      stops.set(id, () => {
+        stopped = true;
+      });
+      const { prompt, wanted, sampling } = message;
+      const { running, reader } = await opened().start(prompt, wanted, sampling);
       stops.set(id, () => running.cancel());
+      if (stopped) running.cancel();
       const tell = (deltas: readonly Delta[]) => {
         if (deltas.length > 0) send({ type: "deltas", id, deltas });
       };

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from edgewise_runtime.calls.format import Spelling
 from edgewise_runtime.calls.members import python_arguments, xml_arguments
+from edgewise_runtime.calls.ordering import by_name
 from edgewise_runtime.calls.refusing import refused
 from edgewise_runtime.calls.respelling import Respelling, respelled
 from edgewise_runtime.calls.tool import CalledTool
@@ -42,7 +43,8 @@ def _gemma(tool: CalledTool, spelling: Spelling, rules: dict[str, Node]) -> Node
         bare_keys=True,
     )
     given: dict[str, Node] = {}
-    node = schema_rules(_of_objects(tool), given, tool.prefix)
+    # Gemma's templates sort the arguments of calls.
+    node = schema_rules(by_name(_of_objects(tool)), given, tool.prefix)
     return respelled(node, given, rules, tool.prefix, how)
 
 

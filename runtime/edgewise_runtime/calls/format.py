@@ -22,6 +22,7 @@ class Spelling:
     ``between`` between two calls; then ``last``.
 
     Attributes:
+        id: the mark of an id of nine letters and digits, which may stand behind a name.
         close: what may stand behind all that; tokenizers have it as a token that ends the answer.
         arguments: the notation of the arguments: ``json``, ``xml``, ``gemma`` or ``python``.
         quote: the mark around strings of Gemma's notation.
@@ -33,6 +34,7 @@ class Spelling:
     begin: str
     named: str
     end: str
+    id: str = ""
     first: str = ""
     between: str = ""
     last: str = ""

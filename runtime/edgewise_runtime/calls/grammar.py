@@ -21,6 +21,7 @@ from edgewise_runtime.grammar.ranges import EVERY
 from edgewise_runtime.grammar.schema.values import in_order
 
 _PRINT = "print"
+_ALPHANUMERIC = nodes.Chars(((48, 57), (65, 90), (97, 122)))
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,16 @@ def _any_call(form: Format, tools: Mapping[str, Mapping[str, Any]], rules: dict[
         if wrong or (spelling.arguments == "python" and name == _PRINT):
             raise refused(f"A tool is called {shorten(name)}, which {form.name} cannot write.")
         arguments = arguments_of(CalledTool(name, schema, f"t{at}_"), spelling, rules)
-        begin = nodes.Literal(name + spelling.named)
-        found.append(simplified(Sequence((begin, arguments, *_literal(spelling.end)))))
+        begin = (nodes.Literal(name), *_id(spelling.id), *_literal(spelling.named))
+        found.append(simplified(Sequence((*begin, arguments, *_literal(spelling.end)))))
     return Choice(tuple(found)) if len(found) > 1 else found[0]
+
+
+def _id(mark: str) -> tuple[Node, ...]:
+    """An id that may be given, where there is a mark for it."""
+    if not mark:
+        return ()
+    return (Repeat(Sequence((nodes.Literal(mark), Repeat(_ALPHANUMERIC, 9, 9))), 0, 1),)
 
 
 def _thought(marks: tuple[str, str, str]) -> Node:

@@ -5,7 +5,10 @@ After OpenAI's guide to the harmony response format::
     <|channel|>analysis<|message|>...<|end|>
     <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{...}<|call|>
 
-without the line end between the two.
+without the line end between the two. The published template has the recipient of a call before its
+channel, where the prompt has ended with ``assistant``, so that an answer may begin with it::
+
+     to=functions.f<|channel|>commentary json<|message|>{...}<|call|>
 
 The channel `analysis` is thought, all others are said. What is addressed to a tool of the model's
 own (`python`, `browser.search`) is a call of that name; where it is no JSON object, it is the
@@ -26,17 +29,28 @@ _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _END, _RETURN, _CALL, _CONSTRAIN = "<|end|>", "<|return|>", "<|call|>", "<|constrain|>"
 _ENDS = (_END, _RETURN, _CALL)
 _FUNCTIONS = "functions."
+_RECIPIENT = " to="
 _MAX_HEADER = 512
 _TO = re.compile(r"[ >]to=([^ \t\r\n<]+)")
 _THOUGHT = re.compile(r"<\|channel\|> *analysis")
 
 
 def _read(source: Source) -> Reading[None]:
+    if (yield from source.literal(_RECIPIENT)):
+        yield from source.attempt(_RECIPIENT, _addressed(source), bare=True)
     while mark := (yield from source.content((_START, _CHANNEL))):
         header = _Header(mark)
         yield from source.attempt(mark, header.read(source))
         if header.complete:
             yield from source.until(_ENDS, source.think if header.thought else source.say)
+
+
+def _addressed(source: Source) -> Reading[None]:
+    """Read a call whose header the prompt has begun, from its recipient on."""
+    header = _Header(_RECIPIENT)
+    yield from header.read(source)
+    if header.complete:
+        raise NotACallError
 
 
 class _Header:

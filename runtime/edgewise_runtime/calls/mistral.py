@@ -59,6 +59,6 @@ MISTRAL = Format(
     read=_read,
     marks=(_CALLS, _ARGUMENTS, _ID),
     triggers=(_CALLS,),
-    spelling=Spelling(begin=_CALLS, named=_ARGUMENTS, end=""),
+    spelling=Spelling(begin=_CALLS, named=_ARGUMENTS, end="", id=_ID),
     thoughts=(_THINK, *THINK),
 )

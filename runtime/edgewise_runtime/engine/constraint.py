@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
+from edgewise_runtime.format.abi import MASK_BITS
 
 Mask = npt.NDArray[np.uint32]
 """A bit for each token, [words]: bit t % 32 of word t // 32."""
@@ -72,7 +73,7 @@ class Guide:
         due: tokens that have to be drawn next, see `draw`.
     """
 
-    def __init__(self, constraint: Constraint, begun: Iterable[int]) -> None:
+    def __init__(self, constraint: Constraint, begun: Iterable[int] = ()) -> None:
         """Begin with tokens of an answer that goes on.
 
         Raises InputError ``input.begun`` where they do not follow the constraint.
@@ -127,18 +128,23 @@ class Guide:
             return self._constraint.free(self._state)
 
     def allowed(self, draft: Sequence[int]) -> int:
-        """How many tokens of a draft may come, one after the other."""
+        """How many tokens of a draft may come, one after the other.
+
+        None where tokens must come after them, which are taken before anything is drawn there.
+        """
+        if self.due:
+            return 0
         at = self._state
         with _explained():
             for count, token in enumerate(draft):
                 after = self._constraint.advance(at, token)
-                if after is None or token not in (self.due[count : count + 1] or (token,)):
+                if after is None or self._constraint.forced_tokens(after):
                     return count
                 at = after
         return len(draft)
 
     def masks(
-        self, words: int, ends: Iterable[int], draft: Sequence[int] = ()
+        self, words: int, ends: Iterable[int], draft: Sequence[int] = (), *, short: bool = False
     ) -> list[Mask | None]:
         """The tokens that may come next, and after each token of a draft; None where all may.
 
@@ -146,34 +152,30 @@ class Guide:
             words: of a mask.
             ends: tokens that end an answer, where it may end.
             draft: tokens that may come, one after the other.
+            short: the answer is to go on as long as it can.
 
         Raises InputError ``constraint.stuck`` where none may come.
         """
+        if self.due:
+            return [_only(self.due[0], words)]
         with _explained():
             state: int | None = self._state
-            states = [state]
+            found = [self._mask(self._state, words, ends, short)]
             for token in draft:
                 state = None if state is None else self._constraint.advance(state, token)
-                states.append(state)
-            return [
-                None if state is None else self._mask(state, words, ends, self.due[i : i + 1])
-                for i, state in enumerate(states)
-            ]
+                found.append(None if state is None else self._mask(state, words, ends, short))
+        return found
 
-    def _mask(self, state: int, words: int, ends: Iterable[int], due: Iterable[int]) -> Mask | None:
+    def _mask(self, state: int, words: int, ends: Iterable[int], short: bool) -> Mask | None:
         constraint = self._constraint
-        for token in due:
-            only = np.zeros(words, np.uint32)
-            only[token >> 5] = 1 << (token & 31)
-            return only
         if constraint.free(state) or constraint.must_end(state):
             return None  # after the end nobody looks at what is drawn
         mask = np.zeros(words, np.uint32)
         given = constraint.mask(state)[:words]
         mask[: len(given)] = given
-        if constraint.may_end(state):
+        if constraint.may_end(state) and not (short and mask.any()):
             for token in ends:
-                mask[token >> 5] |= np.uint32(1 << (token & 31))
+                mask[token // MASK_BITS] |= np.uint32(1 << token % MASK_BITS)
         if not mask.any():
             raise InputError(
                 "No token of this model can go on with an answer that is as asked for.",
@@ -181,3 +183,9 @@ class Guide:
                 code="constraint.stuck",
             )
         return mask
+
+
+def _only(token: int, words: int) -> Mask:
+    mask = np.zeros(words, np.uint32)
+    mask[token // MASK_BITS] = 1 << token % MASK_BITS
+    return mask

@@ -141,8 +141,8 @@ class GenerationEngine:
         self._scheduler.submit(arriving)
         self._pins.expect(arriving)
         self._account.queued(arriving)
-        for sequence in arriving:
-            self._forced(sequence)
+        if any(sequence.ended for sequence in arriving):
+            self.settle()  # nothing may follow what has begun
 
     def check_room(self, arriving: int) -> None:
         """Refuse so many more sequences than may wait; any thread may ask.
@@ -331,7 +331,10 @@ class GenerationEngine:
         drawn = self._compute(step, drafts, plain, burst)
         seconds = perf_counter() - begun
         for chunk in step.chunks:
-            chunk.sequence.prefill_s += seconds
+            if chunk.start < chunk.sequence.prompt_len:
+                chunk.sequence.prefill_s += seconds
+            else:
+                chunk.sequence.decode_s += seconds
             self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
             if chunk.last and chunk.sequence.wants_none:
                 chunk.sequence.end("length")
@@ -376,7 +379,7 @@ class GenerationEngine:
 
     def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
         sequence = drawn.sequence
-        piece = sequence.accept(drawn.tokens, drawn.logprobs)
+        piece = sequence.accept(drawn.tokens, drawn.logprobs, guided=drawn.guided)
         self._account.took(sequence, piece)
         return sequence, piece
 

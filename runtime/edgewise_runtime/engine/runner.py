@@ -21,13 +21,15 @@ from edgewise_runtime.format.abi import NOT_FINITE, mask_words
 class Drawn(NamedTuple):
     """Tokens that a step drew for a sequence, with their log-probabilities where it wants them.
 
-    Not `sound` if there is none after them: its logits were not finite.
+    Not `sound` if there is none after them: its logits were not finite. Not `guided` if they came
+    in a burst, whatever may come after each of them.
     """
 
     sequence: Sequence
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
     sound: bool = True
+    guided: bool = True
 
 
 def _drawn(sequence: Sequence, tokens: Rows[int], logprobs: tuple[TokenLogprob, ...] = ()) -> Drawn:
@@ -85,7 +87,8 @@ class Runner:
         self._call("decode", k=burst, b=len(sequences), t=reach)
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
-        return list(map(_drawn, sequences, tokens, said))
+        drawn = map(_drawn, sequences, tokens, said)
+        return [one._replace(guided=False) for one in drawn]
 
     def _decode_masked(self, sequences: Rows[Sequence]) -> list[Drawn]:
         """Decode one token, with masks that are made meanwhile."""

@@ -252,7 +252,7 @@ class Scheduler:
             going_on[sequence] = min(missing(sequence), left)
             left -= going_on[sequence]
         paced = left
-        if prompts and decodes:
+        if prompts and decodes and left:
             places = self.limits.sequences - len(decodes)
             prefilling = min(len(prompts) + len(self.waiting), places)
             paced = max(self.pace.tokens(left, len(decodes), prefilling), 0)

@@ -43,7 +43,7 @@ class Request:
         begun: so many of the last tokens of the prompt begin the answer, which goes on from them.
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
-        constraint: what the answer must follow.
+        constraint: what the answer must follow, with what has `begun` of it.
     """
 
     prompt: tuple[int, ...]
@@ -159,6 +159,9 @@ class Sequence:
         self._text = AnswerText(tokenizer.stream(shown=request.shown), params.stop, self.begun)
         constraint = request.constraint
         self.guide = None if constraint is None else Guide(constraint, self.begun)
+        self._was_due = False  # the last token taken
+        if self.guide is not None and self.guide.ended:
+            self.finish_reason = "stop"
 
     @property
     def ended(self) -> bool:
@@ -222,8 +225,8 @@ class Sequence:
         """Whether the host has to see every token at once: it may end it, or wants more of it, or
         the next one may be drawn in another way."""
         params = self.params
-        ends = params.stop or params.stop_token_ids or self.guide
-        return bool(ends or params.logprobs or self.too_short)
+        ends = params.stop or params.stop_token_ids
+        return bool(ends or params.logprobs or self.too_short or self.masked)
 
     @property
     def masked(self) -> bool:
@@ -246,17 +249,27 @@ class Sequence:
         """The tokens that may come next, and after each of a draft; see `Guide.masks`."""
         if self.guide is None:
             return [None] * (1 + len(draft))
-        return self.guide.masks(words, () if self.too_short else self._ends, draft)
+        return self.guide.masks(words, self._ends, draft, short=self.too_short)
 
-    def accept(self, tokens: Iterable[int], logprobs: Iterable[TokenLogprob] = ()) -> Piece:
+    def accept(
+        self,
+        tokens: Iterable[int],
+        logprobs: Iterable[TokenLogprob] = (),
+        *,
+        guided: bool = True,
+    ) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
 
         Sets `finish_reason` where one of them ends the sequence; tokens after that one are
         dropped.
+
+        Args:
+            guided: each of them was drawn as its place asks. Of others, those are dropped that come
+                after the one from which on not any token may come.
         """
         if not self._ttft_s:
             self._ttft_s = perf_counter() - self.created
-        taken, text = self._take(tuple(tokens))
+        taken, text = self._take(tuple(tokens), guided)
         if self.finish_reason is not None:
             text += self._flush()
         said = tuple(logprobs)[: len(taken)]
@@ -271,14 +284,12 @@ class Sequence:
 
         Where log-probabilities are asked for they are drawn, one at a time: each has one.
         """
-        if self.guide is None or self.ended or self.wants_none:
+        if self.guide is None or self.ended or self._was_due or self.guide.due:
             return None
-        if self.guide.ended:
-            self.end("stop")  # of an empty answer
         forced = self.guide.forced
-        if self.params.logprobs and not self.guide.due:
+        if self.params.logprobs:
             self.guide.draw(forced)
-        if not forced or self.ended or self.params.logprobs:
+        if not forced or self.params.logprobs:
             return None
         self.counted = False  # the device does not hear of them
         return self.accept(forced)
@@ -330,7 +341,7 @@ class Sequence:
             metrics=self.metrics,
         )
 
-    def _take(self, tokens: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    def _take(self, tokens: tuple[int, ...], guided: bool) -> tuple[tuple[int, ...], str]:
         """Take tokens up to the one that ends it; return them and what they make certain.
 
         All at once, but for stop strings and constraints: one may end it with any of them.
@@ -348,8 +359,10 @@ class Sequence:
                 self.finish_reason = self.finish_reason or "stop"
             elif len(self.known) >= self.limit:
                 self._at_limit()
-            else:
+            elif guided or not self.masked:
                 continue
+            else:
+                self.counted = False  # the device has counted what is dropped
             return tokens[: start + len(run)], said
         return tokens, said
 
@@ -357,6 +370,7 @@ class Sequence:
         """Take a token into what the answer follows; whether it ends it, or fails it."""
         if self.guide is None:
             return False
+        self._was_due = bool(self.guide.due)
         try:
             if not self.guide.follow(run[0]):
                 self.fail(_refused(run[0]))

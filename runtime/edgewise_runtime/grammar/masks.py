@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,20 +11,22 @@ import numpy.typing as npt
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.grammar.automaton import Automaton
 from edgewise_runtime.grammar.states import BELOW, UNASKED, Rows, State, States
-from edgewise_runtime.grammar.vocabulary import Level, Trie, Vocabulary
+from edgewise_runtime.grammar.tries import Indices, Level, Trie, below, rest_of
+from edgewise_runtime.grammar.vocabulary import Vocabulary
 
 Mask = npt.NDArray[np.uint32]
 
-_FIRST_DEPTH = 8
-"""Frames of stacks that a mask is looked up by first."""
 _MAX_WORK = 1 << 20
 """Pairs looked at for one mask: about two seconds."""
-_MAX_KEPT = 64 << 20
+_MAX_KEPT = 32 << 20
 """Bytes of masks that are kept."""
 _BYTES_OF_STATE = 1000
 """About, of a state that a mask is kept by."""
+_BYTES_OF_NODE = 40
 _FEW = 8
 """Where not one node in so many may come, those below the others are not looked at."""
+_MANY = 4
+"""Where one node in so many cannot be told, the stack is cut less short for all of them."""
 
 
 class Kept(NamedTuple):
@@ -33,29 +36,49 @@ class Kept(NamedTuple):
     whole: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some tokens, and the class of each node's byte, level by level."""
+
+    trie: Trie
+    classes: list[npt.NDArray[np.uint8]]
+
+
+class _Walk(NamedTuple):
+    """What is known of a part: tokens that may come, and those that a longer stack has to tell."""
+
+    mask: Mask
+    rest: _Part | None
+
+
 class Masks:
-    """Makes masks of one automaton's states, and keeps them."""
+    """Makes masks of one automaton's states, and keeps them.
+
+    Of most tokens a stack's upper frames tell whether they may come, and many states have those in
+    common (each text in an object is followed by another key). Only for the rest more is looked at.
+    """
 
     def __init__(self, automaton: Automaton, states: States, vocabulary: Vocabulary) -> None:
         self._automaton = automaton
         self._states = states
         self._vocabulary = vocabulary
-        classes = np.frombuffer(automaton.classes, np.uint8)
-        self._classes = [[classes[level.bytes] for level in t.levels] for t in vocabulary.tries]
+        self._class_of = np.frombuffer(automaton.classes, np.uint8)
+        self._parts = [self._part(trie) for trie in vocabulary.tries]
         self._size = -(-vocabulary.size // 32) * 4
-        # Of each trie by the state with stacks cut; None where more of them is needed.
-        self._parts: dict[tuple[int, State], Mask | None] = {}
+        # By the state with stacks cut; None where more of them is needed.
+        self._walks: dict[tuple[_Part, State], _Walk | None] = {}
         self._made: dict[tuple[State, ...], Kept] = {}
+        self._nodes = 0  # of parts that are kept
 
     def of(self, state: State) -> Kept:
         """The mask of a state. Raises InputError ``constraint.ambiguous``,
         ``constraint.too_large``."""
         self._states.visits = 0
-        parts = [self._part(number, state) for number in range(len(self._classes))]
-        key = tuple(cut for cut, _ in parts)
+        masks: list[Mask] = []
+        key = tuple(self._followed(part, state, masks) for part in self._parts)
         kept = self._made.get(key)
         if kept is None:
-            kept = self._made[key] = self._joined(self.is_free(state), [mask for _, mask in parts])
+            kept = self._made[key] = self._joined(self.is_free(state), masks)
         return kept
 
     def is_free(self, state: State) -> bool:
@@ -65,12 +88,15 @@ class Masks:
     @property
     def full(self) -> bool:
         """Whether so much is kept that it should be forgotten."""
-        count = len(self._parts) + len(self._made)
-        return count * (self._size + _BYTES_OF_STATE) > _MAX_KEPT
+        count = len(self._walks) + len(self._made)
+        return count * (self._size + _BYTES_OF_STATE) + self._nodes * _BYTES_OF_NODE > _MAX_KEPT
 
     def clear(self) -> None:
         """Forget what is there."""
-        self._parts, self._made = {}, {}
+        self._walks, self._made, self._nodes = {}, {}, 0
+
+    def _part(self, trie: Trie) -> _Part:
+        return _Part(trie, [self._class_of[level.bytes] for level in trie.levels])
 
     def _joined(self, free: bool, parts: list[Mask]) -> Kept:
         mask = _packed(self._vocabulary.silent, self._size) if free else parts[0].copy()
@@ -80,49 +106,54 @@ class Masks:
         bits = np.unpackbits(mask.view(np.uint8)) if free else np.zeros(1, np.uint8)
         return Kept(mask, int(np.count_nonzero(bits)) == self._vocabulary.size)
 
-    def _part(self, number: int, state: State) -> tuple[State, Mask]:
-        """The mask of one trie's tokens, and the state with its stacks cut that it is kept by."""
-        trie = self._vocabulary.tries[number]
-        depth = _FIRST_DEPTH
+    def _followed(self, part: _Part, state: State, masks: list[Mask]) -> State:
+        """Adds masks that together are that of a part; returns as much of the state as matters."""
+        depth = 1
         while True:
-            cut = self._states.cut(state, depth, trie.longest)
-            key = (number, cut)
-            if key not in self._parts:
-                self._parts[key] = self._walked(trie, self._classes[number], cut)
-            mask = self._parts[key]
-            if mask is not None:
-                return cut, mask
+            cut = self._states.cut(state, depth, part.trie.longest)
+            key = (part, cut)
+            if key not in self._walks:
+                self._walks[key] = self._walked(part, cut)
+            walk = self._walks[key]
+            if walk is not None:
+                masks.append(walk.mask)
+                if walk.rest is None:
+                    return cut
+                part = walk.rest
             depth *= 2
 
-    def _walked(
-        self, trie: Trie, classes: list[npt.NDArray[np.uint8]], start: State
-    ) -> Mask | None:
-        """Where the bytes of all tokens lead, level by level; None where the stack is too short."""
+    def _walked(self, part: _Part, start: State) -> _Walk | None:
+        """Where the bytes of all tokens lead, level by level; None where too many lead below the
+        stack."""
         bits = np.zeros(self._vocabulary.size, bool)
         rows: Rows = np.array([self._states.row_of(start)], np.int64)
         above: Level | None = None
-        for level, level_classes in zip(trie.levels, classes, strict=True):
+        hidden: dict[int, Indices] = {}
+        for number, level in enumerate(part.trie.levels):
             alive = np.flatnonzero(rows)
             if not len(alive):
                 break
-            nodes = None if above is None else _below(above, alive)
-            if nodes is None:
-                led = self._led(rows.take(level.parents) + level_classes)
+            classes = part.classes[number]
+            if above is None or len(alive) * _FEW > len(rows):
+                rows = self._led(rows.take(level.parents) + classes)
             else:
-                led = self._led(rows.take(level.parents[nodes]) + level_classes[nodes])
-            if led is None:
-                return None
-            if nodes is None:
-                rows = led
-            else:
-                rows = np.zeros(len(level.bytes), np.int64)
+                nodes = below(above, alive)
+                led = self._led(rows.take(level.parents[nodes]) + classes[nodes])
+                rows = np.zeros(len(classes), np.int64)
                 rows[nodes] = led
+            if len(rows) and rows.min() == BELOW:
+                hidden[number] = np.flatnonzero(rows == BELOW)
+                if len(hidden[number]) * _MANY > len(alive) + len(rows) // _MANY:
+                    return None
+                rows[hidden[number]] = 0
             bits[level.tokens] = rows.take(level.nodes) > 0
             above = level
-        return _packed(bits, self._size)
+        rest = self._part(rest_of(part.trie, hidden)) if hidden else None
+        self._nodes += rest.trie.size if rest else 0
+        return _Walk(_packed(bits, self._size), rest)
 
-    def _led(self, places: Rows) -> Rows | None:
-        """What stands in these places of the table; None where a stack is too short to tell."""
+    def _led(self, places: Rows) -> Rows:
+        """What stands in these places of the table: rows, NOWHERE or BELOW."""
         states = self._states
         led = states.table.take(places)
         if not len(led) or led.min() >= 0:
@@ -135,17 +166,7 @@ class Masks:
                     remedy="Write the grammar so that what comes tells alternatives apart.",
                     code="constraint.ambiguous",
                 )
-        led = states.table.take(places)
-        return None if led.min() == BELOW else led
-
-
-def _below(level: Level, nodes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp] | None:
-    """The nodes of the next level that are below some of a level; None where those are many."""
-    if len(nodes) * _FEW > len(level.bytes):
-        return None
-    counts = level.count[nodes]
-    first = level.first[nodes] - (np.cumsum(counts) - counts)
-    return np.repeat(first, counts) + np.arange(counts.sum())
+        return states.table.take(places)
 
 
 def _packed(bits: npt.NDArray[np.bool_], size: int) -> Mask:

@@ -7,6 +7,7 @@ first asked for, and kept in a table (as lazy automata of regular expressions do
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ _MAX_PAIRS = 1 << 12
 """Pairs of a place in the automaton and a stack in a state."""
 _MAX_VISITS = 1 << 16
 """Pairs that are looked at from one byte to the next."""
-_MAX_KEPT = 64 << 20
+_MAX_KEPT = 32 << 20
 """Bytes, about, of what is kept, but for masks."""
 _BYTES_OF_STATE = 300
 _BYTES_OF_PAIR = 150
@@ -36,6 +37,13 @@ _Pair = tuple[int, Stack]
 _Key = tuple[tuple[tuple[int, int], ...], bool]
 
 
+class _Lead(NamedTuple):
+    """Where some classes of bytes lead: to these pairs; and the classes, from and up to."""
+
+    pairs: tuple[_Pair, ...]
+    spans: list[tuple[int, int]]
+
+
 class State:
     """Places of an automaton (all of them BYTES), each with its stack, after some bytes.
 
@@ -43,7 +51,7 @@ class State:
         pairs: places and stacks.
         ends: whether a text may end here.
         row: where it begins in the table; 0 where it has none, or has it no more.
-        leads: classes of bytes, from and up to, that lead on alike, by where; None until asked for.
+        leads: where each class of bytes leads; None until asked for.
     """
 
     __slots__ = ("ends", "leads", "pairs", "row")
@@ -52,7 +60,7 @@ class State:
         self.pairs = pairs
         self.ends = ends
         self.row = 0
-        self.leads: dict[tuple[_Pair, ...], list[tuple[int, int]]] | None = None
+        self.leads: list[_Lead | None] | None = None
 
 
 _HIDDEN = State((), ends=False)
@@ -105,29 +113,25 @@ class States:
 
     def ask(self, place: int) -> None:
         """Find what stands in a place of the table. Raises as `step`."""
-        if self.table[place] != UNASKED:
-            return
         number, byte_class = divmod(place, self.width)
         state = self._rows[number]
         if state.leads is None:
             state.leads = self._leads(state)
-            covered = [False] * self.width
-            for spans in state.leads.values():
-                for first, after in spans:
-                    covered[first:after] = [True] * (after - first)
-            self.table[state.row : state.row + self.width][~np.array(covered)] = NOWHERE
-        for pairs, spans in state.leads.items():
-            if any(first <= byte_class < after for first, after in spans):
-                found = self._closed(pairs)
-                to = NOWHERE if found is None else BELOW if found is _HIDDEN else self.row_of(found)
-                for first, after in spans:
-                    self.table[state.row + first : state.row + after] = to
+            nowhere = np.array([lead is None for lead in state.leads])
+            self.table[state.row : state.row + self.width][nowhere] = NOWHERE
+        lead = state.leads[byte_class]
+        if lead is None or self.table[place] != UNASKED:
+            return
+        found = self._closed(lead.pairs)
+        to = NOWHERE if found is None else BELOW if found is _HIDDEN else self.row_of(found)
+        for first, after in lead.spans:
+            self.table[state.row + first : state.row + after] = to
 
     def cut(self, state: State, depth: int, length: int) -> State:
         """The state with stacks cut (`Stacks.cut`): the same for texts of `length` bytes, but for
         where it leads BELOW."""
         cut = self._stacks.cut
-        return self._interned(((p, cut(s, depth, length)) for p, s in state.pairs), state.ends)
+        return self._interned([(p, cut(s, depth, length)) for p, s in state.pairs], state.ends)
 
     @property
     def full(self) -> bool:
@@ -147,8 +151,8 @@ class States:
         table[: self.width] = NOWHERE
         return table
 
-    def _leads(self, state: State) -> dict[tuple[_Pair, ...], list[tuple[int, int]]]:
-        """Classes of bytes by the pairs that they lead to."""
+    def _leads(self, state: State) -> list[_Lead | None]:
+        """Where each class of bytes leads a state's pairs; None where nowhere."""
         code, classes = self._automaton.code, self._automaton.classes
         edges = [
             (classes[code[at]], classes[code[at + 1]] + 1, (code[at + 2], stack))
@@ -157,14 +161,17 @@ class States:
         ]
         cuts = sorted({cut for first, after, _ in edges for cut in (first, after)})
         number = {cut: i for i, cut in enumerate(cuts)}
-        spans: list[list[_Pair]] = [[] for _ in cuts]
+        led: list[list[_Pair]] = [[] for _ in cuts]
         for first, after, pair in edges:
             for i in range(number[first], number[after]):
-                spans[i].append(pair)
-        leads: dict[tuple[_Pair, ...], list[tuple[int, int]]] = {}
-        for first, after, pairs in zip(cuts, cuts[1:], spans, strict=False):
+                led[i].append(pair)
+        same: dict[tuple[_Pair, ...], _Lead] = {}
+        leads: list[_Lead | None] = [None] * self.width
+        for first, after, pairs in zip(cuts, cuts[1:], map(tuple, led), strict=False):
             if pairs:
-                leads.setdefault(tuple(pairs), []).append((first, after))
+                lead = same.setdefault(pairs, _Lead(pairs, []))
+                lead.spans.append((first, after))
+                leads[first:after] = [lead] * (after - first)
         return leads
 
     def _closed(self, pairs: Iterable[_Pair]) -> State | None:
@@ -220,8 +227,8 @@ class States:
         self.visits += len(seen)
         return self._interned(found, ends) if found or ends else None
 
-    def _interned(self, pairs: Iterable[_Pair], ends: bool) -> State:
-        joined = sorted(self._joined(pairs), key=_order)
+    def _interned(self, pairs: list[_Pair], ends: bool) -> State:
+        joined = pairs if len(pairs) < 2 else sorted(self._joined(pairs), key=_order)
         if len(joined) > _MAX_PAIRS:
             raise _ambiguous(_MAX_PAIRS)
         key = (tuple(map(_order, joined)), ends)

@@ -16,6 +16,7 @@ from edgewise_runtime.grammar.escapes import json_escape
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.nodes import to_json
 from edgewise_runtime.grammar.regex import lower_regex
+from edgewise_runtime.grammar.triggered import Triggered
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.grammar.written import lower_grammar
 from tests.fuzz.case import Files, Format, WrongAnswerError
@@ -104,10 +105,18 @@ def _grammar(text: str) -> None:
 
 
 def _masks(text: str) -> None:
-    """Follow tokens, and look whether masks say what may come."""
     vocabulary = Vocabulary(_TOKENS)
     matcher = Matcher(lower_grammar(text), vocabulary)
-    state = matcher.start
+    _follow(matcher, vocabulary, text, matcher.start)
+    triggered = Triggered(matcher, (b"<a>", b"<<"), "free", vocabulary)
+    called = triggered.advance_bytes(triggered.start, b"b<<")
+    if called is None:
+        raise WrongAnswerError("a trigger may not come")
+    _follow(triggered, vocabulary, text, called)
+
+
+def _follow(matcher: Matcher, vocabulary: Vocabulary, text: str, state: int) -> None:
+    """Follow tokens, and look whether masks say what may come."""
     for step in range(_STEPS):
         bits = np.unpackbits(matcher.mask(state).view(np.uint8), bitorder="little")
         after = [matcher.advance(state, token) for token in range(vocabulary.size)]

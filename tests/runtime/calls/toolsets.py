@@ -76,6 +76,21 @@ TOOLSETS: dict[str, Tools] = {
             **{"$defs": {"much": {"enum": [1, 2.5]}}},
         ),
     },
+    "names in no order": {
+        "f": taking(
+            {
+                "b": {"type": "object", "properties": {"z": INTEGER, "Y": INTEGER, "é": INTEGER}},
+                "A": {"anyOf": [{"$ref": "#/$defs/pair"}, NULL]},
+                "a": {"type": "object", "properties": {"properties": INTEGER, "B": INTEGER}},
+                "10": INTEGER,
+                "9": INTEGER,
+                "😀": INTEGER,
+                "\ufffd": INTEGER,
+                "_": {"enum": [1], "type": "integer"},
+            },
+            **{"$defs": {"pair": {"type": "object", "properties": {"2b": STRING, "2a": NULL}}}},
+        )
+    },
     "anything": {"keep": taking({"value": {}, "object": {"type": "object"}})},
 }
 OF_OBJECTS: dict[str, Tools] = {

@@ -29,6 +29,7 @@ from edgewise_runtime.engine.turn import PASSES
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from tests.runtime.engine.toy import Failure
 from tests.runtime.engine.toy_bundle import Bounds
+from tests.runtime.engine.toy_constraint import Maze
 from tests.runtime.engine.toy_model import VOCAB, mix, text_of
 from tests.runtime.engine.world import Setting, World
 
@@ -111,6 +112,13 @@ extras = st.fixed_dictionaries(
 )
 
 
+mazes = st.builds(
+    Maze,
+    seed=st.integers(0, 1 << 16),
+    last=st.sampled_from([-1, 0, 1, 2, 3]),
+    broken=st.sampled_from([-1, -1, -1, 4]),
+)
+
 arrivals = {
     "prompt": prompts,
     "choice": st.one_of(greedy, seeded),
@@ -118,6 +126,7 @@ arrivals = {
     "more": st.one_of(st.just({}), extras),
     "priority": st.sampled_from([0, 0, 1, -1]),
     "policy": st.sampled_from(["stop", "stop", "error", "drop"]),
+    "maze": st.none() | mazes,
     "tenant": st.sampled_from([(), (), ("other",)]),
 }
 
@@ -146,6 +155,7 @@ class EngineMachine(RuleBasedStateMachine):
         more: Options,
         priority: int,
         policy: ContextPolicy,
+        maze: Maze | None,
         tenant: tuple[str, ...],
     ) -> None:
         if len(self.world.open) > MANY:
@@ -165,6 +175,7 @@ class EngineMachine(RuleBasedStateMachine):
             context_policy=policy,
             shorten=shorten if policy == "drop" else None,
             extras=tenant,
+            constraint=maze,
         )
         self.world.ask(request)
 

@@ -115,6 +115,7 @@ def toy_program(bounds: Bounds) -> Program:
         "logits": (Entry({"r": (1, batch)}, "logits"),),
         "sample": (Entry({"b": (1, batch)}, "sample"),),
         "decode": (Entry({"b": (1, 1)}, "decode_one"), Entry({"b": (1, batch)}, "decode")),
+        "forward": (Entry({"b": (1, batch)}, "forward"),),
         "logprobs": (Entry({"b": (1, batch)}, "logprobs"),),
     }
     names = {entry.plan for listed in entries.values() for entry in listed}
@@ -150,6 +151,7 @@ def toy_plans(bounds: Bounds) -> dict[str, Plan]:
         "logprobs": ("b",),
         "decode_one": ("n", "b", "r"),
         "decode": ("n", "b", "r"),
+        "forward": ("n", "b", "r"),
     }
     pages = Symbol("pages", "load", 1, MAX_PAGES)
     return {

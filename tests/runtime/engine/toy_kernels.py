@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from edgewise_runtime.format.abi import (
     COUNT,
     KV_LEN,
     LIMIT,
+    MASKED,
     PAGE_TOKENS,
     Q_LEN,
     Q_START,
@@ -57,6 +59,7 @@ class ToyKernels:
             "sample": self._sample,
             "decode": self._decode,
             "decode_one": self._decode,
+            "forward": self._forward,
             "logprobs": self._logprobs,
         }
         self.forget()
@@ -112,24 +115,27 @@ class ToyKernels:
 
     def _decode(self, k: int) -> Iterator[None]:
         for _ in range(k):
-            yield from self._embed()
-            rows, sequences, wanted = self._arrays["step"][:3].tolist()
-            if not rows == sequences == wanted:
-                raise FaultError(f"Decode has {rows} rows, {sequences} sequences, {wanted} logits.")
-            for row in range(rows):
-                s = int(self._arrays["row_seq"][row])
-                if self._table(s)[[Q_START, Q_LEN]].tolist() != [row, 1]:
-                    raise FaultError(f"Row {row} is not the one row of sequence {s}.")
-                if self._table(s)[STOP]:
-                    continue
-                length = self._table(s)[KV_LEN]
-                digest = int(digest_of(self._states(s, length))[-1])
-                self._append(row, s, length, digest, decoded=not self._bounds.agrees)
-                self._conclude(s, row, 1)
-                yield
-            running = [row for row in range(sequences) if not self._table(row)[STOP]]
-            yield from self._gather(running=running)
+            yield from self._forward()
             yield from self._sample(advance=1)
+
+    def _forward(self, _: int = 1) -> Iterator[None]:
+        yield from self._embed()
+        rows, sequences, wanted = self._arrays["step"][:3].tolist()
+        if not rows == sequences == wanted:
+            raise FaultError(f"Decode has {rows} rows, {sequences} sequences, {wanted} logits.")
+        for row in range(rows):
+            s = int(self._arrays["row_seq"][row])
+            if self._table(s)[[Q_START, Q_LEN]].tolist() != [row, 1]:
+                raise FaultError(f"Row {row} is not the one row of sequence {s}.")
+            if self._table(s)[STOP]:
+                continue
+            length = self._table(s)[KV_LEN]
+            digest = int(digest_of(self._states(s, length))[-1])
+            self._append(row, s, length, digest, decoded=not self._bounds.agrees)
+            self._conclude(s, row, 1)
+            yield
+        running = [row for row in range(sequences) if not self._table(row)[STOP]]
+        yield from self._gather(running=running)
 
     def _append(self, row: int, s: int, position: int, digest: int, decoded: bool = False) -> int:
         """Put a row's token into KV; return the digest with it."""
@@ -222,7 +228,11 @@ class ToyKernels:
         ids, values = self._arrays["biases"][row, :, : ints[3]]
         floats = tuple(self._arrays["sampling_f"][row, :6].tolist())
         biases = tuple(zip(ids.tolist(), values.view(np.float32).tolist(), strict=True))
-        return Draw(floats, ints[0], ints[1] | ints[2] << 32, ints[5], biases)
+        draw = Draw(floats, ints[0], ints[1] | ints[2] << 32, ints[5], biases)
+        if not ints[MASKED]:
+            return draw
+        bits = np.unpackbits(self._arrays["grammar_mask"][row].view(np.uint8), bitorder="little")
+        return replace(draw, allowed=frozenset(np.flatnonzero(bits).tolist()))
 
     def _logprobs(self, _: int = 1) -> Iterator[None]:
         for row in range(int(self._arrays["step"][1])):

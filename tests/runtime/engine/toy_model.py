@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ class Draw:
     """A row of sampling parameters as programs read it: 32-bit floats.
 
     `floats` are temperature (0: greedy), top_p, min_p, repetition, presence and frequency penalty.
+    `allowed` are the tokens that may be drawn, where not all may.
     """
 
     floats: tuple[float, ...]
@@ -65,6 +66,7 @@ class Draw:
     seed: int
     number: int
     biases: tuple[tuple[int, float], ...]
+    allowed: frozenset[int] | None = None
 
     @property
     def penalized(self) -> bool:
@@ -105,6 +107,8 @@ def choose(
         scores -= presence * (seen > 1) + frequency * (seen >> 1)
     for token, bias in draw.biases:
         scores[token] += bias
+    if draw.allowed is not None:
+        scores[[token for token in range(VOCAB) if token not in draw.allowed]] = -np.inf
     if temperature == 0:
         return int(scores.argmax())
     # Not how programs filter, but every parameter matters.
@@ -135,6 +139,18 @@ def digest_after(tokens: Sequence[int]) -> int:
     return digest
 
 
+class Rooms(Protocol):
+    """What `toy_constraint.Maze` says of itself."""
+
+    @property
+    def start(self) -> int: ...
+    def tokens(self, state: int) -> frozenset[int]: ...
+    def advance(self, state: int, token: int) -> int | None: ...
+    def may_end(self, state: int) -> bool: ...
+    def must_end(self, state: int) -> bool: ...
+    def free(self, state: int) -> bool: ...
+
+
 def answer(
     prompt: Sequence[int],
     params: SamplingParams,
@@ -144,6 +160,7 @@ def answer(
     number: int = 0,
     eos: Sequence[int] = EOS,
     shortened: Iterable[Sequence[int]] = (),
+    maze: Rooms | None = None,
 ) -> Answer:
     """Compute what a request gives directly, from nothing but the request.
 
@@ -151,6 +168,7 @@ def answer(
         seed: of the request, where its parameters have none.
         number: which of its choices.
         shortened: prompts to go on with, one after the other, where the context is full.
+        maze: what it has to follow.
     """
     ends = {*params.stop_token_ids, *(() if params.ignore_eos else eos)}
     if params.seed is not None:
@@ -164,6 +182,9 @@ def answer(
     def result(text: str, reason: FinishReason) -> Answer:
         return Answer(tuple(tokens), text, reason, tuple(digests))
 
+    room: int | None = None if maze is None else maze.start
+    if maze is not None and maze.must_end(maze.start):
+        return result("", "stop")
     if params.max_tokens == 0:
         return result("", "length")
     digest = digest_after(prompt)
@@ -174,6 +195,11 @@ def answer(
         digests.append(digest)
         now = unending if len(tokens) < params.min_tokens else params
         draw = draw_of(now, seed, number)
+        if maze is not None and room is not None and not maze.free(room):
+            allowed = maze.tokens(room)
+            if maze.may_end(room) and not (len(tokens) < params.min_tokens and allowed):
+                allowed |= ends
+            draw = replace(draw, allowed=allowed)
         token = choose(logits_of(digest), len(known), draw, counts)
         digest = (digest + mix(state_of(digest, token, len(known)), len(known))) & _MASK
         tokens.append(token)
@@ -183,6 +209,10 @@ def answer(
         # One character a token: whatever a stop string completes, this token completed it.
         if found := [text.index(stop) for stop in params.stop if stop in text]:
             return result(text[: min(found)], "stop")
+        if maze is not None and room is not None:
+            room = maze.advance(room, token)
+            if room is not None and maze.must_end(room):
+                return result(text, "stop")
         if len(tokens) == params.max_tokens:
             return result(text, "length")
         if len(known) + 1 == context:

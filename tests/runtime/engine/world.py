@@ -25,6 +25,7 @@ from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered,
 from edgewise_runtime.kv.stored import stored_bytes
 from tests.runtime.engine.toy import Failure, ToyProgram
 from tests.runtime.engine.toy_bundle import Bounds, tokenizer
+from tests.runtime.engine.toy_constraint import Maze
 from tests.runtime.engine.toy_model import (
     VOCAB,
     answer,
@@ -416,6 +417,8 @@ class World:
         assert tokens == tuple(t for piece in asked.pieces for t in piece.token_ids)
         text = "".join(piece.text for piece in asked.pieces)
         assert completion.text == text
+        maze = sequence.request.constraint
+        assert maze is None or isinstance(maze, Maze)
         expected = answer(
             sequence.request.prompt,
             sequence.params,
@@ -424,6 +427,7 @@ class World:
             number=sequence.index,
             eos=self.setting.bounds.eos,
             shortened=asked.shortened,
+            maze=maze,
         )
         assert tokens == expected.tokens[: len(tokens)]
         if sequence.params.logprobs:
@@ -438,6 +442,9 @@ class World:
             assert sequence.failure is not None
             if sequence.failure.code == "engine.context":
                 assert expected.finish_reason == "length"
+            elif sequence.failure.code == "engine.constraint":
+                assert maze is not None
+                assert f"room {maze.broken} is broken" in str(sequence.failure)
             else:
                 self._judge_refusal(sequence.failure)
         else:

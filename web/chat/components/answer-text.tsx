@@ -1,6 +1,7 @@
 import type { ChatMessage } from "../conversations.ts";
 import { MarkdownView } from "./markdown-view.tsx";
 import { Thought } from "./thought.tsx";
+import { ToolCalls } from "./tool-calls.tsx";
 
 interface Props {
   readonly message: ChatMessage;
@@ -8,7 +9,7 @@ interface Props {
   readonly growing: boolean;
 }
 
-/** What a model wrote: what it said, under what it thought. */
+/** What a model wrote: what it said, between what it thought and what it calls. */
 export function AnswerText({ message, growing }: Props) {
   const { content, thought = "", thoughtMs, calls = [] } = message;
   const thinking = thought !== "" && content === "" && calls.length === 0;
@@ -20,8 +21,9 @@ export function AnswerText({ message, growing }: Props) {
       {thinking && !growing ? (
         <p class="note">It ended before the model was done thinking.</p>
       ) : (
-        <MarkdownView text={content} growing={growing} />
+        <MarkdownView text={content} growing={growing && calls.length === 0} />
       )}
+      <ToolCalls calls={calls} growing={growing} />
     </>
   );
 }

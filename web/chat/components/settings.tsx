@@ -12,6 +12,7 @@ import { LoadOptions } from "./load-options.tsx";
 import { Loaded } from "./loaded.tsx";
 import { StorageSettings } from "./storage-settings.tsx";
 import { ThinkingSetting } from "./thinking-setting.tsx";
+import { ToolsSetting } from "./tools-setting.tsx";
 
 interface Props {
   readonly conversation: Conversation;
@@ -73,6 +74,10 @@ export function SettingsDialog(props: Props) {
         ))}
         <ThinkingSetting
           thinking={model.kind === "ready" ? model.engine.info.thinking : null}
+          settings={conversation.settings}
+          onChange={(settings) => onChange({ settings })}
+        />
+        <ToolsSetting
           settings={conversation.settings}
           onChange={(settings) => onChange({ settings })}
         />

@@ -56,6 +56,19 @@ $$\\def\\a{\\a\\a}\\a$$
 | <iframe srcdoc="<script>alert(1)</script>"></iframe> |
 `;
 
+const ARGUMENTS = `{"city": "Zürich", "days": [1, 2.50], "note": "<img src=x onerror=alert(1)> ${"long ".repeat(40)}"}`;
+
+/** A conversation in which tools were called, one call cut off. */
+function called() {
+  const calls = [
+    { index: 0, id: "a", name: "weather", arguments: ARGUMENTS, complete: true },
+    { index: 1, id: "b", name: LONG_WORD, arguments: '{"x": [1, ', complete: false },
+  ];
+  const { messages, ...others } = conversation("c4", "Calls", 0, "Let me see.");
+  const [question, answer] = messages;
+  return { ...others, messages: [question, { ...answer, thought: "hm", calls }] };
+}
+
 describe("an answer that was kept", () => {
   let session: Session;
   let page: Page;
@@ -76,6 +89,7 @@ describe("an answer that was kept", () => {
       conversation("c1", "Everything", 3, ANSWER),
       conversation("c2", "Plain", 2, "A page is a block."),
       conversation("c3", "Hostile", 1, HOSTILE),
+      called(),
     ]);
   });
   afterAll(() => session?.close());
@@ -156,6 +170,35 @@ describe("an answer that was kept", () => {
 
   it("has no barriers", async () => {
     expect(await barriers(page)).toEqual([]);
+  });
+
+  it("shows calls of tools, with what they are called with on lines of its own", async () => {
+    await by(page, "conversation").nth(3).click();
+    const [first, second] = [by(page, "tool-call").first(), by(page, "tool-call").nth(1)];
+    await first.waitFor();
+    expect(await first.locator("summary").textContent()).toBe("Called weather");
+    expect(await second.locator("summary").textContent()).toBe(`Began to call ${LONG_WORD}`);
+    const written = await first.locator("pre").textContent();
+    expect(written).toMatch(/^\{\n {2}"city": "Zürich",\n {2}"days": \[\n {4}1,\n {4}2\.50\n/);
+    expect(JSON.parse(written ?? "")).toEqual(JSON.parse(ARGUMENTS));
+    expect(await page.locator(".call img").count()).toBe(0);
+  });
+
+  it("folds calls by keys, scrolls what is long, and fits a phone in the dark", async () => {
+    await page.setViewportSize(PHONE);
+    await page.emulateMedia({ colorScheme: "dark" });
+    const group = page.getByRole("group", { name: "What weather is called with" });
+    await group.focus();
+    await page.keyboard.press("ArrowRight");
+    await expect.poll(() => group.evaluate((box) => box.scrollLeft)).toBeGreaterThan(0);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(PHONE.width);
+    expect(await barriers(page)).toEqual([]);
+    const summary = by(page, "tool-call").first().locator("summary");
+    await summary.focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(() => group.isVisible()).toBe(false);
+    await page.emulateMedia({ colorScheme: null });
+    await page.setViewportSize({ width: 1100, height: 720 });
   });
 
   it("means no harm", async () => {

@@ -24,17 +24,24 @@ interface Text {
   readonly calls: readonly (readonly [string, string])[];
 }
 
+/** Tools, and what becomes of them by format. */
+interface HardCase {
+  readonly tools: Tools;
+  readonly outcomes: Readonly<Record<string, Outcome>>;
+}
+
 const FOLDER = new URL("../../../tests/calls/grammars/", import.meta.url);
 const TOOLS: Readonly<Record<string, Tools>> = read("tools.json");
 const CASES: readonly GrammarCase[] = read("cases.json");
+const HARD: readonly HardCase[] = read("hard.json");
 const TEXTS: readonly Text[] = read("texts.json");
 
 function read<T>(name: string): T {
   return JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
 }
 
-function made({ format, tools: named, choice, parallel }: GrammarCase): Outcome {
-  const tools = TOOLS[named] ?? {};
+function made(given: Omit<GrammarCase, "tools">, tools: Tools): Outcome {
+  const { format, choice, parallel } = given;
   const name = choice === "named" ? (Object.keys(tools)[0] ?? null) : null;
   return outcome(() => {
     const options = { choice, name, parallel };
@@ -49,7 +56,7 @@ describe.each(formats)("%s", (format) => {
   it.each(cases.map((given) => [`${given.choice}: ${given.tools}`, given] as const))(
     "becomes what it does in Python: %s",
     (_, given) => {
-      const here = made(given);
+      const here = made(given, TOOLS[given.tools] ?? {});
       expect(typeof given.json === "string" ? hashed(here) : here).toEqual(expected(given));
     },
   );
@@ -65,6 +72,18 @@ test.each(TEXTS.map((given) => [given.format, given.tools, given] as const))(
       else expect(["call ends", "reasoning"]).toContain(delta.kind);
     }
     expect(found).toEqual(calls);
+  },
+);
+
+test.each(["qwen3_coder", "gemma", "gemma4"])(
+  `${HARD.length} tools at random become what they do in Python: %s`,
+  (format) => {
+    const unlike = HARD.filter(({ tools, outcomes }) => {
+      const here = hashed(made({ format, choice: "required", parallel: true }, tools));
+      const there = expected(outcomes[format] ?? {});
+      return here.json !== there.json || here.error !== there.error;
+    });
+    expect(unlike).toEqual([]);
   },
 );
 

@@ -127,6 +127,23 @@ describe("what the model is given", () => {
     ]);
   });
 
+  it("has the calls of tools that are whole, and thoughts", () => {
+    const asked = ask(newConversation(), "Hello");
+    const call = { index: 0, id: "c1", name: "add", arguments: '{"x": 1}', complete: true };
+    const calls = [call, { ...call, index: 1, complete: false }];
+    const called = answer(asked, { ...reply(asked, "a", ""), thought: "hm", calls });
+    expect(given(ask(called, "And now?")).messages[1]).toEqual({
+      role: "assistant",
+      content: "",
+      reasoning_content: "hm",
+      tool_calls: [
+        { id: "c1", type: "function", function: { name: "add", arguments: '{"x": 1}' } },
+      ],
+    });
+    const cut = answer(asked, { ...reply(asked, "a", ""), calls: calls.slice(1) });
+    expect(given(ask(cut, "And now?")).messages).toHaveLength(2);
+  });
+
   it("begins where the last answer's did, in a context of the same size", () => {
     let whole = talk();
     const cut = { ...STATS, droppedTurns: 1 };

@@ -177,6 +177,13 @@ describe("tokens that must come", () => {
     expect(program.runs).toEqual([]);
   });
 
+  it("may be none at all", async () => {
+    const { engine, program } = makeEngine({ pages: 32 });
+    const running = engine.submit({ ...request(prompt, draws()), constraint: new Places([]) });
+    expect(await running.completion).toMatchObject({ finishReason: "stop", tokenIds: [] });
+    expect(program.runs).toEqual([]);
+  });
+
   it("are no more than were asked for", async () => {
     const { engine } = makeEngine({ pages: 32 });
     const given = { ...asked(true), ...request(prompt, draws({ maxTokens: 9 })) };
@@ -249,6 +256,8 @@ describe("a constraint that fails", () => {
     const given = { ...request([1, 2], draws()), constraint: new Places([[20], [21], [22, 23]]) };
     const { constraint } = given;
     constraint.forcedTokens = () => [];
-    await expect(engine.submit(given).completion).rejects.toMatchObject({ code: "device.output" });
+    await expect(engine.submit(given).completion).rejects.toMatchObject({
+      code: "device.output",
+    });
   });
 });

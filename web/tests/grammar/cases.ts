@@ -33,11 +33,14 @@ export interface MaskCases {
   readonly cases: readonly {
     readonly what: string;
     readonly text: string;
+    readonly triggers?: readonly string[];
+    readonly after?: "free" | "end";
     readonly steps: readonly {
       readonly bytes: string;
       readonly mask: string;
       readonly ends: number;
       readonly forced: string;
+      readonly free?: number;
     }[];
   }[];
 }

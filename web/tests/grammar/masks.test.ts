@@ -2,6 +2,8 @@
 
 import { expect, test } from "vitest";
 import { Matcher } from "../../grammar/matcher.ts";
+import { Triggered } from "../../grammar/triggered.ts";
+import { bytesOf } from "../../grammar/utf8.ts";
 import { Vocabulary } from "../../grammar/vocabulary.ts";
 import { lowerGrammar } from "../../grammar/written.ts";
 import { maskCases } from "./cases.ts";
@@ -20,8 +22,12 @@ function hex(mask: Uint32Array): string {
   return Buffer.from(written.buffer).toString("hex");
 }
 
-test.each(cases.map((item) => [item.what, item] as const))("%s", (_, { text, steps }) => {
-  const matcher = new Matcher(lowerGrammar(text), VOCABULARY);
+test.each(cases.map((item) => [item.what, item] as const))("%s", (_, { text, steps, ...item }) => {
+  const plain = new Matcher(lowerGrammar(text), VOCABULARY);
+  const triggers = item.triggers?.map(bytesOf);
+  const matcher = triggers
+    ? new Triggered(plain, triggers, item.after ?? "end", VOCABULARY)
+    : plain;
   let state = matcher.start;
   for (const [i, step] of steps.entries()) {
     const next = matcher.advanceBytes(state, bytes(step.bytes));
@@ -32,6 +38,7 @@ test.each(cases.map((item) => [item.what, item] as const))("%s", (_, { text, ste
       mask: hex(matcher.mask(state)),
       ends: Number(matcher.mayEnd(state)) + Number(matcher.mustEnd(state)),
       forced: Buffer.from(matcher.forced(state, MOST_FORCED)).toString("hex"),
+      ...(triggers && { free: Number(matcher.free(state)) }),
     };
     expect(here, `step ${i}`).toEqual(step);
   }

@@ -8,10 +8,10 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const WEB = join(import.meta.dirname, "../..");
-/** Bytes of scripts and styles, gzipped, without what colours code and sets formulas. */
+/** Bytes of scripts and styles, gzipped, without what waits. */
 const MOST = 150_000;
 /** What waits, by the names of their chunks. */
-const WAITING = /^(?:highlight|math)-/;
+const WAITING = /^(?:asking|constraints|highlight|math|thoughts|tools)-/;
 
 let built: string;
 
@@ -44,15 +44,15 @@ function needed(name: string, found = new Set<string>()): ReadonlySet<string> {
 }
 
 describe("the chat app", () => {
-  it("is at most 150 KB of scripts and styles, gzipped, without colours and formulas", () => {
+  it("is at most 150 KB of scripts and styles, gzipped, without what waits", () => {
     const sizes = code()
       .filter((name) => !waits(name))
       .map((name) => gzipSync(readFileSync(join(built, name))).length);
     expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(MOST);
   });
 
-  it("has colours and formulas in files of their own, which it does not need to begin", () => {
-    expect(code().filter(waits).length).toBeGreaterThanOrEqual(2);
+  it("has those in files of their own, which it does not need to begin", () => {
+    expect(code().filter(waits).length).toBeGreaterThanOrEqual(4);
     const page = read("chat/index.html");
     const loaded = [...page.matchAll(/(?:src|href)="\/assets\/([^"]+\.(?:js|css))"/g)].flatMap(
       ([, name]) => name ?? [],
