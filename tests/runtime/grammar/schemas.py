@@ -251,6 +251,11 @@ EXAMPLES: dict[str, Example] = {
         ('{"kind": "cat", "lives": 9}', '{"kind": "wolf"}', '{"id": 1}'),
         ('{"kind": "cat", "name": ""}', '{"id": 1, "kind": "cat"}'),
     ),
+    "exactly one by what each needs": Example(
+        {"oneOf": [_object("a", a=_INTEGER, c=_TEXT), _object("b", b=_INTEGER, c=_TEXT)]},
+        ('{"a": 1, "c": ""}', '{"b": 1}'),
+        ('{"a": 1, "b": 1}', '{"c": ""}', "{}"),
+    ),
     "exactly one range": Example(
         {"type": "integer", "oneOf": [{"maximum": 3}, {"minimum": 4, "maximum": 5}]},
         ("-7", "3", "5"),
@@ -351,6 +356,10 @@ UNSUPPORTED: dict[str, Any] = {
         "uniqueItems": True,
     },
     "exactly one of the same": {"oneOf": [_SAME, _SAME]},
+    "exactly one of two that may both be": {
+        **_object(a=_INTEGER, b=_INTEGER),
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+    },
     "exactly one of two numbers": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
     "a reference elsewhere": {"$ref": "https://example.org/schema"},
     "a reference by anchor": {"$ref": "#a", "$defs": {"a": {"$anchor": "a"}}},

@@ -1,9 +1,9 @@
-/** Whether of several schemas no two hold of the same value, as `oneOf` asks. */
+/** Whether no two of several schemas hold of what is written, as `oneOf` asks. */
 
 import { admits, namedValues } from "./admitting.ts";
 import type { Document } from "./document.ts";
 import { TYPES } from "./keywords.ts";
-import { propertyAtoms, requiredNames } from "./objects.ts";
+import { knownNames, propertyAtoms, requiredNames } from "./objects.ts";
 import { type Atom, type Atoms, expanded, Shape, whole } from "./shape.ts";
 import { spelled } from "./values.ts";
 
@@ -12,10 +12,10 @@ const MAX_BRANCHES = 200;
 const DEPTH = 4;
 
 /**
- * The branches, of which no two hold together.
+ * The branches, where no text that is written for one is valid under another.
  *
  * @throws EdgewiseError `unsupported.schema` where that cannot be shown by types, by values that are
- *   named, by bounds of numbers, or by a property that both of two objects need.
+ *   named, by bounds of numbers, or by properties that are always or never written.
  */
 export function exclusive(
   document: Document,
@@ -25,9 +25,9 @@ export function exclusive(
   if (branches.length > MAX_BRANCHES) {
     throw document.refused(group.place, `oneOf of more than ${MAX_BRANCHES} schemas`);
   }
-  for (const [i, one] of branches.entries()) {
-    for (const other of branches.slice(0, i)) {
-      if (!apart(document, one, other, DEPTH)) {
+  for (const one of branches) {
+    for (const other of branches) {
+      if (one !== other && !never(document, one, other, DEPTH)) {
         throw document.refused(group.place, "oneOf of schemas that may hold together");
       }
     }
@@ -35,23 +35,25 @@ export function exclusive(
   return branches;
 }
 
-/** Whether it can be shown that no value is under both. */
-function apart(document: Document, one: Atoms, other: Atoms, depth: number): boolean {
+/** Whether it can be shown that what is written for one is not valid under the other. */
+function never(document: Document, one: Atoms, other: Atoms, depth: number): boolean {
   const [left, right] = [expanded(document, one), expanded(document, other)];
   if (left === null || right === null) return true;
-  for (const [mine, its] of [
-    [left, other],
-    [right, one],
-  ] as const) {
-    const group = mine.find((atom) => atom.part !== "own");
+  for (const atoms of [left, right]) {
+    const group = atoms.find((atom) => atom.part !== "own");
     if (!group) continue;
-    const rest = mine.filter((atom) => atom.part === "own");
-    const each = document
-      .places(group.place, group.part)
-      .map((place) => [...rest, ...whole(place)]);
-    return depth > 0 && each.every((some) => apart(document, some, its, depth - 1));
+    const rest = atoms.filter((atom) => atom !== group);
+    const each = document.places(group.place, group.part).map((at) => [...rest, ...whole(at)]);
+    return (
+      depth > 0 &&
+      each.every((some) =>
+        atoms === left
+          ? never(document, some, right, depth - 1)
+          : never(document, left, some, depth - 1),
+      )
+    );
   }
-  return shapesApart(shapeOf(document, left), shapeOf(document, right), depth);
+  return shapesNever(shapeOf(document, left), shapeOf(document, right), depth);
 }
 
 function shapeOf(document: Document, atoms: Atoms): Shape {
@@ -61,7 +63,7 @@ function shapeOf(document: Document, atoms: Atoms): Shape {
   );
 }
 
-function shapesApart(one: Shape, other: Shape, depth: number): boolean {
+function shapesNever(one: Shape, other: Shape, depth: number): boolean {
   const [mine, its] = [namedValues(one), namedValues(other)];
   if (mine !== null && its !== null) {
     const known = new Set(its.map((value) => spelled(value, true)));
@@ -69,23 +71,18 @@ function shapesApart(one: Shape, other: Shape, depth: number): boolean {
   }
   if (mine !== null) return !mine.some((value) => admits(other, value));
   if (its !== null) return !its.some((value) => admits(one, value));
-  const those = typesOf(other);
-  return [...typesOf(one)]
+  const those = withIntegers(other.types() ?? TYPES);
+  return [...withIntegers(one.writtenTypes())]
     .filter((kind) => those.has(kind))
     .every(
       (kind) =>
-        ((kind === "integer" || kind === "number") && boundsApart(one, other)) ||
-        (kind === "object" && depth > 0 && objectsApart(one, other, depth)),
+        ((kind === "integer" || kind === "number") && (above(one, other) || above(other, one))) ||
+        (kind === "object" && depth > 0 && objectsNever(one, other, depth)),
     );
 }
 
-function typesOf(shape: Shape): ReadonlySet<string> {
-  const types = shape.types() ?? TYPES;
-  return new Set<string>([...types, ...(types.includes("number") ? ["integer"] : [])]);
-}
-
-function boundsApart(one: Shape, other: Shape): boolean {
-  return above(one, other) || above(other, one);
+function withIntegers(types: readonly string[]): ReadonlySet<string> {
+  return new Set([...types, ...(types.includes("number") ? ["integer"] : [])]);
 }
 
 /** Whether all numbers of one are above those of the other. */
@@ -99,15 +96,22 @@ function above(one: Shape, other: Shape): boolean {
   );
 }
 
-/** Whether objects differ in a property that one needs, and the other needs or does not have. */
-function objectsApart(one: Shape, other: Shape, depth: number): boolean {
+/**
+ * Whether the other needs a property that is not written for one, or has one otherwise that is
+ * always written.
+ */
+function objectsNever(one: Shape, other: Shape, depth: number): boolean {
   if (one.has("patternProperties") || other.has("patternProperties")) return false;
-  const [mine, its] = [requiredNames(one), requiredNames(other)];
-  for (const name of new Set([...mine, ...its])) {
-    const [left, right] = [propertyAtoms(one, name), propertyAtoms(other, name)];
-    const both = mine.includes(name) && its.includes(name);
-    const absent = expanded(one.document, mine.includes(name) ? right : left) === null;
-    if (absent || (both && apart(one.document, left, right, depth - 1))) return true;
-  }
-  return false;
+  return (
+    requiredNames(other).some((name) => !writes(one, name)) ||
+    requiredNames(one).some((name) =>
+      never(one.document, propertyAtoms(one, name), propertyAtoms(other, name), depth - 1),
+    )
+  );
+}
+
+function writes(shape: Shape, name: string): boolean {
+  if (expanded(shape.document, propertyAtoms(shape, name)) === null) return false;
+  if (shape.has("additionalProperties") || !shape.has("properties")) return true;
+  return knownNames(shape).includes(name);
 }

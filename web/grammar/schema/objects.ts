@@ -21,9 +21,7 @@ import { quoted } from "./values.ts";
  */
 export function objectNode(context: Context, shape: Shape): Node | null {
   const required = requiredNames(shape);
-  const places = shape.said("properties").map(([place]) => place);
-  const known = places.flatMap((place) => shape.document.names(place, "properties"));
-  const names = [...new Set([...known, ...required])];
+  const names = knownNames(shape);
   if (names.length > 0 && patternsOf(shape).length > 0) {
     throw shape.refused("patternProperties beside names that are known");
   }
@@ -41,6 +39,13 @@ export function objectNode(context: Context, shape: Shape): Node | null {
     members.push({ node: sequence(start, node), required: needed.has(name) });
   }
   return counted(context, shape, members, otherMember(context, shape, names));
+}
+
+/** The names of `properties`, and of `required`. */
+export function knownNames(shape: Shape): string[] {
+  const places = shape.said("properties").map(([place]) => place);
+  const said = places.flatMap((place) => shape.document.names(place, "properties"));
+  return [...new Set([...said, ...requiredNames(shape)])];
 }
 
 export function requiredNames(shape: Shape): string[] {

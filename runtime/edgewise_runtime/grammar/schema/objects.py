@@ -23,9 +23,7 @@ def object_node(context: Context, shape: Shape) -> Node | None:
     `additionalProperties` is said, or no `properties` are, any number of others.
     """
     required = required_names(shape)
-    places = [place for place, _ in shape.said("properties")]
-    said = [name for place in places for name in shape.document.names(place, "properties")]
-    names = list(dict.fromkeys([*said, *required]))
+    names = known_names(shape)
     if names and _patterns(shape):
         raise shape.refused("patternProperties beside names that are known")
     if not required and not shape.has(*OF_TYPE["object"] - {"required"}):
@@ -41,6 +39,13 @@ def object_node(context: Context, shape: Shape) -> Node | None:
         start = Literal(quoted(name) + ": ")
         members.append(Member(Sequence((start, node)), name in needed))
     return _counted(context, shape, members, _other(context, shape, names))
+
+
+def known_names(shape: Shape) -> list[str]:
+    """The names of `properties`, and of `required`."""
+    places = [place for place, _ in shape.said("properties")]
+    said = [name for place in places for name in shape.document.names(place, "properties")]
+    return list(dict.fromkeys([*said, *required_names(shape)]))
 
 
 def required_names(shape: Shape) -> list[str]:
