@@ -1,14 +1,11 @@
 /** The masks of states: a walk over the tries of a vocabulary, and those that are kept. */
 
-import { EdgewiseError } from "../errors.ts";
 import type { Automaton } from "./automaton.ts";
 import { BELOW, type State, type States } from "./states.ts";
 import type { Trie, Vocabulary } from "./vocabulary.ts";
 
 /** Frames of stacks that a mask is looked up by first. */
 const FIRST_DEPTH = 8;
-/** Pairs looked at for one mask: about a second at most. */
-const MAX_WORK = 1 << 20;
 /** Bytes of masks that are kept. */
 const MAX_KEPT = 64 << 20;
 /** Bytes, about, of a state that a mask is kept by. */
@@ -40,7 +37,7 @@ export class Masks {
 
   /** @throws EdgewiseError `constraint.ambiguous`, `constraint.too_large`. */
   of(state: State): Uint32Array {
-    this.states.visits = 0;
+    this.states.goOn();
     for (let depth = FIRST_DEPTH; ; depth *= 2) {
       const cut = this.states.cut(state, depth, this.vocabulary.longest);
       let mask = this.wholes.get(cut);
@@ -93,10 +90,7 @@ export class Masks {
       const from = path[depth - 1] ?? start;
       const cls = classes[bytes[at] ?? 0] ?? 0;
       let to = from.row[cls];
-      if (to === undefined) {
-        to = this.states.next(from, cls);
-        if (this.states.visits > MAX_WORK) throw tooSlow();
-      }
+      if (to === undefined) to = this.states.next(from, cls);
       if (to === BELOW) return null;
       if (to === null) {
         at = after[at] ?? end;
@@ -118,12 +112,4 @@ export class Masks {
     this.wholes = new Map();
     this.shorts = new Map();
   }
-}
-
-function tooSlow(): EdgewiseError {
-  return new EdgewiseError(
-    "constraint.ambiguous",
-    `It takes more than ${MAX_WORK} steps to find the tokens that may come.`,
-    "Write the grammar so that what comes tells alternatives apart.",
-  );
 }

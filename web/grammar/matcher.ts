@@ -63,6 +63,7 @@ export class Matcher {
   /** The state after bytes; null where they may not come. */
   advanceBytes(state: number, bytes: Uint8Array): number | null {
     let at: State | null = this.stateOf(state);
+    this.states.goOn();
     for (const byte of bytes) {
       at = this.states.next(at, this.automaton.classes[byte] ?? 0);
       if (!at) return null;

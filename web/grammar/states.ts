@@ -13,6 +13,10 @@ import { again, BOTTOM, ROOT, type Stack, Stacks } from "./stacks.ts";
 const MAX_PAIRS = 1 << 12;
 /** Pairs that are looked at from one byte to the next. */
 const MAX_VISITS = 1 << 16;
+/** Pairs that may be looked at at once: about a second. */
+const MAX_WORK = 1 << 20;
+/** So many more may be with each mask and each token: those who share a step wait for them. */
+const MORE_WORK = 1 << 13;
 /** Bytes, about, of what is kept, but for masks. */
 const MAX_KEPT = 64 << 20;
 const BYTES_OF_STATE = 200;
@@ -41,8 +45,8 @@ interface Pair {
 
 export class States {
   readonly start: State;
-  /** Pairs looked at since it was last set to 0. */
-  visits = 0;
+  /** Pairs that may still be looked at. */
+  private left = MAX_WORK;
   private readonly stacks: Stacks;
   private made = new Map<string, State>();
   /** What bytes led to before, by the pairs that they lead to at first. */
@@ -54,6 +58,11 @@ export class States {
   constructor(private readonly automaton: Automaton) {
     this.stacks = new Stacks(automaton.code.length);
     this.start = this.closed([{ place: automaton.start, stack: ROOT }]) ?? BELOW;
+  }
+
+  /** Allow for another mask, or token. */
+  goOn(): void {
+    this.left = Math.min(MAX_WORK, this.left + MORE_WORK);
   }
 
   /**
@@ -162,7 +171,8 @@ export class States {
           else repeat(~stack.back, stack.below, stack.least, stack.most);
       }
     }
-    this.visits += visits;
+    this.left -= visits;
+    if (this.left < 0) throw tooSlow();
     return found.length === 0 && !ends ? null : this.interned(found, ends);
   }
 
@@ -227,6 +237,14 @@ function keyOf(pairs: readonly Pair[]): string {
   let key = "";
   for (const { place, stack } of pairs) key += `${place},${stack.id} `;
   return key;
+}
+
+function tooSlow(): EdgewiseError {
+  return new EdgewiseError(
+    "constraint.ambiguous",
+    `It takes more than ${MAX_WORK} steps to find the tokens that may come.`,
+    "Write the grammar so that what comes tells alternatives apart.",
+  );
 }
 
 function ambiguous(most: number): EdgewiseError {

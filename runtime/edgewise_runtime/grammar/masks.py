@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgewise_runtime.errors import InputError
 from edgewise_runtime.grammar.automaton import Automaton
 from edgewise_runtime.grammar.states import BELOW, UNASKED, Rows, State, States
 from edgewise_runtime.grammar.tries import Indices, Level, Trie, below, rest_of
@@ -16,8 +15,6 @@ from edgewise_runtime.grammar.vocabulary import Vocabulary
 
 Mask = npt.NDArray[np.uint32]
 
-_MAX_WORK = 1 << 20
-"""Pairs looked at for one mask: about two seconds."""
 _MAX_KEPT = 32 << 20
 """Bytes of masks that are kept."""
 _BYTES_OF_STATE = 1000
@@ -73,7 +70,7 @@ class Masks:
     def of(self, state: State) -> Kept:
         """The mask of a state. Raises InputError ``constraint.ambiguous``,
         ``constraint.too_large``."""
-        self._states.visits = 0
+        self._states.go_on()
         masks: list[Mask] = []
         key = tuple(self._followed(part, state, masks) for part in self._parts)
         kept = self._made.get(key)
@@ -160,12 +157,6 @@ class Masks:
             return led
         for place in np.unique(places[led == UNASKED]).tolist():
             states.ask(place)
-            if states.visits > _MAX_WORK:
-                raise InputError(
-                    f"It takes more than {_MAX_WORK:,} steps to find the tokens that may come.",
-                    remedy="Write the grammar so that what comes tells alternatives apart.",
-                    code="constraint.ambiguous",
-                )
         return states.table.take(places)
 
 

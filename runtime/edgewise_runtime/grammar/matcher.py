@@ -84,6 +84,7 @@ class Matcher:
         with self._lock:
             at: State | None = self._state_of(state)
             self._tidy()
+            self._states.go_on()
             for byte in data:
                 if at is not None:
                     at = self._states.step(at, self._automaton.classes[byte])

@@ -20,6 +20,10 @@ _MAX_PAIRS = 1 << 12
 """Pairs of a place in the automaton and a stack in a state."""
 _MAX_VISITS = 1 << 16
 """Pairs that are looked at from one byte to the next."""
+_MAX_WORK = 1 << 20
+"""Pairs that may be looked at at once: about two seconds."""
+_MORE_WORK = 1 << 13
+"""So many more may be with each mask and each token: those who share a step wait for them."""
 _MAX_KEPT = 32 << 20
 """Bytes, about, of what is kept, but for masks."""
 _BYTES_OF_STATE = 300
@@ -73,7 +77,6 @@ class States:
         width: classes of bytes.
         table: int64: where a byte of each class leads: where the row of a state begins, NOWHERE
             (of which the row has nothing else), UNASKED or BELOW; row by row.
-        visits: pairs looked at since it was last set to 0.
     """
 
     def __init__(self, automaton: Automaton) -> None:
@@ -82,12 +85,16 @@ class States:
         self._stacks = Stacks()
         self._made: dict[_Key, State] = {}
         self._kept = 0
-        self.visits = 0
+        self._left = _MAX_WORK
         nothing = State((), ends=False)
         self._rows: list[State] = [nothing]
         self.table = self._empty()
         found = self._closed([(automaton.start, ROOT)])
         self.start = nothing if found is None else found
+
+    def go_on(self) -> None:
+        """Allow for another mask, or token."""
+        self._left = min(_MAX_WORK, self._left + _MORE_WORK)
 
     def row_of(self, state: State) -> int:
         """Where the row of a state begins."""
@@ -224,7 +231,9 @@ class States:
                 left.append((stack.back, stack.below))
             else:
                 repeat(~stack.back, stack.below, stack.least, stack.most)
-        self.visits += len(seen)
+        self._left -= len(seen)
+        if self._left < 0:
+            raise _too_slow()
         return self._interned(found, ends) if found or ends else None
 
     def _interned(self, pairs: list[_Pair], ends: bool) -> State:
@@ -269,6 +278,14 @@ def _order(pair: _Pair) -> tuple[int, int]:
 
 def _counts(stack: Stack) -> tuple[int, int]:
     return stack.least, -stack.most
+
+
+def _too_slow() -> InputError:
+    return InputError(
+        f"It takes more than {_MAX_WORK:,} steps to find the tokens that may come.",
+        remedy="Write the grammar so that what comes tells alternatives apart.",
+        code="constraint.ambiguous",
+    )
 
 
 def _ambiguous(most: int) -> InputError:

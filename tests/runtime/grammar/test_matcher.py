@@ -337,3 +337,29 @@ def test_tokens_without_bytes_are_never_allowed_and_equal_ones_together(
     assert tokens_of(mask) == [token for token, data in enumerate(tokens) if data == b"a"]
     assert not mask.flags.writeable
     assert all(matcher.advance(matcher.start, token) is None for token in (-1, len(tokens), 0))
+
+
+def test_a_grammar_that_is_slow_at_every_token_is_refused_after_some_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those who share a step wait for its masks."""
+    monkeypatch.setattr("edgewise_runtime.grammar.states._MAX_WORK", 1 << 14)
+    monkeypatch.setattr("edgewise_runtime.grammar.states._MORE_WORK", 1 << 6)
+    body = Choice((Literal("a"), Sequence((Literal("a"), Literal("b")))))
+    slow = Sequence(tuple(Repeat(body, 0, 90) for _ in range(60)))
+    assert letters_taken(Repeat(body, 0, 20_000)) == 2000
+    assert 1 < letters_taken(slow) < 200
+
+
+def letters_taken(node: Node) -> int:
+    """How many of 2,000 letters a text may have before its grammar takes too long."""
+    matcher = Matcher(Grammar({"root": node}, "root"), Vocabulary([b"a"]))
+    state: int | None = matcher.start
+    for count in range(2000):
+        assert state is not None
+        try:
+            matcher.mask(state)
+            state = matcher.advance(state, 0)
+        except InputError as error:
+            return count if error.code == "constraint.ambiguous" else -1
+    return 2000
