@@ -7,7 +7,7 @@ byte-level BPE tokenizer as large as the model's vocabulary, so that loading cos
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -20,6 +20,7 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+LONGEST_PAIRED = 3
 CHUNK = 1 << 22  # random numbers drawn at once, elements
 
 
@@ -128,31 +129,41 @@ def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "lm_head.weight", (shape.vocab, width)
 
 
-def vocabulary(size: int) -> tuple[list[str], list[tuple[str, str]]]:
-    """Tokens in id order and BPE merges: bytes, then pairs, then triples, then the special ones."""
+def vocabulary(size: int, words: Iterable[str] = ()) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tokens in id order and BPE merges: bytes, then pairs, then triples, then the special ones.
+
+    `words` come in the place of as many pairs and triples. No text is cut into them, for they have
+    no merges, but a model may draw them.
+    """
     alphabet = sorted(ByteLevel.alphabet())
     tokens = list(alphabet)
     merges: list[tuple[str, str]] = []
+    spelling = ByteLevel(add_prefix_space=False, use_regex=False)
+    spelled = {spelling.pre_tokenize_str(word)[0][0]: None for word in words}
+    longer = [word for word in spelled if len(word) > LONGEST_PAIRED]
+    size -= len(longer)
     for first in tokens:  # grows while it is read: pairs begin with a byte, triples with a pair
         for second in alphabet:
             if len(tokens) == size - len(SPECIAL):
-                return [*tokens, *SPECIAL], merges
+                return [*tokens, *longer, *SPECIAL], merges
             tokens.append(first + second)
             merges.append((first, second))
     raise ValueError(f"a vocabulary of {size} tokens is more than this scheme can name")
 
 
-def write_checkpoint(folder: Path, shape: Shape, seed: int = 0) -> None:
+def write_checkpoint(
+    folder: Path, shape: Shape, seed: int = 0, *, words: Iterable[str] = ()
+) -> None:
     """Writes ``folder``; config.json comes last, so a folder that has one is complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_tokenizer(folder, shape.vocab, shape.context)
+    write_tokenizer(folder, shape.vocab, shape.context, words)
     _write_weights(folder / "model.safetensors", shape, seed)
     _write_json(folder / "config.json", config(shape))
 
 
-def write_tokenizer(folder: Path, vocab: int, context: int) -> None:
-    """Writes tokenizer.json and tokenizer_config.json for ``vocab`` tokens."""
-    tokens, merges = vocabulary(vocab)
+def write_tokenizer(folder: Path, vocab: int, context: int, words: Iterable[str] = ()) -> None:
+    """Writes tokenizer.json and tokenizer_config.json for ``vocab`` tokens; see `vocabulary`."""
+    tokens, merges = vocabulary(vocab, words)
     _write_json(folder / "tokenizer.json", _tokenizer(tokens, merges))
     _write_json(
         folder / "tokenizer_config.json",

@@ -11,18 +11,26 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from edgewise import Engine
+from edgewise import Engine, Generation
 from edgewise_runtime.grammar.matcher import Matcher
 from edgewise_runtime.grammar.schema import lower_schema
 from edgewise_runtime.grammar.vocabulary import Vocabulary
 from edgewise_runtime.text.token_bytes import token_bytes
+from streams import Arrival, Stream
 
 BATCH = 4
+LETTERS = range(26, 0, -1)
+SIGNS = "\"{}[],:.\\/ ()-_=<>+*;'\n\t0"
+SCRIPTS = ((0x400, 0x45F), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3))
+WORDS = 150_000
+"""Of a vocabulary of 151,936 tokens. The others are bytes and pairs of them, as many of which as in
+vocabularies of models are a part of a character."""
 Figures = dict[str, float]
 
 
@@ -60,6 +68,28 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
 }
 
 
+def large_words(count: int) -> list[str]:
+    """Texts as long as tokens of large vocabularies are, on which masks depend: words with a space
+    before them or a capital, numbers, signs, and characters of other scripts."""
+    random = Random(0)
+    words: dict[str, None] = {}
+    while len(words) < count:
+        kind, length = random.random(), random.randint(4, 10)
+        if kind < 0.75:
+            letters = random.choices("etaoinshrdlucmfwypvbgkjqxz", LETTERS, k=length)
+            word = "".join(letters)
+            words[random.choice(("", " ", " ", "_")) + random.choice((word, word.title()))] = None
+        elif kind < 0.8:
+            words[str(random.randrange(10_000, 1_000_000))] = None
+        elif kind < 0.84:
+            words["".join(random.choices(SIGNS, k=length))] = None
+        else:
+            first, last = random.choice(SCRIPTS)
+            some = (chr(random.randint(first, last)) for _ in range(random.randint(2, 4)))
+            words["".join(some)] = None
+    return list(words)
+
+
 def constrained(
     bundle: Path, *, threads: int | None, tokens: int, rounds: int, masks: int
 ) -> Figures:
@@ -80,7 +110,7 @@ def _speeds(engine: Engine, tokens: int, rounds: int) -> Figures:
     speeds: dict[str, list[float]] = {name: [] for name in asked}
     for turn in range(-1, rounds):
         for name, schema in list(asked.items())[:: 1 if turn % 2 == 0 else -1]:
-            speed = BATCH * tokens / _seconds(engine, schema, tokens, seed=turn + 1)
+            speed = _speed(engine, schema, tokens, seed=turn + 1)
             speeds[name] += [speed] if turn >= 0 else []  # the first round warms up
     figures = {f"{name}_tok_s": median(found) for name, found in speeds.items()}
     for name in BATCHES:
@@ -89,8 +119,8 @@ def _speeds(engine: Engine, tokens: int, rounds: int) -> Figures:
     return figures
 
 
-def _seconds(engine: Engine, schema: dict[str, Any] | None, tokens: int, *, seed: int) -> float:
-    """How long a batch of answers takes."""
+def _speed(engine: Engine, schema: dict[str, Any] | None, tokens: int, *, seed: int) -> float:
+    """Tokens a second of a batch, from when all of it decodes to when the first of it has ended."""
     wanted = schema and {"type": "json_schema", "json_schema": {"schema": schema}}
     started = perf_counter()
     running = [
@@ -104,11 +134,24 @@ def _seconds(engine: Engine, schema: dict[str, Any] | None, tokens: int, *, seed
         )
         for row in range(BATCH)
     ]
-    for generation in running:
-        drawn = generation.result().usage.completion_tokens
-        if drawn != tokens:
-            raise SystemExit(f"an answer ended after {drawn} tokens of {tokens}")
-    return perf_counter() - started
+    streams = [Stream(started) for _ in running]
+    readers = [Thread(target=_read, args=pair) for pair in zip(running, streams, strict=True)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    least = min(stream.tokens for stream in streams)
+    if least < tokens:
+        raise SystemExit(f"an answer ended after {least} tokens of {tokens}")
+    begun, ended = max(s.first for s in streams), min(s.last for s in streams)
+    drawn = sum(a.tokens for s in streams for a in s.arrivals if begun < a.at <= ended)
+    return drawn / (ended - begun)
+
+
+def _read(generation: Generation, stream: Stream) -> None:
+    for piece in generation:
+        if piece.token_ids:
+            stream.arrivals.append(Arrival(perf_counter(), len(piece.token_ids)))
 
 
 def _times(engine: Engine, masks: int) -> Figures:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checkpoint import SHAPES
-from constrained import constrained
+from constrained import WORDS, constrained, large_words
 from engine_figures import clean, headline, summaries, table
 from engine_questions import CLIENTS, CONTEXT, QUESTIONS, Question
 from engines import BUILD, HERE, checkpoint, our_bundle, peer_command, peer_file, with_engines
@@ -83,8 +83,8 @@ def main() -> None:
 
 def measure_constrained(args: argparse.Namespace) -> None:
     """Measure a batch under a schema beside the same batch free, see `constrained`."""
-    bundle = args.bundle or shape_bundle(args)
-    tokens, rounds, masks = (16, 1, 50) if args.quick else (96, 7, 400)
+    bundle = args.bundle or shape_bundle(args, large_words(WORDS))
+    tokens, rounds, masks = (16, 1, 50) if args.quick else (256, 7, 400)
     found = constrained(bundle, threads=args.threads, tokens=tokens, rounds=rounds, masks=masks)
     result = {"machine": describe(args.threads), "shape": args.shape, **found}
     print("\n".join(f"{name:24} {value:,.4g}" for name, value in found.items()))
@@ -141,11 +141,11 @@ def our_command(args: argparse.Namespace) -> Command:
     return clients_command(args.bundle or shape_bundle(args), args.threads)
 
 
-def shape_bundle(args: argparse.Namespace) -> Path:
-    """The bundle of the shape that is measured."""
-    shape = SHAPES[args.shape]
-    folder = BUILD / f"{shape.name}-q4-{CONTEXT}"
-    return our_bundle(checkpoint(shape), folder, "q4", "--context", str(CONTEXT))
+def shape_bundle(args: argparse.Namespace, words: Iterable[str] = ()) -> Path:
+    """The bundle of the shape that is measured; see `checkpoint.vocabulary` for `words`."""
+    model = checkpoint(SHAPES[args.shape], words)
+    folder = BUILD / f"{model.name}-q4-{CONTEXT}"
+    return our_bundle(model, folder, "q4", "--context", str(CONTEXT))
 
 
 def demo_command(args: argparse.Namespace) -> Command:

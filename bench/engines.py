@@ -6,7 +6,7 @@ import os
 import site
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from checkpoint import Shape, write_checkpoint
@@ -18,12 +18,12 @@ BUILD = HERE.parent / "build/bench"
 COMPILER = HERE.parent / "compiler"
 
 
-def checkpoint(shape: Shape) -> Path:
-    """A checkpoint of random weights, written once."""
-    folder = BUILD / shape.name
+def checkpoint(shape: Shape, words: Iterable[str] = ()) -> Path:
+    """A checkpoint of random weights, written once; see `checkpoint.vocabulary` for `words`."""
+    folder = BUILD / (f"{shape.name}-words" if words else shape.name)
     if not (folder / "config.json").exists():
         print(f"writing a random {shape.name}", file=sys.stderr)
-        write_checkpoint(folder, shape)
+        write_checkpoint(folder, shape, words=words)
     return folder
 
 

@@ -76,14 +76,17 @@ class Batch:
         self._buffers.draw([_line(sequence, length) for sequence, length in rows])
         self._sampling([sequence for sequence, _ in rows], masks)
 
-    def decode(self, sequences: Rows[Sequence], burst: int) -> int:
+    def decode(self, sequences: Rows[Sequence], burst: int, masks: Rows[Mask | None] = ()) -> int:
         """Make the last token of each sequence a row, for a burst of so many tokens.
+
+        Args:
+            masks: which tokens may be drawn for each; none where all may.
 
         Returns:
             The most tokens that any of them can come to have in KV.
         """
         reach = self.forward(sequences, burst)
-        self._sampling(sequences)
+        self._sampling(sequences, masks)
         return reach
 
     def forward(self, sequences: Rows[Sequence], burst: int = 1) -> int:

@@ -15,6 +15,8 @@ from edgewise_runtime.format.abi import MASK_BITS
 Mask = npt.NDArray[np.uint32]
 """A bit for each token, [words]: bit t % 32 of word t // 32."""
 
+_UNKNOWN: Mask = np.zeros(0, np.uint32)
+
 
 class Constraint(Protocol):
     """Says which tokens may come next, to any thread. A state is a number, and stays what it is."""
@@ -81,6 +83,10 @@ class Guide:
         self._constraint = constraint
         self._state = constraint.start
         self.due: tuple[int, ...] = ()
+        self._last: Mask | None = _UNKNOWN
+        self._run = 0  # tokens drawn in a row under it
+        self._usual: Mask | None = _UNKNOWN
+        self._usual_run = 0
         for token in begun:
             if not self.follow(token):
                 raise InputError(
@@ -148,6 +154,8 @@ class Guide:
     ) -> list[Mask | None]:
         """The tokens that may come next, and after each token of a draft; None where all may.
 
+        A mask that is the same as the last one is the same array.
+
         Args:
             words: of a mask.
             ends: tokens that end an answer, where it may end.
@@ -161,10 +169,48 @@ class Guide:
         with _explained():
             state: int | None = self._state
             found = [self._mask(self._state, words, ends, short)]
+            if found[0] is self._last:
+                self._run += 1
+            else:
+                self._leave(found[0])
             for token in draft:
                 state = None if state is None else self._constraint.advance(state, token)
                 found.append(None if state is None else self._mask(state, words, ends, short))
         return found
+
+    def goes_on(self, ends: Iterable[int]) -> bool:
+        """Whether the next token is one to be drawn under the last mask again: what may come is the
+        same, and nothing must come.
+
+        Args:
+            ends: as of the last masks, which were not of a `short` answer.
+        """
+        if self._is_steady(ends):
+            self._run += 1
+            return True
+        self._leave(_UNKNOWN)
+        return False
+
+    @property
+    def steady(self) -> int:
+        """For how many tokens the mask is likely to stay as it is: as many as it has, or had when
+        it was there before."""
+        return max(self._run, self._usual_run if self._last is self._usual else 0)
+
+    def _leave(self, to: Mask | None) -> None:
+        if self._run:
+            self._usual, self._usual_run = self._last, self._run
+        self._last, self._run = to, 0
+
+    def _is_steady(self, ends: Iterable[int]) -> bool:
+        if self.due:
+            return False
+        with _explained():
+            if self._constraint.forced_tokens(self._state):
+                return False
+            if self._last is None:
+                return self._constraint.free(self._state)
+            return self._mask(self._state, len(self._last), ends, short=False) is self._last
 
     def _mask(self, state: int, words: int, ends: Iterable[int], short: bool) -> Mask | None:
         constraint = self._constraint
@@ -182,6 +228,9 @@ class Guide:
                 remedy="Ask for what the model's tokens can spell.",
                 code="constraint.stuck",
             )
+        for known in (self._last, self._usual):
+            if known is not None and np.array_equal(mask, known):
+                return known
         return mask
 
 

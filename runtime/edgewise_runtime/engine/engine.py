@@ -379,7 +379,7 @@ class GenerationEngine:
 
     def _accept(self, drawn: Drawn) -> tuple[Sequence, Piece]:
         sequence = drawn.sequence
-        piece = sequence.accept(drawn.tokens, drawn.logprobs, guided=drawn.guided)
+        piece = sequence.accept(drawn.tokens, drawn.logprobs, burst=drawn.burst)
         self._account.took(sequence, piece)
         return sequence, piece
 

@@ -21,15 +21,15 @@ from edgewise_runtime.format.abi import NOT_FINITE, mask_words
 class Drawn(NamedTuple):
     """Tokens that a step drew for a sequence, with their log-probabilities where it wants them.
 
-    Not `sound` if there is none after them: its logits were not finite. Not `guided` if they came
-    in a burst, whatever may come after each of them.
+    Not `sound` if there is none after them: its logits were not finite. Where they came in a
+    `burst`, all were drawn as the first had to be.
     """
 
     sequence: Sequence
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
     sound: bool = True
-    guided: bool = True
+    burst: bool = False
 
 
 def _drawn(sequence: Sequence, tokens: Rows[int], logprobs: tuple[TokenLogprob, ...] = ()) -> Drawn:
@@ -80,15 +80,16 @@ class Runner:
         ]
 
     def decode(self, sequences: Rows[Sequence], burst: int) -> list[Drawn]:
-        """Decode a burst for all of them together: one token, where a mask has to be made."""
-        if any(sequence.masked for sequence in sequences):
+        """Decode a burst for all of them together."""
+        if burst == 1 and any(sequence.masked for sequence in sequences):
             return self._decode_masked(sequences)
-        reach = self._batch.decode(sequences, burst)
+        masks = self._masks.begin([(sequence, ()) for sequence in sequences])
+        reach = self._batch.decode(sequences, burst, masks())
         self._call("decode", k=burst, b=len(sequences), t=reach)
         tokens = self._batch.sampled(len(sequences))
         said = self._logprobs(sequences)
         drawn = map(_drawn, sequences, tokens, said)
-        return [one._replace(guided=False) for one in drawn]
+        return [one._replace(burst=True) for one in drawn]
 
     def _decode_masked(self, sequences: Rows[Sequence]) -> list[Drawn]:
         """Decode one token, with masks that are made meanwhile."""

@@ -288,10 +288,13 @@ class Scheduler:
         if not decodes:
             return 0
         prefilling = len(self.running) > len(decodes)
-        if self.waiting or chunks or prefilling or any(s.stopped_by_host for s in decodes):
+        if self.waiting or chunks or prefilling:
+            return 1
+        unseen = min(s.unseen for s in decodes)
+        if unseen == 1:
             return 1
         youngest = min(s.bursts for s in decodes)
-        most = min(max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
+        most = min(unseen, max(s.remaining for s in decodes), self.limits.tokens // len(decodes))
         # Nobody gives up pages for a burst that is longer than it has to be.
         needed = len(decodes) * self.memory.pages_for(LONGEST_BURST)
         plenty = self.memory.free + self.memory.idle >= needed

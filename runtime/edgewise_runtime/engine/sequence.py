@@ -16,6 +16,7 @@ from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.turn import Turn
 from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
+from edgewise_runtime.format.abi import RING
 from edgewise_runtime.kv.holding import Holding
 from edgewise_runtime.kv.keys import KeyChain
 from edgewise_runtime.text import Tokenizer
@@ -221,12 +222,14 @@ class Sequence:
         return full and self.drawn < self.params.max_tokens
 
     @property
-    def stopped_by_host(self) -> bool:
-        """Whether the host has to see every token at once: it may end it, or wants more of it, or
-        the next one may be drawn in another way."""
+    def unseen(self) -> int:
+        """Tokens that may come before the host sees them: one where it may end it, or wants more of
+        it, or the next one may be drawn in another way."""
         params = self.params
-        ends = params.stop or params.stop_token_ids
-        return bool(ends or params.logprobs or self.too_short or self.masked)
+        if params.stop or params.stop_token_ids or params.logprobs or self.too_short:
+            return 1
+        # Under a mask: as many as the mask has been the same for, so that few are drawn in vain.
+        return max(self.guide.steady, 1) if self.guide is not None and self.masked else RING
 
     @property
     def masked(self) -> bool:
@@ -256,7 +259,7 @@ class Sequence:
         tokens: Iterable[int],
         logprobs: Iterable[TokenLogprob] = (),
         *,
-        guided: bool = True,
+        burst: bool = False,
     ) -> Piece:
         """Take the tokens of a step or burst; return the text they make certain.
 
@@ -264,12 +267,12 @@ class Sequence:
         dropped.
 
         Args:
-            guided: each of them was drawn as its place asks. Of others, those are dropped that come
-                after the one from which on not any token may come.
+            burst: all were drawn as the first of them had to be. Those are dropped that come after
+                the one from which on another may come, or must.
         """
         if not self._ttft_s:
             self._ttft_s = perf_counter() - self.created
-        taken, text = self._take(tuple(tokens), guided)
+        taken, text = self._take(tuple(tokens), burst)
         if self.finish_reason is not None:
             text += self._flush()
         said = tuple(logprobs)[: len(taken)]
@@ -341,7 +344,7 @@ class Sequence:
             metrics=self.metrics,
         )
 
-    def _take(self, tokens: tuple[int, ...], guided: bool) -> tuple[tuple[int, ...], str]:
+    def _take(self, tokens: tuple[int, ...], burst: bool) -> tuple[tuple[int, ...], str]:
         """Take tokens up to the one that ends it; return them and what they make certain.
 
         All at once, but for stop strings and constraints: one may end it with any of them.
@@ -359,7 +362,7 @@ class Sequence:
                 self.finish_reason = self.finish_reason or "stop"
             elif len(self.known) >= self.limit:
                 self._at_limit()
-            elif guided or not self.masked:
+            elif not burst or start + len(run) == len(tokens) or self._goes_on():
                 continue
             else:
                 self.counted = False  # the device has counted what is dropped
@@ -378,6 +381,15 @@ class Sequence:
         except EdgewiseError as error:
             self.fail(error)
             return True
+
+    def _goes_on(self) -> bool:
+        """Whether its next token is drawn as the last one was."""
+        if self.guide is None:
+            return True
+        try:
+            return self.guide.goes_on(self._ends)
+        except EdgewiseError:
+            return False  # which is told where its mask is made
 
     def _flush(self) -> str:
         text = self._text.finish()

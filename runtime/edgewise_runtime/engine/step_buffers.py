@@ -163,6 +163,7 @@ class StepBuffers:
         self._burst: _Burst | None = None
         self._ahead: _Ahead | None = None
         self._sampling: tuple[list[SamplingOf], list[bool]] = ([], [])
+        self._masks: dict[int, Mask] = {}  # by row
         program.write("eos", eos_array(end_tokens))
 
     def compute(
@@ -211,8 +212,9 @@ class StepBuffers:
         tokens may be: all, or those of a mask."""
         masked = [mask is not None for mask in masks] or [False] * len(rows)
         for row, mask in enumerate(masks):
-            if mask is not None:
+            if mask is not None and mask is not self._masks.get(row):
                 self._program.write("grammar_mask", mask.view(np.int32), row * len(mask))
+                self._masks[row] = mask
         if self._sampling == (list(rows), masked):
             return
         self._sampling = (list(rows), masked)
