@@ -14,9 +14,9 @@ const MAX_PAIRS = 1 << 12;
 /** Pairs that are looked at from one byte to the next. */
 const MAX_VISITS = 1 << 16;
 /** Pairs that may be looked at at once: about a second. */
-const MAX_WORK = 1 << 20;
+const MAX_WORK = 1 << 19;
 /** So many more may be with each mask and each token: those who share a step wait for them. */
-const MORE_WORK = 1 << 13;
+const MORE_WORK = 1 << 12;
 /** Bytes, about, of what is kept, but for masks. */
 const MAX_KEPT = 64 << 20;
 const BYTES_OF_STATE = 200;
@@ -124,13 +124,16 @@ export class States {
     const found: Pair[] = [];
     let ends = false;
     let visits = 0;
+    let repeats = 0;
 
     /** A body that may go on from `least` to `most` times. */
     const repeat = (place: number, stack: Stack, least: number, most: number): void => {
       const key = `${place} ${stack.id}`;
       const before = counted.get(key) ?? [];
       if (before.some(([l, m]) => l <= least && most <= m)) return;
-      counted.set(key, [...before, [least, most]]);
+      before.push([least, most]);
+      counted.set(key, before);
+      repeats += 1;
       if (least === 0) left.push({ place: code[place + 4] ?? END, stack });
       if (most > 0) {
         const frame = this.stacks.push(stack, ~place, ...again(least, most));
@@ -171,7 +174,7 @@ export class States {
           else repeat(~stack.back, stack.below, stack.least, stack.most);
       }
     }
-    this.left -= visits;
+    this.left -= visits + repeats;
     if (this.left < 0) throw tooSlow();
     return found.length === 0 && !ends ? null : this.interned(found, ends);
   }

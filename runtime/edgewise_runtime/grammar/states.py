@@ -20,14 +20,17 @@ _MAX_PAIRS = 1 << 12
 """Pairs of a place in the automaton and a stack in a state."""
 _MAX_VISITS = 1 << 16
 """Pairs that are looked at from one byte to the next."""
-_MAX_WORK = 1 << 20
+_MAX_WORK = 1 << 19
 """Pairs that may be looked at at once: about two seconds."""
-_MORE_WORK = 1 << 13
+_LED = 4
+"""So many of the pairs that bytes lead to take as long as one that is looked at."""
+_MORE_WORK = 1 << 12
 """So many more may be with each mask and each token: those who share a step wait for them."""
 _MAX_KEPT = 32 << 20
 """Bytes, about, of what is kept, but for masks."""
 _BYTES_OF_STATE = 300
 _BYTES_OF_PAIR = 150
+_BYTES_OF_EDGE = 100
 _BYTES_OF_STACK = 300
 
 UNASKED, BELOW = -1, -2
@@ -172,6 +175,7 @@ class States:
         for first, after, pair in edges:
             for i in range(number[first], number[after]):
                 led[i].append(pair)
+        self._take(sum(map(len, led)) // _LED)
         same: dict[tuple[_Pair, ...], _Lead] = {}
         leads: list[_Lead | None] = [None] * self.width
         for first, after, pairs in zip(cuts, cuts[1:], map(tuple, led), strict=False):
@@ -179,6 +183,7 @@ class States:
                 lead = same.setdefault(pairs, _Lead(pairs, []))
                 lead.spans.append((first, after))
                 leads[first:after] = [lead] * (after - first)
+        self._kept += _BYTES_OF_EDGE * len(edges) + 8 * (self.width + sum(map(len, same)))
         return leads
 
     def _closed(self, pairs: Iterable[_Pair]) -> State | None:
@@ -231,10 +236,13 @@ class States:
                 left.append((stack.back, stack.below))
             else:
                 repeat(~stack.back, stack.below, stack.least, stack.most)
-        self._left -= len(seen)
+        self._take(len(seen) + sum(map(len, counted.values())))
+        return self._interned(found, ends) if found or ends else None
+
+    def _take(self, work: int) -> None:
+        self._left -= work
         if self._left < 0:
             raise _too_slow()
-        return self._interned(found, ends) if found or ends else None
 
     def _interned(self, pairs: list[_Pair], ends: bool) -> State:
         joined = pairs if len(pairs) < 2 else sorted(self._joined(pairs), key=_order)
