@@ -198,7 +198,7 @@ class Guide:
         return max(self._run, self._usual_run if self._last is self._usual else 0)
 
     def _leave(self, to: Mask | None) -> None:
-        if self._run:
+        if self._last is self._usual or self._run > self._usual_run:
             self._usual, self._usual_run = self._last, self._run
         self._last, self._run = to, 0
 
