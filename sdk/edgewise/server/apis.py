@@ -8,8 +8,9 @@ from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
 from edgewise.server.openai.routes import routes as openai
+from edgewise.server.socket.routes import routes as socket
 
-APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai,)
+APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, socket)
 """What makes the routes of each; where two have one path, the first answers."""
 
 
