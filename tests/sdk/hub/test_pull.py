@@ -372,9 +372,11 @@ def test_a_hub_that_is_none_any_more_once_all_is_fetched_is_explained(
 
 
 @pytest.mark.parametrize("host", ["localhost:18446744073709551616", "a" * 70 + ".invalid"])
-def test_an_address_that_is_none_is_explained(hub: SmallHub, host: str) -> None:
+def test_an_address_that_is_none_is_explained(
+    hub: SmallHub, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub.add(NAME, FOLDER)
-    hub.cdn = f"http://{host}"
+    monkeypatch.setattr(hub, "cdn", f"http://{host}")
     error = failure()
     assert error.code == "hub.answer"
     assert error.remedy
