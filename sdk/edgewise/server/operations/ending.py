@@ -33,7 +33,7 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn asks ten times a second whether to leave."""
-        if self._drain.draining and not self._said:
+        if self._drain.draining and not self._drain.over and not self._said:
             self._said = True
             self._log.event("draining", {"seconds": round(self._drain.left_s, 1)})
         if self._drain.over and not self.should_exit:

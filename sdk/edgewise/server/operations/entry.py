@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
+from traceback import extract_tb
 from typing import Any
 
 from edgewise.hosting.base import Ended
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+
+FRAMES = 4
+"""Of an error's traceback, innermost first, that are told."""
 
 LEFT = "left"
 """Why it ended: its client had gone."""
@@ -29,6 +34,7 @@ class Entry:
         model: the name of a model that there is.
         ended: why each choice ended, the code of an error, or `LEFT`.
         agents: whose changing lines were replaced.
+        failure: the kind of an error that nobody foresaw, and where it was raised.
     """
 
     id: str
@@ -44,6 +50,7 @@ class Entry:
     ttft_s: float | None = None
     ended: dict[str, None] = field(default_factory=dict)
     agents: dict[str, None] = field(default_factory=dict)
+    failure: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, connection: Entry | None) -> Entry:
@@ -66,6 +73,13 @@ class Entry:
         self.completion_tokens += usage.completion_tokens
         self.ended[choice.finish_reason] = None
 
+    def on_failed(self, error: Exception) -> None:
+        """An error that nobody foresaw; its message may have a client's text in it."""
+        frames = extract_tb(error.__traceback__)[-FRAMES:]
+        places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames)]
+        self.ended["internal"] = None
+        self.failure = {"error": type(error).__name__, "at": " < ".join(places)}
+
     def to_json(self) -> dict[str, Any]:
         """What a line of the log has; numbers of tokens only where a model was asked."""
         asked = {
@@ -74,7 +88,6 @@ class Entry:
             "completion_tokens": self.completion_tokens,
             "cached_tokens": self.cached_tokens,
             "ttft_s": None if self.ttft_s is None else round(self.ttft_s, 4),
-            "ended": ",".join(self.ended) or None,
         }
         return {
             "request_id": self.id,
@@ -83,6 +96,8 @@ class Entry:
             "status": self.status,
             "duration_s": round(perf_counter() - self.began, 4),
             **(asked if self.model else {}),
+            **({"ended": ",".join(self.ended)} if self.ended else {}),
+            **self.failure,
             **({"agent_lines": ",".join(self.agents)} if self.agents else {}),
         }
 
@@ -94,3 +109,9 @@ def request_id(asked: str) -> str:
 
 CURRENT: ContextVar[Entry | None] = ContextVar("edgewise_request", default=None)
 """The request that the running task answers."""
+
+
+def note_failure(error: Exception) -> None:
+    """Have the log say of the request that the running task answers what failed, and where."""
+    if entry := CURRENT.get():
+        entry.on_failed(error)

@@ -8,20 +8,19 @@ but for the id that it gave its request.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from traceback import extract_tb, format_exception
 from typing import Any, Literal, TextIO, get_args
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from edgewise.server import failing
 from edgewise.server.operations.counts import METHODS, Counts
 from edgewise.server.operations.entry import CURRENT, LEFT, Entry, request_id
 from edgewise_runtime.shown import shown
@@ -30,7 +29,8 @@ LogFormat = Literal["text", "json"]
 FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 HEADER = "X-Request-Id"
 INTERNAL = "Something went wrong inside edgewise. The server's log says where."
-NOT_ANSWERED = 499
+LOOKS = ("GET", "HEAD", "OPTIONS")
+NOT_ANSWERED = failing.LEFT
 """What a request is counted as whose client left before an answer began."""
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
@@ -46,8 +46,10 @@ class Log:
         self._file = file
 
     def request(self, entry: Entry) -> None:
-        """A request is over."""
-        if entry.route in QUIET and entry.status == 200:
+        """A request is over. People are not shown each file that a browser fetched."""
+        fine = entry.status is None or entry.status < 500
+        looks = self._form == "text" and entry.method in LOOKS and not entry.model
+        if fine and (looks or entry.route in QUIET):
             return
         self.event("request", entry.to_json())
 
@@ -59,7 +61,7 @@ class Log:
                 {"time": now.isoformat(timespec="milliseconds"), "event": name, **said}
             )
         else:
-            line = f"{now.astimezone():%H:%M:%S} {_TEXTS.get(name, _plain)(said)}"
+            line = f"{now.astimezone():%H:%M:%S} {_for_people(name, said)}"
         # Not by rich: its console ends the process where nobody reads what it writes.
         file = sys.stderr if self._file is None else self._file
         with suppress(OSError, ValueError, AttributeError):  # gone, closed, or none at all
@@ -78,16 +80,16 @@ def _request(said: Mapping[str, Any]) -> str:
         tokens = f"{said['prompt_tokens']}{cached} → {said['completion_tokens']} tokens"
         parts += [said["model"], tokens]
         parts += [] if said["ttft_s"] is None else [f"first after {said['ttft_s']:.2f} s"]
-        parts += [said["ended"]] if said["ended"] else []
+    parts += [said["ended"]] if "ended" in said else []
+    parts += [f"{said['error']} at {said['at']}"] if "error" in said else []
     parts += [f"{said['agent_lines']} line replaced"] if "agent_lines" in said else []
     return " · ".join([*parts, said["request_id"]])
 
 
-def _plain(said: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={value}" for key, value in said.items())
-
-
-_TEXTS = {"request": _request}
+def _for_people(name: str, said: Mapping[str, Any]) -> str:
+    if name == "request":
+        return _request(said)
+    return " ".join([name, *(f"{key}={value}" for key, value in said.items())])
 
 
 class Logged:
@@ -113,9 +115,10 @@ class Logged:
         self._opened(socket, 1)
         try:
             await self._app(scope, receive, self._noting(entry, scope, send))
+        except ClientDisconnect:
+            entry.ended[LEFT] = None
         except Exception as error:
-            self._log.event("error", {"request_id": entry.id, **_where(error)})
-            entry.ended["internal"] = None
+            entry.on_failed(error)
             await _broken(entry, scope, receive, self._noting(entry, scope, send))
         finally:
             CURRENT.reset(token)
@@ -125,8 +128,9 @@ class Logged:
     def _over(self, entry: Entry, scope: Scope) -> None:
         entry.route = _route(scope)
         if not entry.socket:
-            self._counts.on_answered(entry.route, entry.method, entry.status or NOT_ANSWERED)
-            if entry.status is None:
+            status = entry.status or NOT_ANSWERED
+            self._counts.on_answered(entry.route, entry.method, status)
+            if status == NOT_ANSWERED:
                 entry.ended[LEFT] = None
         self._log.request(entry)
 
@@ -159,15 +163,6 @@ def _status(message: Message) -> int | None:
 def _route(scope: Scope) -> str:
     """The template of the route that a request was for; none that is ours where it had none."""
     return str(getattr(scope.get("route"), "path", ""))
-
-
-def _where(error: Exception) -> dict[str, Any]:
-    """What is told of an error nobody foresaw: its message may have a client's text in it."""
-    if os.environ.get("EDGEWISE_DEBUG", "") not in ("", "0"):
-        return {"error": type(error).__name__, "traceback": "".join(format_exception(error))}
-    frames = extract_tb(error.__traceback__)[-3:]
-    at = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))
-    return {"error": type(error).__name__, "at": at}
 
 
 async def _broken(entry: Entry, scope: Scope, receive: Receive, send: Send) -> None:
