@@ -26,7 +26,7 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
         "--log-format",
         choices=FORMATS,
         default="text",
-        help="a line for each request on stderr: for people, or JSON (default text)",
+        help="a line for each request on stderr: for people, JSON, or none (default text)",
     )
     group.add_argument(
         "--keep-agent-lines",

@@ -25,7 +25,7 @@ from edgewise.server.operations.counts import METHODS, Counts
 from edgewise.server.operations.entry import CURRENT, LEFT, Entry, request_id
 from edgewise_runtime.shown import shown
 
-LogFormat = Literal["text", "json"]
+LogFormat = Literal["text", "json", "none"]
 FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 HEADER = "X-Request-Id"
 INTERNAL = "Something went wrong inside edgewise. The server's log says where."
@@ -55,6 +55,8 @@ class Log:
 
     def event(self, name: str, said: Mapping[str, Any]) -> None:
         """Something happened; `said` holds numbers and words of ours."""
+        if self._form == "none":
+            return
         now = datetime.now(UTC)
         if self._form == "json":
             line = json.dumps(

@@ -26,7 +26,7 @@ class Operations:
         keep_agent_lines: see `agents.steady`.
     """
 
-    log: Log = field(default_factory=Log)
+    log: Log = field(default_factory=lambda: Log("none"))
     drain: Drain = field(default_factory=Drain)
     counts: Counts = field(default_factory=Counts)
     wanted: Sequence[str] = ()
