@@ -6,6 +6,9 @@ from starlette.routing import Route
 
 from edgewise.hosting.base import Models
 from edgewise.server.failing import Endpoint, answering
+from edgewise.server.openai.chat import ChatApi
+from edgewise.server.openai.completions import CompletionsApi
+from edgewise.server.openai.embeddings import embeddings
 from edgewise.server.openai.failing import failed
 from edgewise.server.openai.models import ModelsApi
 
@@ -14,6 +17,9 @@ def routes(models: Models) -> list[Route]:
     """The routes, all of which answer errors in OpenAI's words."""
     listed = ModelsApi(models)
     table: list[tuple[str, str, Endpoint]] = [
+        ("POST", "/v1/chat/completions", ChatApi(models).create),
+        ("POST", "/v1/completions", CompletionsApi(models).create),
+        ("POST", "/v1/embeddings", embeddings),
         ("GET", "/v1/models", listed.listing),
         ("GET", "/v1/models/{name:path}", listed.one),
     ]
