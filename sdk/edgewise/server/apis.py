@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
 from edgewise.server.openai.routes import routes as openai
+from edgewise.server.openai.routes import unknown
 
 APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai,)
 """What makes the routes of each; where two have one path, the first answers."""
@@ -15,4 +16,4 @@ APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai,)
 
 def api_routes(models: Models) -> list[BaseRoute]:
     """The routes of all APIs over the same models."""
-    return [route for make in APIS for route in make(models)]
+    return [*(route for make in APIS for route in make(models)), *unknown()]

@@ -25,6 +25,7 @@ STATUSES = {
     "input.body_type": 415,
     "input.key": 401,
     "input.model": 404,
+    "input.path": 404,
     "input.size": 413,
     "unsupported": 400,
 }
