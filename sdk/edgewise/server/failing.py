@@ -16,6 +16,7 @@ STATUSES = {
     "engine.closed": 503,
     "engine.constraint": 400,
     "engine.context": 400,
+    "engine.draining": 503,
     "engine.gone": 502,
     "engine.memory": 503,
     "input": 400,
@@ -30,7 +31,7 @@ STATUSES = {
 }
 """By code, or what it begins with up to a dot; others are 500."""
 
-RETRY_SECONDS = {"engine.busy": 1, "engine.memory": 5, "engine.gone": 1}
+RETRY_SECONDS = {"engine.busy": 1, "engine.draining": 5, "engine.gone": 1, "engine.memory": 5}
 """After which it may be otherwise."""
 
 LEFT = 499
