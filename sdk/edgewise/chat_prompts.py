@@ -37,7 +37,7 @@ class ChatPrompts:
         self._controls = ControlTokens(
             tokenizer,
             self._segments.encode,
-            source="" if self._template is None else self._template.source,
+            source=self.source,
             written=self._plainly,
         )
         self._variables: dict[Reasoning, dict[str, Any]] = {}
@@ -45,12 +45,16 @@ class ChatPrompts:
     @cached_property
     def form(self) -> Format:
         """How the template says that thoughts and calls are written."""
-        return format_of("" if self._template is None else self._template.source)
+        return format_of(self.source)
 
     def thinks(self, form: Format) -> bool:
         """Whether the template knows of thoughts as this format writes them."""
-        source = "" if self._template is None else self._template.source
-        return not form.thoughts or form.thoughts[0][0] in source
+        return not form.thoughts or form.thoughts[0][0] in self.source
+
+    @property
+    def source(self) -> str:
+        """The text of the chat template; empty where there is none."""
+        return "" if self._template is None else self._template.source
 
     def render(
         self,
@@ -63,6 +67,17 @@ class ChatPrompts:
         template = self._chat_template()
         told = self._told(messages)
         return template.render(told, tools=described(tools), **(variables or {}))
+
+    def asked(
+        self, messages: Sequence[Message], wanted: Wanted, variables: Mapping[str, Any] | None
+    ) -> str:
+        """The prompt text of a conversation of whose next turn this is wanted.
+
+        Raises as `turns` does.
+        """
+        shown = wanted.callable or None
+        variables = {**self._switches(wanted.reasoning), **(variables or {})}
+        return self.render(messages, tools=shown, variables=variables)
 
     def turns(
         self,

@@ -46,6 +46,8 @@ from edgewise_runtime.text.template import Message
 
 _LAST = 16
 """Tokens at the end of a prompt, which hold the mark of a thought if it opens one."""
+_ANY_LENGTH = 1 << 31
+"""Tokens that no prompt has."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,30 @@ class Session:
             )
         return [self._next_turn(one, wanted, variables, asked) for one in conversations], alone
 
+    def text_of_chat(
+        self,
+        messages: Any,
+        tools: Iterable[ToolLike] | None,
+        variables: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> str:
+        """The prompt text of what `ask_chat` would ask. Raises as it does."""
+        read_options(options, self.defaults, several=True)
+        return self.prompts.asked(conversation(messages), wanted_of(options, tools), variables)
+
+    def ids_of_chat(
+        self,
+        messages: Any,
+        tools: Iterable[ToolLike] | None,
+        variables: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """The token ids of the same, though they be more than the context holds."""
+        asked = read_options(options, self.defaults, several=True)
+        wanted = wanted_of(options, tools)
+        found = self.prompts.turns(conversation(messages), wanted, variables, asked, _ANY_LENGTH)
+        return found[0].ids
+
     def _of_prompt(
         self, prompt: Any, ids: tuple[int, ...], asked: Asked, wanted: Wanted
     ) -> Submission:
@@ -305,6 +331,11 @@ class Loaded:
         self._session = session
         # An engine that is dropped, or open when Python ends, ends its thread.
         self._closing = finalize(self, session.close)
+
+    @property
+    def session(self) -> Session:
+        """What it is made of, for who serves it to others."""
+        return self._session
 
     @property
     def name(self) -> str:

@@ -28,7 +28,12 @@ class AnswerText:
     @property
     def stopped(self) -> bool:
         """Whether a stop string has ended it."""
-        return self._stops is not None and self._stops.found is not None
+        return self.stop is not None
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that has ended it."""
+        return None if self._stops is None else self._stops.found
 
     def push(self, tokens: Sequence[int]) -> str:
         """Return what becomes certain: no part of a character or of a stop string."""

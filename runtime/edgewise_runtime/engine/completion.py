@@ -78,6 +78,7 @@ class Completion:
         context_full: it ended because the context did, before `max_tokens`.
         dropped_turns: oldest turns of the conversation left out to stay within the context.
         metrics: waits and latencies, None before the engine has noted its end.
+        stop: the stop string that ended it, None where none did.
     """
 
     text: str
@@ -91,6 +92,7 @@ class Completion:
     context_full: bool = False
     dropped_turns: int = 0
     metrics: RequestMetrics | None = None
+    stop: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         usage = self.usage

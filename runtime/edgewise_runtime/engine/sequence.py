@@ -342,6 +342,7 @@ class Sequence:
             context_full=self.context_full,
             dropped_turns=self.dropped_turns,
             metrics=self.metrics,
+            stop=self._text.stop if self.finish_reason == "stop" else None,
         )
 
     def _take(self, tokens: tuple[int, ...], burst: bool) -> tuple[tuple[int, ...], str]:

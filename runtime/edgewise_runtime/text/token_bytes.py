@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from edgewise_runtime.errors import UnsupportedError
@@ -32,13 +32,20 @@ def token_bytes(
     Raises:
         UnsupportedError: ``unsupported.constraint`` where tokens have no bytes of their own.
     """
+    of = bytes_of(tokenizer, shown=shown)
+    return [None if token_id in without else of(token_id) for token_id in range(size)]
+
+
+def bytes_of(tokenizer: Tokenizer, *, shown: tuple[str, ...] = ()) -> Callable[[int], bytes | None]:
+    """Return what gives the bytes of one token; arguments and errors as for `token_bytes`."""
     spelled = tokenizer.spelled(shown)
     steps = [_checked(step) for step in spelled.specs]
-    found: list[bytes | None] = []
-    for token_id in range(size):
-        token = None if token_id in without else spelled[token_id]
-        found.append(token if token is None or isinstance(token, bytes) else _bytes(token, steps))
-    return found
+
+    def of(token_id: int) -> bytes | None:
+        token: str | bytes | None = spelled[token_id]
+        return token if token is None or isinstance(token, bytes) else _bytes(token, steps)
+
+    return of
 
 
 def _bytes(token: str, steps: list[dict[str, Any]]) -> bytes | None:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
-from edgewise.cli.stored import Stored, stored_by_scheme
 from edgewise.devices import device_for
+from edgewise.stored import Stored, stored_by_scheme
 from edgewise.units import size
 from edgewise_runtime.cost import measure_bandwidth, plan_cost
 from edgewise_runtime.devices.common import choose

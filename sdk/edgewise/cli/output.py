@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from edgewise.cli.stored import stored_by_scheme
 from edgewise.console import ShownConsole
+from edgewise.stored import stored_by_scheme
 from edgewise.units import size
 from edgewise_runtime.engine.completion import Completion
 from edgewise_runtime.format.bundle import Bundle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgewise.cli.stored import Stored, stored_by_scheme
+from edgewise.stored import Stored, stored_by_scheme
 from edgewise_compiler.layouts.packing import layout_tensors
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.models.base import LinearSpec, ParamSpec, VectorSpec
