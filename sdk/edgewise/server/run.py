@@ -13,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from edgewise.server.guard import MAX_HEADERS, in_header
+from edgewise.server.operations.ending import DrainingServer
+from edgewise.server.operations.operations import Operations
 from edgewise.server.patience import PatientProtocol
 from edgewise.server.socket.protocol import MAX_MESSAGE
 from edgewise.server.socket.transport import SocketProtocol
@@ -62,10 +64,19 @@ def url_of(listening: socket.socket, certificate: Certificate | None = None) -> 
     return f"{scheme}://{in_header(_SAME_MACHINE.get(host, host))}:{port}/"
 
 
-def run(app: ASGIApp, listening: socket.socket, certificate: Certificate | None = None) -> None:
-    """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds."""
+def run(
+    app: ASGIApp,
+    listening: socket.socket,
+    certificate: Certificate | None = None,
+    operations: Operations | None = None,
+) -> None:
+    """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds.
+
+    Args:
+        operations: those of the application: SIGTERM lets answers go on as long as they say.
+    """
     with suppress(KeyboardInterrupt):  # which uvicorn raises again once it has stopped
-        _server(app, certificate).run(sockets=[listening])
+        _server(app, certificate, operations or Operations()).run(sockets=[listening])
 
 
 @contextmanager
@@ -77,7 +88,7 @@ def in_background(
     Raises:
         InputError: ``serve.start`` where it does not come up.
     """
-    server = _server(app, certificate)
+    server = _server(app, certificate, Operations())
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     deadline = monotonic() + START_SECONDS
@@ -92,8 +103,10 @@ def in_background(
         thread.join(START_SECONDS)
 
 
-def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
-    return uvicorn.Server(
+def _server(
+    app: ASGIApp, certificate: Certificate | None, operations: Operations
+) -> uvicorn.Server:
+    return DrainingServer(
         uvicorn.Config(
             app,
             access_log=False,
@@ -113,5 +126,7 @@ def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
             ws_per_message_deflate=False,  # small frames could unpack to large messages
             ws_ping_interval=PING_SECONDS,
             ws_ping_timeout=PING_SECONDS,
-        )
+        ),
+        operations.drain,
+        operations.log,
     )
