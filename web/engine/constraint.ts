@@ -29,7 +29,8 @@ export class Guide {
   private last: Uint32Array | null = UNKNOWN;
   /** Tokens drawn in a row under it. */
   private run = 0;
-  private usual: Uint32Array | null = UNKNOWN;
+  /** The mask that stayed longest, and for how many when it was there last. */
+  private usual: Uint32Array = UNKNOWN;
   private usualRun = 0;
 
   /**
@@ -106,7 +107,10 @@ export class Guide {
   }
 
   private leave(to: Uint32Array | null): void {
-    if (this.run > 0) [this.usual, this.usualRun] = [this.last, this.run];
+    const { last, run } = this;
+    if (last !== null && (last === this.usual || run > this.usualRun)) {
+      [this.usual, this.usualRun] = [last, run];
+    }
     [this.last, this.run] = [to, 0];
   }
 

@@ -261,15 +261,31 @@ describe("a guide", () => {
     expect(forced.goesOn([])).toBe(false);
   });
 
-  it("knows a mask again", () => {
-    const guide = new Guide(rooms([5, 5, 5, 6, 5]), []);
-    const [first, second, third, other, again] = [0, 1, 2, 3, 4].map((room) => {
+  it.each([
+    [[5, 5, 5, 5, 6, 5], 3],
+    [[5, 5, 5, 5, 6, 6, 6, 5], 3],
+    [[5, 5, 5, 5, 6, 5, 5, 7, 5], 1],
+    [[5, 5, 6, 6, 6, 6, 5], 0],
+    [[5, 5, 5, 5, 6, 5, 5, 5, 5, 5], 4],
+  ])("knows the mask again that stayed longest, in %j", (tokens, steady) => {
+    const guide = new Guide(rooms(tokens), []);
+    const masks = tokens.map((_, room) => {
       if (room > 0) guide.follow(0);
       return guide.mask(words, []);
     });
-    expect([second, third, again]).toEqual([first, first, first]);
-    expect(again).toBe(first);
-    expect(other).not.toBe(first);
-    expect(guide.steady).toBe(2);
+    expect(masks.at(-1)).toBe(masks[0]);
+    expect(guide.steady).toBe(steady);
+  });
+
+  it("remembers no free text, whose bursts are long anyway", () => {
+    const freely = (state: number) => state > 3 && state < 20;
+    const tokens = [...new Array(4).fill(5), ...new Array(16).fill(0), 5];
+    const guide = new Guide({ ...rooms(tokens), free: freely }, []);
+    const masks = tokens.map((_, room) => {
+      if (room > 0) guide.follow(0);
+      return guide.mask(words, []);
+    });
+    expect([masks[4], masks.at(-1)]).toEqual([null, masks[0]]);
+    expect(guide.steady).toBe(3);
   });
 });
