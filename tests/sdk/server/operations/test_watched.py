@@ -175,10 +175,11 @@ def test_a_refusal_of_the_engine_is_noted_by_its_code(play: Play) -> None:
 
 def test_requests_over_a_websocket_have_lines_of_their_own(play: Play) -> None:
     async def scenario(models: Models, operations: Operations) -> None:
-        with request(socket=True):
+        with request(socket=True) as entry:
             hosted = await models.get("tiny")
             for _ in range(2):
                 await answered(hosted, chat())
+            assert "model" not in entry.to_json()
             operations.drain.begin()
             with pytest.raises(EngineError) as error:
                 await models.get("tiny")
