@@ -94,7 +94,7 @@ class AnsweringApi:
         found = await question(hosted)
         headers = warning_of(found.options.ignored)
         if headers:
-            _log.warning("%s: %s", request.url.path, headers["Warning"])
+            _log.info("%s: %s", request.url.path, headers["Warning"])
         events = hosted.ask(found.ask)
         if asked.stream is False:
             value = await while_there(request, whole(reply, events, found.more))
