@@ -9,8 +9,9 @@ import pytest
 from edgewise_compiler.quantize import read_recipe
 from tests.docs.blocks import NOT_RUN, ROOT, Block, blocks, blocks_of
 
-RUN = {"python", "sh", "toml", "ts"}
-"""Languages of blocks that a test runs or checks; ``ts`` is for web/tests/package."""
+RUN = {"json", "python", "sh", "toml", "ts"}
+"""Languages of blocks that a test runs or checks; ``ts`` is for web/tests/package, ``json`` for
+tests/sdk/server/socket/test_protocol.py."""
 DRAWN = {"text"}
 """What is no code: trees of folders, drawings, extracts of files."""
 MOST_NOT_RUN = 0
@@ -34,6 +35,10 @@ def test_a_note_beside_the_language_is_a_reason() -> None:
         if line.strip().startswith("```") and " " in line.strip() and f" {NOT_RUN} " not in line
     ]
     assert notes == []
+
+
+def test_json_is_of_the_protocol() -> None:
+    assert {block.page for block in blocks("json")} <= {"docs/protocol.md"}
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
