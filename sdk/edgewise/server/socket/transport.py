@@ -44,6 +44,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not self.handshake_initiated:
             # All of the handshake comes at once: what is none of it is answered, and nothing waits.
             self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
             self._leave()
 
     def pause_writing(self) -> None:
@@ -130,6 +131,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def _leave(self) -> None:
-        """Close the connection, at the latest in `LEAVE_SECONDS`."""
+        """Drop the connection in `LEAVE_SECONDS`, if it is still there."""
         if self._leaving is None:
             self._leaving = self.loop.call_later(LEAVE_SECONDS, self.transport.abort)

@@ -86,7 +86,7 @@ def talk(
     """A socket to the server at this URL; with ``edgewise.v1`` where no subprotocol is named."""
     parts = urlsplit(url)
     with connect(
-        f"ws://{parts.netloc}/v1/ws",
+        f"{parts.scheme.replace('http', 'ws')}://{parts.netloc}/v1/ws",
         sock=sock,
         subprotocols=[Subprotocol(one) for one in protocols or (V1,)],
         additional_headers=headers,

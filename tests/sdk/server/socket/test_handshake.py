@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from edgewise.server import patience
 from edgewise.server.app import make_app
 from edgewise.server.run import in_background, listen
+from edgewise.server.self_signed import self_signed
 from edgewise.server.socket.tickets import PREFIX
 from tests.sdk.server.client import Client
 from tests.sdk.server.models import Some
@@ -153,6 +155,41 @@ def test_a_handshake_that_is_none_is_answered_and_closed(
     free: Client, lines: list[str], status: bytes
 ) -> None:
     assert handshake(free, *lines).split(b" ")[1] == status
+
+
+def test_by_https_it_is_the_same() -> None:
+    certificate = self_signed(["127.0.0.1", "localhost"])
+    app = make_app({}, {}, models=Some({}))
+    with (
+        listen("127.0.0.1", 0) as listening,
+        in_background(app, listening, certificate) as url,
+        talk(url, ssl=certificate.client(), origin=url.rstrip("/")) as found,
+    ):
+        found.send(type="ping")
+        assert found.next()["type"] == "pong"
+        found.connection.send(b"binary")
+        assert found.closed()[0] == 1003
+        # Over TLS a page that came by http is another one's.
+        with (
+            pytest.raises(InvalidStatus),
+            talk(url, ssl=certificate.client(), origin=url.replace("https", "http").rstrip("/")),
+        ):
+            pass
+
+
+def test_a_socket_that_is_silent_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a connection without a request is closed, which shows that the time has passed."""
+    monkeypatch.setattr(patience, "REQUEST_SECONDS", 0.3)
+    app = make_app({}, {}, models=Some({}))
+    with (
+        listen("127.0.0.1", 0) as listening,
+        in_background(app, listening) as url,
+        talk(url) as found,
+        Client(url).connect() as silent,
+    ):
+        assert silent.recv(1) == b""
+        found.send(type="ping")
+        assert found.next()["type"] == "pong"
 
 
 def handshake(client: Client, *lines: str, path: str = "/v1/ws") -> bytes:
