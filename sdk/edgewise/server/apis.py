@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute
 from edgewise.hosting.base import Models
 from edgewise.server.ollama.routes import routes as ollama
 from edgewise.server.openai.routes import routes as openai
+from edgewise.server.openai.routes import unknown
 from edgewise.server.plain.routes import routes as plain
 
 APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, ollama, plain)
@@ -17,4 +18,4 @@ APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, ollama, pla
 
 def api_routes(models: Models) -> list[BaseRoute]:
     """The routes of all APIs over the same models."""
-    return [route for make in APIS for route in make(models)]
+    return [*(route for make in APIS for route in make(models)), *unknown()]

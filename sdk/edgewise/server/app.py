@@ -16,6 +16,7 @@ from edgewise.server.apis import api_routes
 from edgewise.server.bundles import Offer
 from edgewise.server.guard import METHODS, Guard
 from edgewise.server.keys import Key
+from edgewise.server.operations.operations import Operations
 from edgewise.server.resource import Compressed, Resource, in_memory
 from edgewise.server.respond import respond
 
@@ -29,6 +30,7 @@ def make_app(
     origins: Iterable[str] = (),
     models: Models | None = None,
     api_key: str | None = None,
+    operations: Operations | None = None,
 ) -> Starlette:
     """The application: bundles under ``/bundles/NAME/``, their list, the app's files, and APIs.
 
@@ -39,6 +41,7 @@ def make_app(
         origins: of other servers whose pages may use this one, as browsers send them.
         models: that the APIs answer with; without them there are none.
         api_key: that whoever uses the APIs has to send.
+        operations: what the server is watched and ended by; None for what nobody looks at.
 
     Raises:
         InputError: ``serve.key`` for a key that nobody could send, or that is easily guessed.
@@ -59,7 +62,12 @@ def make_app(
         found = assets.get(request.path_params["path"])
         return await respond(request, found, compressed) if found else _missing(request)
 
-    api = [] if models is None else api_routes(models)
+    operations = operations or Operations()
+    api = (
+        []
+        if models is None
+        else [*operations.routes(models), *api_routes(operations.watch(models))]
+    )
     key = None if api_key is None else Key.of(api_key)
     return Starlette(
         routes=[
@@ -69,7 +77,9 @@ def make_app(
             Route("/{path:path}", asset, methods=METHODS),
         ],
         middleware=[
-            Middleware(Guard, hosts=tuple(hosts), origins=tuple(origins), api=tuple(api), key=key)
+            *operations.outer(),
+            Middleware(Guard, hosts=tuple(hosts), origins=tuple(origins), api=tuple(api), key=key),
+            *operations.inner(),
         ],
     )
 

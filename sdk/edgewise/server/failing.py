@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from edgewise.server.operations.entry import note_failure
 from edgewise_runtime.errors import EdgewiseError
 
 STATUSES = {
@@ -16,6 +16,7 @@ STATUSES = {
     "engine.closed": 503,
     "engine.constraint": 400,
     "engine.context": 400,
+    "engine.draining": 503,
     "engine.gone": 502,
     "engine.memory": 503,
     "input": 400,
@@ -24,19 +25,19 @@ STATUSES = {
     "input.body_type": 415,
     "input.key": 401,
     "input.model": 404,
+    "input.path": 404,
     "input.size": 413,
     "unsupported": 400,
 }
 """By code, or what it begins with up to a dot; others are 500."""
 
-RETRY_SECONDS = {"engine.busy": 1, "engine.memory": 5, "engine.gone": 1}
+RETRY_SECONDS = {"engine.busy": 1, "engine.draining": 5, "engine.gone": 1, "engine.memory": 5}
 """After which it may be otherwise."""
 
 LEFT = 499
 """Of an answer that nobody reads: the client has left."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_log = logging.getLogger("edgewise.server")
 
 
 def status_of(error: EdgewiseError) -> int:
@@ -61,7 +62,7 @@ def known(error: Exception) -> EdgewiseError:
     """The error itself where it is one of ours; of others the log has what happened."""
     if isinstance(error, EdgewiseError):
         return error
-    _log.error("A request failed", exc_info=error)
+    note_failure(error)
     return EdgewiseError(
         f"The server failed at this request ({type(error).__name__}).",
         remedy="Its log has the details.",

@@ -164,10 +164,10 @@ class Guard:
 
     def _methods(self, scope: Scope) -> tuple[str, ...]:
         """The methods that a path of the API has; none where it is no path of the API."""
-        found: set[str] = set()
-        for route in self._api:
-            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
-                found |= route.methods or set()
+        routes = [one for one in self._api if isinstance(one, Route)]
+        # The first pattern that the path has decides, as routes that answer all paths come last.
+        path = next((one.path for one in routes if one.matches(scope)[0] is not Match.NONE), None)
+        found = {method for one in routes if one.path == path for method in one.methods or ()}
         return tuple(sorted(found))
 
     def _share(self, headers: MutableHeaders, scope: Scope) -> None:
