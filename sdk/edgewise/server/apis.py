@@ -13,10 +13,11 @@ from edgewise.server.ollama.routes import routes as ollama
 from edgewise.server.openai.routes import routes as openai
 from edgewise.server.openai.routes import unknown
 from edgewise.server.plain.routes import routes as plain
+from edgewise.server.socket.routes import routes as socket
 
 Routes: TypeAlias = Callable[[Models], Sequence[BaseRoute]]
 
-APIS: tuple[Routes, ...] = (openai, plain)
+APIS: tuple[Routes, ...] = (openai, plain, socket)
 """What makes the routes of each that needs only the models; where two have one path, the first
 answers."""
 
