@@ -24,6 +24,7 @@ from edgewise_runtime.errors import StorageError
 from edgewise_runtime.locks import lock_path
 
 CHUNK = 1 << 20
+_MAX_SHOWN = 1000
 """Bytes hashed at a time."""
 
 _CAUSES: dict[int, tuple[str, str]] = {
@@ -44,8 +45,11 @@ def storage_error(cause: OSError, action: str, path: Path) -> StorageError:
     """The error to raise where `action` on `path` failed with `cause`."""
     what, remedy = _CAUSES.get(cause.errno or 0, ("io", ""))
     reason = cause.strerror or str(cause)
+    name = str(shown(path))
+    if len(name) > _MAX_SHOWN:
+        name = f"{name[: _MAX_SHOWN // 2]}…{name[-_MAX_SHOWN // 2 :]}"
     return StorageError(
-        f"Could not {action} {shown(path)}: {reason}.", remedy=remedy, code=f"storage.{what}"
+        f"Could not {action} {name}: {reason}.", remedy=remedy, code=f"storage.{what}"
     )
 
 

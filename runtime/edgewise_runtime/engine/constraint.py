@@ -198,8 +198,9 @@ class Guide:
         return max(self._run, self._usual_run if self._last is self._usual else 0)
 
     def _leave(self, to: Mask | None) -> None:
-        if self._run:
-            self._usual, self._usual_run = self._last, self._run
+        last, run = self._last, self._run
+        if last is self._usual or (last is not None and run > self._usual_run):
+            self._usual, self._usual_run = last, run
         self._last, self._run = to, 0
 
     def _is_steady(self, ends: Iterable[int]) -> bool:

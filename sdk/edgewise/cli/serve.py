@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import threading
 import webbrowser
@@ -21,6 +22,11 @@ from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import TARGET, Offer, offers
 from edgewise.server.check import fetch_app
 from edgewise.server.guard import LOCAL, in_header
+from edgewise.server.operations.drain import Drain
+from edgewise.server.operations.environment import by_environment, fill
+from edgewise.server.operations.flags import add_operations
+from edgewise.server.operations.logs import Log
+from edgewise.server.operations.operations import Operations
 from edgewise.server.origins import allowed_origin
 from edgewise.server.run import in_background, listen, url_of
 from edgewise.server.run import run as run_server
@@ -82,16 +88,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="fetch the app and the start of each bundle once over HTTP, on a free port, and leave",
     )
+    add_operations(parser)
+    parser.set_defaults(settings=by_environment(parser))
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or check and leave."""
     console = stdout_console()
+    fill(args, args.settings, os.environ)
+    operations = Operations(
+        log=Log(args.log_format),
+        drain=Drain(args.drain_seconds),
+        keep_agent_lines=args.keep_agent_lines,
+    )
     offered = offers(_bundle(name) for name in args.bundles)
     everywhere = args.host in EVERYWHERE
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
-    app = make_app(offered, assets(), hosts, map(allowed_origin, args.allow_origin))
+    origins = map(allowed_origin, args.allow_origin)
+    app = make_app(offered, assets(), hosts, origins, operations=operations)
     port = (0 if args.check else PORT) if args.port is None else args.port
     with listen(args.host, port) as listening:
         if args.check:
@@ -110,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         if args.open:
             # In a thread: a browser in the terminal returns only when it is left.
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        run_server(app, listening, certificate)
+        run_server(app, listening, certificate, operations)
     return 0
 
 

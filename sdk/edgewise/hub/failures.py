@@ -60,7 +60,7 @@ def hub_answers() -> Iterator[None]:
     """
     try:
         yield
-    except HfHubHTTPError:
+    except (HfHubHTTPError, OSError):
         raise
     except _UNREADABLE as error:
         raise HubError(

@@ -11,8 +11,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from edgewise.hosting.base import Models
+from edgewise.server.apis import api_routes
 from edgewise.server.bundles import Offer
 from edgewise.server.guard import METHODS, Guard
+from edgewise.server.keys import Key
+from edgewise.server.operations.operations import Operations
 from edgewise.server.resource import Compressed, Resource, in_memory
 from edgewise.server.respond import respond
 
@@ -24,14 +28,23 @@ def make_app(
     assets: Mapping[str, Resource],
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
+    models: Models | None = None,
+    api_key: str | None = None,
+    operations: Operations | None = None,
 ) -> Starlette:
-    """The application: bundles under ``/bundles/NAME/``, their list, and the app's files.
+    """The application: bundles under ``/bundles/NAME/``, their list, the app's files, and APIs.
 
     Args:
         offers: by name.
         assets: by URL without the leading slash.
         hosts: names and addresses this server answers to besides those every machine has.
         origins: of other servers whose pages may use this one, as browsers send them.
+        models: that the APIs answer with; without them there are none.
+        api_key: that whoever uses the APIs has to send.
+        operations: what the server is watched and ended by; None for what nobody looks at.
+
+    Raises:
+        InputError: ``serve.key`` for a key that nobody could send, or that is easily guessed.
     """
     compressed = Compressed()
     listed = {"version": API_VERSION, "bundles": [offer.to_json() for offer in offers.values()]}
@@ -49,13 +62,25 @@ def make_app(
         found = assets.get(request.path_params["path"])
         return await respond(request, found, compressed) if found else _missing(request)
 
+    operations = operations or Operations()
+    api = (
+        []
+        if models is None
+        else [*operations.routes(models), *api_routes(operations.watch(models))]
+    )
+    key = None if api_key is None else Key.of(api_key)
     return Starlette(
         routes=[
+            *api,
             Route("/api/bundles", bundles, methods=METHODS),
             Route("/bundles/{name}/{path:path}", file, methods=METHODS),
             Route("/{path:path}", asset, methods=METHODS),
         ],
-        middleware=[Middleware(Guard, hosts=tuple(hosts), origins=tuple(origins))],
+        middleware=[
+            *operations.outer(),
+            Middleware(Guard, hosts=tuple(hosts), origins=tuple(origins), api=tuple(api), key=key),
+            *operations.inner(),
+        ],
     )
 
 

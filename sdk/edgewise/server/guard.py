@@ -6,7 +6,12 @@ from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edgewise.server.keys import Key
+from edgewise.server.reading import check_type
+from edgewise_runtime.errors import InputError
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 METHODS = ("GET", "HEAD")
@@ -43,13 +48,28 @@ HEADERS = {
 """Of every answer: the app runs its own scripts only, talks to this server only and isolates its
 pages, so that what a model writes can neither run nor phone home."""
 
-PREFLIGHT = {
-    "Access-Control-Allow-Headers": "Range",
-    "Access-Control-Allow-Methods": ", ".join(METHODS),
-    "Access-Control-Max-Age": "600",
-    "Cache-Control": "no-store",
-}
+PREFLIGHT = {"Access-Control-Max-Age": "600", "Cache-Control": "no-store"}
 """Of the answer to a browser that asks whether a page of an allowed origin may ask."""
+
+_STAINLESS = "arch async custom-poll-interval helper-method lang os package-version poll-helper \
+raw-response retry-count runtime runtime-version timeout"
+API_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "OpenAI-Beta",
+    "OpenAI-Organization",
+    "OpenAI-Project",
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "anthropic-version",
+    "x-api-key",
+    *(f"x-stainless-{name}" for name in _STAINLESS.split()),
+)
+"""What the clients of the APIs send from a page."""
+
+OPEN = ("/health", "/ready")
+"""Routes of the API that tell nobody anything, and need no key."""
 
 
 class Guard:
@@ -61,10 +81,25 @@ class Guard:
     answers (https://fetch.spec.whatwg.org/#http-cors-protocol).
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], origins: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Iterable[str],
+        origins: Iterable[str] = (),
+        *,
+        api: Iterable[BaseRoute] = (),
+        key: Key | None = None,
+    ) -> None:
+        """Guard an application.
+
+        Args:
+            api: routes that have methods of their own, take JSON and need the key.
+        """
         self._app = app
         self._hosts = frozenset(map(in_header, (*LOCAL, *hosts)))
         self._origins = frozenset(origins)
+        self._api = tuple(api)
+        self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,17 +131,44 @@ class Guard:
                 f"Pages of {origin[:80]!r} may not use this server: open its own, or start it with "
                 "--allow-origin and that origin.",
             )
+        methods = self._methods(scope)
+        allowed = ", ".join(methods or METHODS)
         if scope["method"] == "OPTIONS" and origin in self._origins:
-            return Response(None, 204, PREFLIGHT)
-        if scope["method"] not in METHODS:
-            refused = _text(405, "Only GET and HEAD are answered.")
-            refused.headers["Allow"] = ", ".join(METHODS)
+            sent = ", ".join(("Range", *API_HEADERS)) if methods else "Range"
+            said = {"Access-Control-Allow-Methods": allowed, "Access-Control-Allow-Headers": sent}
+            return Response(None, 204, {**PREFLIGHT, **said})
+        if scope["method"] not in (methods or METHODS):
+            refused = _text(405, f"Only {allowed.replace(', ', ' and ')} are answered here.")
+            refused.headers["Allow"] = allowed
             return refused
         if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
             return _text(414, f"URLs have at most {MAX_URL} characters.")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
             return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
+        return self._refuse_call(scope, headers) if methods else None
+
+    def _refuse_call(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse a request to an API that has no key, or no JSON: forms need nobody's leave."""
+        if self._key and scope["path"] not in OPEN and not self._key.is_in(headers):
+            refused = _text(
+                401, "This server wants its API key: Authorization: Bearer KEY, or x-api-key: KEY."
+            )
+            refused.headers["WWW-Authenticate"] = "Bearer"
+            return refused
+        if scope["method"] == "POST":
+            try:
+                check_type(headers)
+            except InputError as error:
+                return _text(415, error.said)
         return None
+
+    def _methods(self, scope: Scope) -> tuple[str, ...]:
+        """The methods that a path of the API has; none where it is no path of the API."""
+        found: set[str] = set()
+        for route in self._api:
+            if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+                found |= route.methods or set()
+        return tuple(sorted(found))
 
     def _share(self, headers: MutableHeaders, scope: Scope) -> None:
         """Say that a page of an allowed origin may read the answer; others differ in that."""

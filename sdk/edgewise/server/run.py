@@ -13,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from edgewise.server.guard import MAX_HEADERS, in_header
+from edgewise.server.operations.ending import DrainingServer
+from edgewise.server.operations.operations import Operations
 from edgewise.server.patience import PatientProtocol
 from edgewise.server.tls import Certificate
 from edgewise_runtime.errors import InputError
@@ -58,10 +60,19 @@ def url_of(listening: socket.socket, certificate: Certificate | None = None) -> 
     return f"{scheme}://{in_header(_SAME_MACHINE.get(host, host))}:{port}/"
 
 
-def run(app: ASGIApp, listening: socket.socket, certificate: Certificate | None = None) -> None:
-    """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds."""
+def run(
+    app: ASGIApp,
+    listening: socket.socket,
+    certificate: Certificate | None = None,
+    operations: Operations | None = None,
+) -> None:
+    """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds.
+
+    Args:
+        operations: those of the application: SIGTERM lets answers go on as long as they say.
+    """
     with suppress(KeyboardInterrupt):  # which uvicorn raises again once it has stopped
-        _server(app, certificate).run(sockets=[listening])
+        _server(app, certificate, operations or Operations()).run(sockets=[listening])
 
 
 @contextmanager
@@ -73,7 +84,7 @@ def in_background(
     Raises:
         InputError: ``serve.start`` where it does not come up.
     """
-    server = _server(app, certificate)
+    server = _server(app, certificate, Operations())
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     deadline = monotonic() + START_SECONDS
@@ -88,8 +99,10 @@ def in_background(
         thread.join(START_SECONDS)
 
 
-def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
-    return uvicorn.Server(
+def _server(
+    app: ASGIApp, certificate: Certificate | None, operations: Operations
+) -> uvicorn.Server:
+    return DrainingServer(
         uvicorn.Config(
             app,
             access_log=False,
@@ -105,5 +118,7 @@ def _server(app: ASGIApp, certificate: Certificate | None) -> uvicorn.Server:
             timeout_graceful_shutdown=END_SECONDS,
             timeout_keep_alive=IDLE_SECONDS,
             ws="none",
-        )
+        ),
+        operations.drain,
+        operations.log,
     )

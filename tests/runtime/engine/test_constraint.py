@@ -12,6 +12,7 @@ from edgewise_runtime.engine.constraint import Guide, Mask
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.errors import EdgewiseError
+from edgewise_runtime.format.abi import mask_words
 from tests.runtime.engine.toy_bundle import Bounds
 from tests.runtime.engine.toy_constraint import CLOSED, FORCED, FREE, ROOMS, Maze
 from tests.runtime.engine.toy_model import EOS, VOCAB, mix
@@ -147,6 +148,54 @@ def test_bursts_are_long_where_any_token_may_come_and_cut_where_not(
     assert len(tokens) == 60
     assert max(bursts) > 1
     assert any(plan == "forward" for plan, _ in world.program.calls)
+
+
+class Stringy(Triggered):
+    """Of the tokens half may come, but after one of some the next two are of few."""
+
+    def tokens(self, state: int) -> frozenset[int]:
+        return frozenset(range(10, 40) if state == 0 else range(20, 24))
+
+    def kind(self, state: int) -> int:
+        return CLOSED
+
+
+@pytest.mark.parametrize("more", [{}, {"presence_penalty": 0.75, "repetition_penalty": 1.25}])
+@pytest.mark.parametrize("seed", range(4))
+def test_bursts_are_long_under_a_mask_that_stays_and_change_no_token(
+    seed: int, more: dict[str, float], tmp_path: Path
+) -> None:
+    params = replace(SEEDED, max_tokens=60, seed=seed, **more)
+    seen = replace(params, stop=("never",))  # where the host has to see every token
+    found: list[tuple[int, ...]] = []
+    longest: list[int] = []
+    for one in (params, seen):
+        requests = [Request((*PROMPT, i), one, constraint=Stringy(0)) for i in range(2)]
+        tokens, world = answers(tmp_path, requests)
+        found += tokens
+        bursts = [k for plan, k in world.program.calls if plan.startswith("decode")]
+        longest.append(max(bursts, default=0))
+    assert found[:2] == found[2:]
+    assert longest[0] > 1 >= longest[1]
+
+
+def test_a_mask_that_comes_back_is_the_same_and_as_steady_as_it_was() -> None:
+    guide = Guide(Stringy(0))
+    words = mask_words(VOCAB)
+    [first] = guide.masks(words, EOS)
+    for token in (11, 12, 13):
+        assert guide.follow(token)
+        assert guide.goes_on(EOS)
+    assert guide.steady == 3
+    assert guide.follow(21)
+    assert not guide.goes_on(EOS)  # 21 leads to where few may come
+    assert guide.steady == 0
+    for _ in range(2):
+        guide.masks(words, EOS)
+        assert guide.follow(20)
+    [again] = guide.masks(words, EOS)
+    assert again is first
+    assert guide.steady == 3
 
 
 def test_an_answer_ends_where_nothing_may_follow_and_draws_no_end_token(tmp_path: Path) -> None:

@@ -371,6 +371,24 @@ def test_a_hub_that_is_none_any_more_once_all_is_fetched_is_explained(
     assert refused.value.code == "hub.answer"
 
 
+@pytest.mark.parametrize("host", ["localhost:18446744073709551616", "a" * 70 + ".invalid"])
+def test_an_address_that_is_none_is_explained(
+    hub: SmallHub, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(NAME, FOLDER)
+    monkeypatch.setattr(hub, "cdn", f"http://{host}")
+    error = failure()
+    assert error.code == "hub.answer"
+    assert error.remedy
+
+
+def test_nobody_is_asked_what_files_are_called_that_have_come(hub: SmallHub) -> None:
+    """What a hub says in headers would be a path on this disk."""
+    hub.add(NAME, FOLDER)
+    pull(hub_model(NAME))
+    assert {request.method for request in hub.requests} == {"GET"}
+
+
 def test_files_that_lead_out_of_their_folder_are_not_seen(hub: SmallHub) -> None:
     hub.add(NAME, ggufs("../m-Q4_K_M.gguf", "a/../../m-Q4_K_M.gguf", "/m-Q4_K_M.gguf", "a\\b.gguf"))
     assert failure().code == "hub.format"

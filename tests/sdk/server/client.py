@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 from collections.abc import Mapping
@@ -36,9 +37,23 @@ class Client:
     def get(
         self, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answer:
+        return self.send(method, path, None, headers)
+
+    def post(self, path: str, value: object, headers: Mapping[str, str] | None = None) -> Answer:
+        """Send a value as JSON."""
+        said = {"Content-Type": "application/json", **(headers or {})}
+        return self.send("POST", path, json.dumps(value).encode(), said)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         connection = self._connection()
         try:
-            connection.request(method, path, headers=dict(headers or {}))
+            connection.request(method, path, body, headers=dict(headers or {}))
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read())
         finally:

@@ -1,0 +1,63 @@
+"""``GET /v1/models``: which there are, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from edgewise.hosting.base import Facts, Models
+from edgewise.server.openai.writing import json_response
+from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.reading import shorten
+
+CREATED = 0
+"""Nobody has noted when a model was made, and clients expect a time."""
+
+
+def model_of(name: str, facts: Facts | None) -> dict[str, Any]:
+    """A model as the API lists it; more than its name is known of one that is loaded."""
+    listed = {"id": name, "object": "model", "created": CREATED, "owned_by": "edgewise"}
+    if facts is None:
+        return listed
+    return {
+        **listed,
+        "context_length": facts.context,
+        "max_model_len": facts.context,
+        "family": facts.family,
+        "parameters": facts.parameters,
+        "quantization": facts.quant,
+        "size": facts.bytes,
+        "vocabulary": facts.vocab,
+        "capabilities": list(facts.capabilities),
+        "program": facts.program,
+    }
+
+
+class ModelsApi:
+    """What is said of models."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    async def listing(self, request: Request) -> Response:
+        """All of them."""
+        known = self._known()
+        data = [model_of(name, known.get(name)) for name in self._models.names()]
+        return json_response({"object": "list", "data": data})
+
+    async def one(self, request: Request) -> Response:
+        """One of them. Raises InputError ``input.model``."""
+        name = request.path_params["name"]
+        names = self._models.names()
+        if name not in names:
+            raise InputError(
+                f"There is no model {shorten(name)}.",
+                remedy=f"There are {', '.join(names[:20])}.",
+                code="input.model",
+            )
+        return json_response(model_of(name, self._known().get(name)))
+
+    def _known(self) -> dict[str, Facts]:
+        return {one.hosted.facts.name: one.hosted.facts for one in self._models.loaded()}

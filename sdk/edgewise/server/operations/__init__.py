@@ -1,0 +1,1 @@
+"""What keeps a server running for others: numbers, health, logs, an orderly end."""
