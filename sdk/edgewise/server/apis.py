@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
+from edgewise.server.anthropic.routes import routes as anthropic
 from edgewise.server.openai.routes import routes as openai
 from edgewise.server.openai.routes import unknown
 
-APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai,)
+APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, anthropic)
 """What makes the routes of each; where two have one path, the first answers."""
 
 
