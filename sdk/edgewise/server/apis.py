@@ -8,10 +8,19 @@ from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
 from edgewise.server.anthropic.routes import routes as anthropic
+from edgewise.server.ollama.routes import routes as ollama
 from edgewise.server.openai.routes import routes as openai
 from edgewise.server.openai.routes import unknown
+from edgewise.server.plain.routes import routes as plain
+from edgewise.server.socket.routes import routes as socket
 
-APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, anthropic)
+APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (
+    openai,
+    anthropic,
+    ollama,
+    plain,
+    socket,
+)
 """What makes the routes of each; where two have one path, the first answers."""
 
 

@@ -26,6 +26,7 @@ STATUSES = {
     "input.key": 401,
     "input.model": 404,
     "input.path": 404,
+    "input.response": 404,
     "input.size": 413,
     "unsupported": 400,
 }

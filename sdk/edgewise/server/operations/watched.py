@@ -85,7 +85,7 @@ class WatchedModels(Models):
             watch.readiness.on_failed(name, error)
             raise
         watch.readiness.on_loaded(name)
-        if entry:
+        if entry and not entry.socket:
             entry.model = hosted.facts.name
         return WatchedModel(hosted, watch)
 
@@ -109,6 +109,10 @@ class WatchedModel(Hosted):
         self.facts = hosted.facts
         self._hosted = hosted
         self._watch = watch
+
+    @property
+    def process(self) -> int:
+        return self._hosted.process
 
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
         with self._watch.asked(self.facts.name) as entry:
