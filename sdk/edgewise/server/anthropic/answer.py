@@ -12,8 +12,13 @@ from edgewise.server.anthropic.request import MessagesRequest
 from edgewise.server.openai.writing import new_id
 from edgewise_runtime.engine.completion import Usage
 
-STOPPED = {"length": "max_tokens", "timeout": "max_tokens", "tool_calls": "tool_use"}
-"""Why an answer ended, in the API's words; others have ended by themselves."""
+STOPPED = {
+    "cancelled": "max_tokens",
+    "length": "max_tokens",
+    "timeout": "max_tokens",
+    "tool_calls": "tool_use",
+}
+"""Why an answer ended, in the API's words: what was cut off for another reason is so, too."""
 PING: Told = {"type": "ping"}
 """Says that the answer is still coming."""
 

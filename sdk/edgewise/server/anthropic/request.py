@@ -8,7 +8,7 @@ from pydantic import Field
 
 from edgewise.hosting.base import Ask
 from edgewise.server.anthropic.conversation import Parts, Turns, messages_of
-from edgewise.server.wire_types import Count, JsonObject, Name, Number, Stops, Strict, Text
+from edgewise.server.wire_types import Count, JsonObject, Name, Number, Seed, Stops, Strict, Text
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
@@ -165,7 +165,7 @@ class CountRequest(Strict):
 
 
 class MessagesRequest(CountRequest):
-    """A conversation whose next turn is asked for."""
+    """A conversation whose next turn is asked for. Only `seed` is none of Anthropic's fields."""
 
     max_tokens: Count
     stream: bool | None = None
@@ -173,6 +173,7 @@ class MessagesRequest(CountRequest):
     temperature: Number | None = None
     top_p: Number | None = None
     top_k: Count | None = None
+    seed: Seed | None = None
 
     def _sampling(self) -> dict[str, Any]:
         return {
@@ -180,5 +181,6 @@ class MessagesRequest(CountRequest):
             "temperature": self.temperature,
             "top_p": self.top_p,
             "top_k": self.top_k,
+            "seed": self.seed,
             "stop": self.stop_sequences or None,
         }
