@@ -16,6 +16,7 @@ STATUSES = {
     "engine.closed": 503,
     "engine.constraint": 400,
     "engine.context": 400,
+    "engine.draining": 503,
     "engine.gone": 502,
     "engine.memory": 503,
     "input": 400,
@@ -24,12 +25,14 @@ STATUSES = {
     "input.body_type": 415,
     "input.key": 401,
     "input.model": 404,
+    "input.path": 404,
+    "input.response": 404,
     "input.size": 413,
     "unsupported": 400,
 }
 """By code, or what it begins with up to a dot; others are 500."""
 
-RETRY_SECONDS = {"engine.busy": 1, "engine.memory": 5, "engine.gone": 1}
+RETRY_SECONDS = {"engine.busy": 1, "engine.draining": 5, "engine.gone": 1, "engine.memory": 5}
 """After which it may be otherwise."""
 
 LEFT = 499

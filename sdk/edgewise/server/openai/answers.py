@@ -1,0 +1,179 @@
+"""The shapes of answers, for whoever reads ``/openapi.json``; the tests hold answers to them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+
+class ErrorSaid(BaseModel):
+    """What is wrong."""
+
+    message: str
+    type: Literal["invalid_request_error", "server_error"]
+    param: str | None
+    code: str
+
+
+class ErrorAnswer(BaseModel):
+    """The body of every error."""
+
+    error: ErrorSaid
+
+
+class CachedTokens(BaseModel):
+    """Tokens of the prompt that were not computed again."""
+
+    cached_tokens: int
+
+
+class UsageSaid(BaseModel):
+    """Tokens in and out."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+
+
+class LikelyToken(BaseModel):
+    """A token and its log-probability in nats."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChosenToken(LikelyToken):
+    """A token that came, and the likeliest in its place."""
+
+    top_logprobs: list[LikelyToken]
+
+
+class ChatLogprobs(BaseModel):
+    """How likely an answer's tokens were."""
+
+    content: list[ChosenToken]
+    refusal: None
+
+
+class FunctionSaid(BaseModel):
+    """A tool's name, and its arguments as the text of a JSON object."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallSaid(BaseModel):
+    """A call of a tool."""
+
+    id: str
+    type: Literal["function"]
+    function: FunctionSaid
+
+
+class MessageSaid(BaseModel):
+    """An answer as a message."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallSaid] | None = None
+
+
+class ChatChoice(BaseModel):
+    """One answer to a conversation."""
+
+    index: int
+    message: MessageSaid
+    logprobs: ChatLogprobs | None
+    finish_reason: Literal["stop", "length", "tool_calls"]
+
+
+class Answer(BaseModel):
+    """What all answers have."""
+
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
+    usage: UsageSaid
+
+
+class ChatAnswer(Answer):
+    """A whole answer of chat completions."""
+
+    object: Literal["chat.completion"]
+    choices: list[ChatChoice]
+
+
+class TextLogprobs(BaseModel):
+    """How likely a text's tokens were."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
+
+
+class TextChoice(BaseModel):
+    """One continuation of a text."""
+
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+    finish_reason: Literal["stop", "length", "tool_calls"]
+
+
+class TextAnswer(Answer):
+    """A whole answer of completions."""
+
+    object: Literal["text_completion"]
+    choices: list[TextChoice]
+
+
+class ModelSaid(BaseModel):
+    """A model; what follows `owned_by` is said of one that is loaded."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    context_length: int | None = None
+    max_model_len: int | None = None
+    family: str | None = None
+    parameters: int | None = None
+    quantization: str | None = None
+    size: int | None = None
+    vocabulary: int | None = None
+    capabilities: list[str] | None = None
+    program: str | None = None
+
+
+class ModelList(BaseModel):
+    """All models."""
+
+    object: Literal["list"]
+    data: list[ModelSaid]
+
+
+class ResponseAnswer(BaseModel):
+    """A whole answer of responses."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed", "incomplete", "in_progress"]
+    model: str
+    output: list[dict[str, Any]]
+    usage: dict[str, Any] | None
+
+
+class DeletedResponse(BaseModel):
+    """A response that is no longer kept."""
+
+    id: str
+    object: Literal["response"]
+    deleted: bool
