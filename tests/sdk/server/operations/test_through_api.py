@@ -22,6 +22,7 @@ from edgewise.server.run import in_background, listen
 from tests.processes import eventually
 from tests.sdk.server.models import Some
 from tests.sdk.server.operations.prometheus import read
+from tests.sdk.server.socket.talk import talk
 
 KEY = "canary-key-0123456789"
 CANARY = "canary-7e40"
@@ -138,6 +139,27 @@ def test_a_stream_ends_well_while_the_server_refuses_what_comes(asked: Asked) ->
     assert error.value.code == "engine.draining"
     assert int(error.value.response.headers["Retry-After"]) > 0
     assert eventually(lambda: asked.operations.drain.over)
+
+
+def test_each_request_over_a_websocket_is_a_line_until_the_server_ends(asked: Asked) -> None:
+    with talk(asked.url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        for name in ("a", "b"):
+            client.generate(name, CANARY, max_tokens=3, ignore_eos=True)
+            assert client.last(name)["type"] == "done"
+        assert asked.operations.counts.open_sockets == 1
+        asked.operations.drain.begin()
+        assert asked.operations.drain.over, "an idle socket holds nobody up"
+        client.generate("c", CANARY)
+        assert client.last("c")["code"] == "engine.draining"
+    assert eventually(lambda: len(asked.lines()) == 3)
+    first, second, connection = asked.lines()
+    for line in (first, second):
+        assert (line["method"], line["route"]) == ("WS", "/v1/ws")
+        assert (line["completion_tokens"], line["ended"]) == (3, "length")
+    assert first["request_id"] == second["request_id"] == connection["request_id"]
+    assert connection["status"] == 101
+    assert "model" not in connection
+    assert CANARY not in asked.log.getvalue()
 
 
 def test_a_client_that_leaves_in_the_middle_is_said(asked: Asked) -> None:
