@@ -145,9 +145,17 @@ class Hosted(ABC):
 
     Every method raises the `EdgewiseError` of what is wrong; EngineError ``engine.gone`` where
     the process that it ran in has ended.
+
+    Attributes:
+        facts: what there is to say of it.
     """
 
     facts: Facts
+
+    @property
+    @abstractmethod
+    def process(self) -> int:
+        """The id of the process that it runs in; 0 where that has ended."""
 
     @abstractmethod
     def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,11 @@ class LocalModel(Hosted):
         self.facts = facts_of(name, engine)
         self._engine = engine
         self._spelled = _Spelled(engine.tokenizer)
+
+    @property
+    def process(self) -> int:
+        """See `Hosted.process`."""
+        return os.getpid()
 
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """See `Hosted.ask`."""
@@ -168,6 +174,10 @@ def _options(ask: Ask) -> dict[str, Any]:
     if ask.messages is not None and ask.prompt is not None:
         raise InputError(
             "There are messages and a prompt.", remedy="Pass one of them.", code="input.prompt"
+        )
+    if not isinstance(ask.options, Mapping) or not isinstance(ask.variables, Mapping | None):
+        raise InputError(
+            "Options and variables are by name.", remedy="Pass objects.", code="input.option"
         )
     unknown = sorted(ask.options.keys() - _OPTIONS)
     if unknown:

@@ -11,26 +11,12 @@ from typing import Any
 import pytest
 
 from edgewise import AsyncEngine, Engine
-from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, Reasoning
-from edgewise.hosting.base import Ask, Call, Ended, Event, Hosted, Said
+from edgewise.deltas import Arguments, CallBegins, CallEnds, Reasoning
+from edgewise.hosting.base import Ask, Call, Said
 from edgewise.hosting.local import LocalModel
 from edgewise_runtime.errors import EngineError, InputError
+from tests.sdk.hosting.asking import ADD, LONG, MESSAGES, TEXT, content, ended, events
 from tests.sdk.test_tool_calls import CALL, ENDS, QUESTION
-
-TEXT = "The quick brown fox"
-MESSAGES = [{"role": "user", "content": "Hello"}]
-LONG: dict[str, Any] = {"max_tokens": 200, "ignore_eos": True}
-ADD = {
-    "type": "function",
-    "function": {
-        "name": "add",
-        "description": "Add two numbers.",
-        "parameters": {
-            "type": "object",
-            "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
-        },
-    },
-}
 
 Scenario = Callable[[LocalModel, AsyncEngine], Coroutine[Any, Any, None]]
 
@@ -48,24 +34,6 @@ def play(bundle: Path, scenario: Scenario) -> None:
             await model.close()
 
     asyncio.run(run())
-
-
-async def events(model: Hosted, ask: Ask) -> list[Event]:
-    return [event async for event in model.ask(ask)]
-
-
-def ended(found: list[Event]) -> list[Ended]:
-    return [event for event in found if isinstance(event, Ended)]
-
-
-def content(found: list[Event], index: int = 0) -> str:
-    return "".join(
-        delta.text
-        for event in found
-        if isinstance(event, Said) and event.index == index
-        for delta in event.deltas
-        if isinstance(delta, Content)
-    )
 
 
 def test_a_prompt_and_a_conversation_are_answered_as_the_engine_does(

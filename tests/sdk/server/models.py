@@ -19,6 +19,10 @@ class Some(Models):
             raise InputError(f"There is no model {name!r}.", code="input.model")
         return self._hosted[name]
 
+    def hosted(self, name: str) -> Hosted:
+        """One of them, at once."""
+        return self._hosted[name]
+
     def names(self) -> list[str]:
         return list(self._hosted)
 

@@ -48,8 +48,18 @@ export function changed(rng: Random, value: unknown, strings: readonly string[] 
 
 /** The value as JSON; of one in ten the text is damaged, too. */
 export function written(rng: Random, value: unknown): Uint8Array<ArrayBuffer> {
-  const text = JSON.stringify(value) ?? "null";
+  const text = textOf(value);
   return new TextEncoder().encode(rng.chance(0.1) ? damaged(rng, text, JSON_WORDS) : text);
+}
+
+/** The value as JSON; null where strings have no room for that. */
+function textOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "null";
+  } catch (cause) {
+    if (cause instanceof RangeError) return "null";
+    throw cause;
+  }
 }
 
 /** The text with one to three changes; `words` are what its language is made of. */

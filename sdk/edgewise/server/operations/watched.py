@@ -110,6 +110,10 @@ class WatchedModel(Hosted):
         self._hosted = hosted
         self._watch = watch
 
+    @property
+    def process(self) -> int:
+        return self._hosted.process
+
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
         with self._watch.asked(self.facts.name) as entry:
             missing = ask.options.get("n") or 1

@@ -10,6 +10,7 @@ import pytest
 from edgewise.cli import serve
 from edgewise.server.operations.environment import VARIABLES, by_environment, fill
 from edgewise_runtime.errors import InputError
+from tests.sdk.cli.commands import ROOT
 
 
 def parsed(environ: Mapping[str, str], *words: str) -> argparse.Namespace:
@@ -106,3 +107,9 @@ def test_help_names_each_variable() -> None:
     text = "".join(parser.format_help().split())
     for variable in VARIABLES:
         assert f"also{variable}" in text
+
+
+def test_every_variable_is_documented_with_its_flag() -> None:
+    page = (ROOT / "docs/operations.md").read_text()
+    for variable, flag in VARIABLES.items():
+        assert f"| `{variable}` | `{flag}`" in page
