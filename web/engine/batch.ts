@@ -49,6 +49,8 @@ export class Batch {
   private readonly context: number;
   private readonly columns: number;
   private sampled: readonly (readonly [Sequence, SamplingParams, boolean])[] = [];
+  /** The mask of each row on the device. */
+  private readonly masks: Uint32Array[] = [];
   /** How many pages of each row the table on the device names. */
   private tabled: number[] = [];
 
@@ -118,7 +120,6 @@ export class Batch {
     this.write("logit_rows", [0]);
     this.table([sequence], () => length, 1);
     this.sampling([sequence], masks);
-    this.counts(sequence);
     return { sequences: [sequence], seen: [0] };
   }
 
@@ -160,16 +161,6 @@ export class Batch {
     this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
   }
 
-  /** What penalties know of a sequence: twice the times sampled, plus 1 for a prompt's token. */
-  counts(sequence: Sequence): void {
-    if (!isPenalized(sequence.params)) return;
-    const counts = new Int32Array(this.vocab);
-    const { prompt, begun, tokens } = sequence;
-    for (const token of prompt.slice(0, prompt.length - begun.length)) counts[token] = 1;
-    for (const token of [...begun, ...tokens]) counts[token] = (counts[token] ?? 0) + 2;
-    this.program.write("counts", counts, sequence.slot * this.vocab);
-  }
-
   /**
    * The tokens of each row that are new since the last look.
    *
@@ -197,11 +188,10 @@ export class Batch {
     });
   }
 
-  /** Write how each row is sampled, unless the rows that were written last begin with these. */
+  /** Write how each row is sampled: what is not as it was written last. */
   sampling(sequences: readonly Sequence[], masks: Masks = []): void {
-    for (const [row, mask] of masks.entries()) {
-      if (mask) this.program.write("grammar_mask", new Int32Array(mask.buffer), row * this.words);
-    }
+    for (const one of sequences) if (!one.counted) this.counts(one);
+    for (const [row, mask] of masks.entries()) if (mask) this.mask(row, mask);
     const rows = sequences.map((one, row) => [one, one.drawing, Boolean(masks[row])] as const);
     const { sampled } = this;
     if (rows.every((row, i) => row.every((part, k) => part === sampled[i]?.[k]))) return;
@@ -232,6 +222,23 @@ export class Batch {
     this.program.write("sampling_f", floats);
     this.program.write("sampling_i", ints);
     this.program.write("biases", biases);
+  }
+
+  /** What penalties know of a sequence: twice the times sampled, plus 1 for a prompt's token. */
+  private counts(sequence: Sequence): void {
+    sequence.counted = true;
+    if (!isPenalized(sequence.params)) return;
+    const counts = new Int32Array(this.vocab);
+    const { prompt, begun, tokens } = sequence;
+    for (const token of prompt.slice(0, prompt.length - begun.length)) counts[token] = 1;
+    for (const token of [...begun, ...tokens]) counts[token] = (counts[token] ?? 0) + 2;
+    this.program.write("counts", counts, sequence.slot * this.vocab);
+  }
+
+  private mask(row: number, mask: Uint32Array): void {
+    if (this.masks[row] === mask) return;
+    this.program.write("grammar_mask", new Int32Array(mask.buffer), row * this.words);
+    this.masks[row] = mask;
   }
 
   /** Say how many there are; `reach` is the most tokens a sequence can come to have in KV. */

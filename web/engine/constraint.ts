@@ -19,10 +19,19 @@ export interface Constraint {
   forcedTokens(state: number): readonly number[];
 }
 
+/** What is no mask. */
+const UNKNOWN = new Uint32Array();
+
 /** Where one answer stands in its constraint. */
 export class Guide {
   private readonly constraint: Constraint;
   private state: number;
+  private last: Uint32Array | null = UNKNOWN;
+  /** Tokens drawn in a row under it. */
+  private run = 0;
+  /** The mask that stayed longest, and for how many when it was there last. */
+  private usual: Uint32Array = UNKNOWN;
+  private usualRun = 0;
 
   /**
    * @param begun tokens that the answer begins with.
@@ -57,14 +66,61 @@ export class Guide {
     return this.constraint.forcedTokens(this.state);
   }
 
+  /** Whether any token may come next. */
+  get free(): boolean {
+    return this.constraint.free(this.state);
+  }
+
   /**
-   * The tokens that may come next, a bit each; null where all may.
+   * The tokens that may come next, a bit each; null where all may. A mask that is the same as the last one is the same
+   * array.
    *
    * @param words of a row of masks.
    * @param ends tokens that end an answer, where it may end.
    * @throws EdgewiseError `constraint.stuck` where none may come.
    */
   mask(words: number, ends: Iterable<number>): Uint32Array | null {
+    const found = this.made(words, ends);
+    if (found === this.last) this.run += 1;
+    else this.leave(found);
+    return found;
+  }
+
+  /**
+   * Whether the next token is one to be drawn under the last mask again: what may come is the same, and nothing must
+   * come. Throws as `mask`.
+   *
+   * @param ends as of the last mask.
+   */
+  goesOn(ends: Iterable<number>): boolean {
+    if (this.isSteady(ends)) {
+      this.run += 1;
+      return true;
+    }
+    this.leave(UNKNOWN);
+    return false;
+  }
+
+  /** For how many tokens the mask is likely to stay as it is: as many as it has, or had when it was there before. */
+  get steady(): number {
+    return Math.max(this.run, this.last === this.usual ? this.usualRun : 0);
+  }
+
+  private leave(to: Uint32Array | null): void {
+    const { last, run } = this;
+    if (last !== null && (last === this.usual || run > this.usualRun)) {
+      [this.usual, this.usualRun] = [last, run];
+    }
+    [this.last, this.run] = [to, 0];
+  }
+
+  private isSteady(ends: Iterable<number>): boolean {
+    if (this.forced.length > 0) return false;
+    if (this.last === null) return this.free;
+    return this.made(this.last.length, ends) === this.last;
+  }
+
+  private made(words: number, ends: Iterable<number>): Uint32Array | null {
     const { constraint, state } = this;
     if (constraint.free(state) || constraint.mustEnd(state)) return null;
     const mask = new Uint32Array(words);
@@ -72,11 +128,17 @@ export class Guide {
     if (constraint.mayEnd(state)) {
       for (const token of ends) mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
     }
-    if (mask.some((word) => word !== 0)) return mask;
-    throw new EdgewiseError(
-      "constraint.stuck",
-      "No token of this model can go on with an answer that is as asked for.",
-      "Ask for what the model's tokens can spell.",
-    );
+    if (mask.every((word) => word === 0)) {
+      throw new EdgewiseError(
+        "constraint.stuck",
+        "No token of this model can go on with an answer that is as asked for.",
+        "Ask for what the model's tokens can spell.",
+      );
+    }
+    return [this.last, this.usual].find((known) => known !== null && areEqual(mask, known)) ?? mask;
   }
+}
+
+function areEqual(a: Uint32Array, b: Uint32Array): boolean {
+  return a.length === b.length && a.every((word, at) => word === b[at]);
 }

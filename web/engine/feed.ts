@@ -114,11 +114,13 @@ export class Feed {
       if (!result || sequence.ended) continue;
       if (!chunk) sequence.decodeMs += ms;
       sequence.ahead -= steps;
-      sequence.accept(result.tokens);
-      this.given += result.tokens.length;
+      const before = sequence.tokens.length;
+      const again = sequence.accept(result.tokens, result.tokens.length + Number(!result.sound));
+      this.given += sequence.tokens.length - before;
       sequence.written = sequence.kvLen;
       sequence.force();
-      if (sequence.ended || (!result.stopped && result.tokens.length === steps)) continue;
+      if (sequence.ended || again) continue;
+      if (!result.stopped && result.tokens.length === steps) continue;
       if (result.sound) {
         throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
       }
@@ -162,12 +164,11 @@ export class Feed {
       sequence.known = false;
     } else {
       done = Promise.all([done, program.settled()]).then(([read]) => read);
-      if (last) batch.counts(sequence);
     }
     if (last && !sequence.wantsNone && sequence === schedule.prefilling) schedule.promote();
     const chunk = { sequence, end, rows };
     this.flights.add(done, { chunk, rows: this.rows, steps: 1, submitted: clock() });
-    if (first && sequence.stepwise) this.rewrite();
+    if (first && sequence.watched) this.rewrite();
     return true;
   }
 
@@ -176,16 +177,15 @@ export class Feed {
     const { batch, pace } = this;
     const { schedule, room, clock } = this.source;
     const { running, waiting } = schedule;
-    const { unseen } = this.flights;
-    const stepwise = running.some((sequence) => sequence.stepwise);
     const going = this.rows !== null && areRows(this.rows, running);
-    if (running.length === 0 || (unseen && !going)) return false;
+    if (running.length === 0 || (this.flights.unseen && !going)) return false;
     const left = running.map((sequence) => sequence.remaining - sequence.ahead);
     // Where others wait for a row, a burst ends with the first that gives up its own.
     const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
     if (most <= 0) return false;
     const youngest = Math.min(...running.map((sequence) => sequence.bursts));
-    const wanted = stepwise ? 1 : Math.min(pace.burst(youngest), most);
+    const unseen = Math.min(...running.map((sequence) => sequence.unseen));
+    const wanted = Math.min(pace.burst(youngest), most, unseen);
     const longest = Math.max(...running.map(({ kvLen, ahead }) => kvLen + ahead));
     const plan = batch.plan("decode", { b: running.length, t: longest + wanted });
     const steps = Math.min(wanted, batch.repeats(plan));
@@ -197,7 +197,8 @@ export class Feed {
       sequence.bursts += 1;
     }
     this.flights.add(done, { chunk: null, rows: this.rows, steps, submitted: clock() });
-    if (stepwise) this.rewrite(); // the next token may be drawn in another way
+    // The next tokens may be drawn in another way, and those after one of these once more.
+    if (running.some((sequence) => sequence.watched)) this.rewrite();
     return true;
   }
 
@@ -208,15 +209,15 @@ export class Feed {
   }
 
   /**
-   * Begin a burst with all that run. Where there are masks to make, and the program can wait for them, they are made
-   * while the device computes the logits.
+   * Begin a burst with all that run. Where it is one token, and the program can wait for the masks of those that have
+   * one, they are made while the device computes the logits.
    */
   private decode(plan: string, steps: number, reach: number): Promise<Read> {
     const { batch, program } = this;
     const { running } = this.source.schedule;
     const b = running.length;
     this.rows = batch.decode(running, reach);
-    if (!running.some((one) => one.constrained) || !batch.does("forward")) {
+    if (steps > 1 || !running.some((one) => one.masked) || !batch.does("forward")) {
       batch.sampling(running, this.masks(running));
       return program.run([plan], steps, RESULTS);
     }

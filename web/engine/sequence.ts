@@ -2,6 +2,7 @@
 
 import type { Completion, FinishReason } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
+import { RING } from "../format/abi.ts";
 import { timingsOf, usageOf } from "./completion.ts";
 import { type Constraint, Guide } from "./constraint.ts";
 import { type SamplingParams, without } from "./sampling.ts";
@@ -70,6 +71,8 @@ export class Sequence {
   ahead = 0;
   /** Whether its last tokens are not drawn, but known: prefill has to read them. */
   known = false;
+  /** Whether the device knows which tokens it has had, where penalties need that. */
+  counted = false;
   /** Decode bursts so far. */
   bursts = 0;
   /** Tokens of the prompt that were in pages already; null before the first admission. */
@@ -136,14 +139,25 @@ export class Sequence {
     return this.tooShort ? this.unending : this.params;
   }
 
-  /** Whether its answer must follow a constraint. */
-  get constrained(): boolean {
-    return this.guide !== null;
+  /** Whether its next token may not be any. */
+  get masked(): boolean {
+    try {
+      return this.guide !== null && !this.guide.free;
+    } catch {
+      return true; // which is told where its mask is made
+    }
   }
 
-  /** Whether what comes next depends on each of its tokens: they are drawn one at a time. */
-  get stepwise(): boolean {
+  /** Whether its tokens have to be seen before more are asked for: those may be drawn in another way. */
+  get watched(): boolean {
     return this.guide !== null || this.tooShort;
+  }
+
+  /** Tokens that may come before they are seen: one where the next is likely to be drawn in another way. */
+  get unseen(): number {
+    if (this.tooShort) return 1;
+    // Under a mask: as many as the mask has been the same for, so that few are drawn in vain.
+    return this.guide && this.masked ? Math.max(this.guide.steady, 1) : RING;
   }
 
   /** The tokens that may come next, a bit each, in so many words; null where all may. Throws as `Guide.mask`. */
@@ -191,27 +205,34 @@ export class Sequence {
    * Take the tokens of a step or burst, and pass on the text they make certain.
    *
    * Ends the sequence where one of them does; tokens after that one are dropped.
+   *
+   * @param drawn how many a burst has drawn, all as the first of them had to be. Those are dropped that come after the
+   *   one from which on another may come, or must.
+   * @returns whether some are to be drawn again.
    */
-  accept(tokens: readonly number[]): void {
-    if (this.ended || tokens.length === 0) return;
+  accept(tokens: readonly number[], drawn = 0): boolean {
+    if (this.ended || tokens.length === 0) return false;
     if (this.tokens.length === 0) this.ttftMs = this.clock() - this.created;
     let text = "";
     let reason: FinishReason | null = null;
-    for (const token of tokens) {
+    let again = false;
+    for (const [at, token] of tokens.entries()) {
       this.tokens.push(token);
       if (this.ends.has(token)) reason = "stop";
       else text += this.stops.push(this.detokenizer.push([token]));
       if (reason === null && this.guide) {
         if (!this.guide.follow(token)) {
           this.fail(refused(token));
-          return;
+          return false;
         }
         if (this.guide.ended) reason = "stop";
       }
       if (this.stops.found !== null) reason = "stop";
       else if (reason === null && this.remaining === 0) reason = "length";
-      if (reason !== null) break;
+      again = reason === null && at + 1 < drawn && !this.goesOn();
+      if (reason !== null || again) break;
     }
+    if (again) this.counted = false; // the device has counted what is dropped
     if (reason !== null) {
       text += this.stops.push(this.detokenizer.finish()) + this.stops.finish();
       // A stop string is perhaps in characters that were held back.
@@ -219,6 +240,7 @@ export class Sequence {
     }
     this.say(text);
     if (reason !== null) this.finish(reason);
+    return again;
   }
 
   /** Take the tokens that must come next: prefill reads them, nobody draws them. */
@@ -227,6 +249,7 @@ export class Sequence {
     if (forced.length === 0) return;
     this.sent = Math.max(this.sent, this.written);
     this.known = true;
+    this.counted = false; // the device does not hear of them
     this.accept(forced);
   }
 
@@ -268,7 +291,17 @@ export class Sequence {
     this.prefilled = 0;
     this.ahead = 0;
     this.known = false;
+    this.counted = false;
     this.bursts = 0;
+  }
+
+  /** Whether its next token is drawn as the last one was. */
+  private goesOn(): boolean {
+    try {
+      return this.guide?.goesOn(this.ends) ?? true;
+    } catch {
+      return false; // which is told where its mask is made
+    }
   }
 
   private say(text: string): void {

@@ -6,6 +6,7 @@ know nothing of engines, and nobody else knows of their words.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -153,9 +154,9 @@ class Hosted(ABC):
     facts: Facts
 
     @property
-    @abstractmethod
     def process(self) -> int:
-        """The id of the process that it runs in; 0 where that has ended."""
+        """The id of the process that it runs in, this one; 0 where that has ended."""
+        return os.getpid()
 
     @abstractmethod
     def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,11 +30,6 @@ class LocalModel(Hosted):
         self.facts = facts_of(name, engine)
         self._engine = engine
         self._spelled = _Spelled(engine.tokenizer)
-
-    @property
-    def process(self) -> int:
-        """See `Hosted.process`."""
-        return os.getpid()
 
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """See `Hosted.ask`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -21,23 +21,35 @@ class Worker(Hosted):
     They end with EngineError ``engine.gone``, and the next request starts another child.
     """
 
-    def __init__(self, loading: Loading, limits: Limits | None = None) -> None:
+    def __init__(
+        self, loading: Loading, limits: Limits | None, on_restart: Callable[[str], None]
+    ) -> None:
         """A model that has not been loaded, see `load`."""
         self._loading = loading
         self._limits = limits or Limits()
+        self._on_restart = on_restart
         self._child: Process | None = None
         self._starting = asyncio.Lock()
         self._closed = False
 
     @classmethod
-    async def load(cls, loading: Loading, limits: Limits | None = None) -> Worker:
+    async def load(
+        cls,
+        loading: Loading,
+        limits: Limits | None = None,
+        on_restart: Callable[[str], None] = lambda name: None,
+    ) -> Worker:
         """Load a model in a process.
+
+        Args:
+            limits: what the process may take; None for the usual ones.
+            on_restart: told the model's name when another process has been started for it.
 
         Raises:
             EngineError: ``engine.gone`` where the process ended meanwhile; else what
                 `Loading.load` and `Process.start` do.
         """
-        worker = cls(loading, limits)
+        worker = cls(loading, limits, on_restart)
         await worker._running()
         return worker
 
@@ -101,7 +113,9 @@ class Worker(Hosted):
             if self._closed:
                 raise _closed()
             if self._child is None or self._child.gone is not None:
-                self._child = await self._start()
+                again, self._child = self._child is not None, await self._start()
+                if again:
+                    self._on_restart(self._loading.name)
             return self._child
 
     async def _start(self) -> Process:

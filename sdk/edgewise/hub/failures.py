@@ -34,6 +34,8 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
+NO_HUB = "Check HF_ENDPOINT if you set it, and whether a proxy answers in its place."
+"""What to do where what answers is no hub."""
 _LOG_IN = "run `hf auth login`, or set HF_TOKEN to a token of yours"
 
 
@@ -66,7 +68,7 @@ def hub_answers() -> Iterator[None]:
         raise HubError(
             f"{constants.ENDPOINT} does not answer as a hub of models does: "
             f"{shorten(str(error), 200)}.",
-            remedy="Check HF_ENDPOINT if you set it, and whether a proxy answers in its place.",
+            remedy=NO_HUB,
             code="hub.answer",
         ) from error
 

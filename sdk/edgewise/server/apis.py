@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
+from edgewise.server.anthropic.routes import routes as anthropic
 from edgewise.server.ollama.routes import routes as ollama
 from edgewise.server.openai.routes import routes as openai
 from edgewise.server.openai.routes import unknown
 from edgewise.server.plain.routes import routes as plain
+from edgewise.server.socket.routes import routes as socket
 
-APIS: tuple[Callable[[Models], Sequence[BaseRoute]], ...] = (openai, ollama, plain)
-"""What makes the routes of each; where two have one path, the first answers."""
+Routes: TypeAlias = Callable[[Models], Sequence[BaseRoute]]
+
+APIS: tuple[Routes, ...] = (openai, anthropic, plain, socket)
+"""What makes the routes of each that needs only the models; where two have one path, the first
+answers."""
 
 
-def api_routes(models: Models) -> list[BaseRoute]:
-    """The routes of all APIs over the same models."""
-    return [*(route for make in APIS for route in make(models)), *unknown()]
+def api_routes(models: Models, *, allow_pull: bool = False) -> list[BaseRoute]:
+    """The routes of all APIs over the same models.
+
+    Args:
+        allow_pull: clients of Ollama's may have models fetched from the hub.
+    """
+    made: list[Routes] = [*APIS, partial(ollama, allow_pull=allow_pull)]
+    return [*(route for make in made for route in make(models)), *unknown()]

@@ -31,6 +31,7 @@ def make_app(
     models: Models | None = None,
     api_key: str | None = None,
     operations: Operations | None = None,
+    allow_pull: bool = False,
 ) -> Starlette:
     """The application: bundles under ``/bundles/NAME/``, their list, the app's files, and APIs.
 
@@ -42,6 +43,7 @@ def make_app(
         models: that the APIs answer with; without them there are none.
         api_key: that whoever uses the APIs has to send.
         operations: what the server is watched and ended by; None for what nobody looks at.
+        allow_pull: whoever uses the APIs may have models fetched from the hub.
 
     Raises:
         InputError: ``serve.key`` for a key that nobody could send, or that is easily guessed.
@@ -66,7 +68,10 @@ def make_app(
     api = (
         []
         if models is None
-        else [*operations.routes(models), *api_routes(operations.watch(models))]
+        else [
+            *operations.routes(models),
+            *api_routes(operations.watch(models), allow_pull=allow_pull),
+        ]
     )
     key = None if api_key is None else Key.of(api_key)
     return Starlette(

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgewise.server.keys import Key
 from edgewise.server.reading import check_type
+from edgewise.server.socket.tickets import tickets_of
 from edgewise_runtime.errors import InputError
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -102,21 +103,37 @@ class Guard:
         self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             return
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 self._share(headers, scope)
             await send(message)
 
-        refused = self._refuse(scope)
+        refused = (
+            self._refuse_socket(scope) if scope["type"] == "websocket" else self._refuse(scope)
+        )
         await (refused or self._app)(scope, receive, send_with_headers)
 
-    def _refuse(self, scope: Scope) -> Response | None:
+    def _refuse_socket(self, scope: Scope) -> Response | None:
+        """Refuse the handshake of a WebSocket without the key or a ticket, where one is wanted."""
         headers = Headers(scope=scope)
+        refused = self._refuse_stranger(scope, headers) or _refuse_size(scope)
+        if refused or self._key is None or self._key.is_in(headers):
+            return refused
+        if tickets_of(scope["app"]).redeem(scope["subprotocols"]):
+            return None
+        return _text(
+            401,
+            "This server wants its API key: Authorization: Bearer KEY. Pages send a ticket of "
+            "POST /v1/ws/ticket, which is good once, as a subprotocol.",
+        )
+
+    def _refuse_stranger(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse what asks under another name, or comes from another site's page."""
         host = headers.get("host", "")
         if name_of(host) not in self._hosts:
             return _text(
@@ -131,6 +148,13 @@ class Guard:
                 f"Pages of {origin[:80]!r} may not use this server: open its own, or start it with "
                 "--allow-origin and that origin.",
             )
+        return None
+
+    def _refuse(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if refused := self._refuse_stranger(scope, headers):
+            return refused
+        origin = headers.get("origin")
         methods = self._methods(scope)
         allowed = ", ".join(methods or METHODS)
         if scope["method"] == "OPTIONS" and origin in self._origins:
@@ -141,10 +165,8 @@ class Guard:
             refused = _text(405, f"Only {allowed.replace(', ', ' and ')} are answered here.")
             refused.headers["Allow"] = allowed
             return refused
-        if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
-            return _text(414, f"URLs have at most {MAX_URL} characters.")
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-            return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
+        if refused := _refuse_size(scope):
+            return refused
         return self._refuse_call(scope, headers) if methods else None
 
     def _refuse_call(self, scope: Scope, headers: Headers) -> Response | None:
@@ -181,9 +203,17 @@ class Guard:
             headers["Access-Control-Expose-Headers"] = "Content-Range"
 
 
+def _refuse_size(scope: Scope) -> Response | None:
+    if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
+        return _text(414, f"URLs have at most {MAX_URL} characters.")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+        return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
+    return None
+
+
 def _is_own(origin: str, host: str, scope: Scope) -> bool:
     """Whether a page is of this server; without TLS a proxy with a certificate may stand before."""
-    schemes = ("https",) if scope["scheme"] == "https" else ("http", "https")
+    schemes = ("https",) if scope["scheme"] in ("https", "wss") else ("http", "https")
     return origin.lower() in [f"{scheme}://{host.lower()}" for scheme in schemes]
 
 

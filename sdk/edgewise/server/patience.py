@@ -53,6 +53,8 @@ class PatientProtocol(H11Protocol):
         self._asking = self.loop.call_later(REQUEST_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
+        if self.transport.get_protocol() is not self:
+            return  # it is a WebSocket's now, which has its own patience
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
 

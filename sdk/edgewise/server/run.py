@@ -17,6 +17,8 @@ from edgewise.server.guard import MAX_HEADERS, in_header
 from edgewise.server.operations.ending import DrainingServer
 from edgewise.server.operations.operations import Operations
 from edgewise.server.patience import PatientProtocol
+from edgewise.server.socket.protocol import MAX_MESSAGE
+from edgewise.server.socket.transport import SocketProtocol
 from edgewise.server.tls import Certificate
 from edgewise_runtime.errors import InputError
 
@@ -24,6 +26,8 @@ MAX_CONNECTIONS = 256
 IDLE_SECONDS = 15
 END_SECONDS = 2
 START_SECONDS = 10.0
+PING_SECONDS = 20.0
+"""Between pings of a WebSocket, and for the answer."""
 
 _SAME_MACHINE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -123,7 +127,11 @@ def _server(
             ssl_context_factory=(lambda _, __: certificate.context) if certificate else None,
             timeout_graceful_shutdown=END_SECONDS,
             timeout_keep_alive=IDLE_SECONDS,
-            ws="none",
+            ws=SocketProtocol,
+            ws_max_size=MAX_MESSAGE,
+            ws_per_message_deflate=False,  # small frames could unpack to large messages
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
         ),
         operations.drain,
         operations.log,

@@ -1,5 +1,6 @@
 /** What the reference model answers, computed from requests alone. */
 
+import type { Constraint } from "../../engine/constraint.ts";
 import {
   isGreedy,
   isPenalized,
@@ -39,6 +40,7 @@ export function expectedTokens(
   params: SamplingParams,
   context = 256,
   eos: readonly number[] = EOS,
+  constraint: Constraint | null = null,
 ): number[] {
   const tokens: number[] = [];
   const counts = new Array<number>(VOCAB).fill(0);
@@ -46,18 +48,32 @@ export function expectedTokens(
   const ends = [...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)];
   const unending = params.minTokens > 0 ? without(params, ends) : params;
   const most = Math.min(params.maxTokens, context - prompt.length);
-  while (tokens.length < most) {
+  let state = constraint?.start ?? 0;
+  while (tokens.length < most && !constraint?.mustEnd(state)) {
     const history = [...prompt, ...tokens];
-    const now = tokens.length < params.minTokens ? unending : params;
-    const token = nextToken(history, history.length, now, params.seed ?? 0n, counts);
+    const short = tokens.length < params.minTokens;
+    const now = short ? unending : params;
+    const allows = constraint ? allowed(constraint, state, short ? [] : ends) : () => true;
+    const [forced] = constraint?.forcedTokens(state) ?? [];
+    const token =
+      forced ?? nextToken(history, history.length, now, params.seed ?? 0n, counts, allows);
     tokens.push(token);
     counts[token] = (counts[token] ?? 0) + 2;
     if (ends.includes(token)) break;
+    state = constraint?.advance(state, token) ?? state;
   }
   return tokens;
 }
 
-function mix(state: number, value: number): number {
+function allowed(constraint: Constraint, state: number, ends: readonly number[]) {
+  if (constraint.free(state)) return () => true;
+  const mask = constraint.mask(state);
+  const may = constraint.mayEnd(state) ? ends : [];
+  return (token: number) =>
+    (((mask[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1 || may.includes(token);
+}
+
+export function mix(state: number, value: number): number {
   let h = Math.imul(state ^ (value | 0), 0x9e3779b1);
   h = Math.imul(h ^ (h >>> 15), 0x85ebca6b);
   return (h ^ (h >>> 13)) >>> 0;

@@ -8,6 +8,7 @@ import type { GenerationEngine, Running } from "../../engine/engine.ts";
 import type { Request } from "../../engine/sequence.ts";
 import { EdgewiseError } from "../../errors.ts";
 import { EOS, expectedTokens } from "./expected.ts";
+import { Maze } from "./maze.ts";
 import { Random } from "./random.ts";
 import { ReferenceProgram } from "./reference.ts";
 import { makeEngine, promptOf, request, textOf, turn } from "./support.ts";
@@ -32,6 +33,11 @@ interface Asked {
 function soon(_: number, call: () => void): () => void {
   const id = setImmediate(call);
   return () => clearImmediate(id);
+}
+
+/** Half of them have an end. */
+function maze(random: Random): Maze {
+  return new Maze(random.whole(0, 2 ** 20), random.chance(0.5) ? random.whole(1, 11) : -1);
 }
 
 class World {
@@ -124,7 +130,8 @@ class World {
       ...(random.chance(0.2) ? { stopTokenIds: [random.whole(0, 63)] } : {}),
       ...(random.chance(0.2) ? { stop: textOf([random.whole(0, 63)]) } : {}),
     };
-    const asked = request(prompt, options);
+    const constraint = random.chance(0.3) ? maze(random) : null;
+    const asked = { ...request(prompt, options), constraint };
     if (prompt.length >= this.engine.context) return; // it has shrunk
     const running = this.engine.submit(asked);
     const one: Asked = { request: asked, running, outcome: "waiting" };
@@ -134,10 +141,10 @@ class World {
 
   /** What comes of a request is what the model says, as far as it got. */
   private async watch(one: Asked): Promise<void> {
-    const { prompt, params } = one.request;
+    const { prompt, params, constraint } = one.request;
     try {
       const { tokenIds, finishReason, text } = await one.running.completion;
-      let expected = expectedTokens(prompt, params, CONTEXT);
+      let expected = expectedTokens(prompt, params, CONTEXT, EOS, constraint);
       const [stop] = params.stop;
       const stopped = stop === undefined ? -1 : textOf(expected).indexOf(stop);
       if (stopped >= 0) expected = expected.slice(0, stopped + 1);

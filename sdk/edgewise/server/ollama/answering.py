@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +30,6 @@ from edgewise.server.ollama.requests import Answered, ChatRequest, GenerateReque
 from edgewise.server.openai.writing import json_response
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, ndjson, while_there
-
-_log = logging.getLogger("edgewise.server.ollama")
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,6 @@ class AnsweringApi:
             return json_response(reply.nothing("load" if keep_alive_s != 0 else "unload"))
         found = await question(hosted)
         headers = warning_of(found.options.ignored)
-        if headers:
-            _log.warning("%s: %s", request.url.path, headers["Warning"])
         events = hosted.ask(found.ask)
         if asked.stream is False:
             value = await while_there(request, whole(reply, events, found.more))

@@ -76,7 +76,9 @@ def generate_part(part: Part) -> dict[str, Any]:
 
 async def _plain_of(request: GenerateRequest, hosted: Hosted, options: Options) -> Ask:
     """A prompt without a template."""
-    prompt, given = request.prompt or "", options.given
+    prompt, given = request.prompt or "", dict(options.given)
+    if given.get("reasoning") is False:  # nothing here would make it think
+        del given["reasoning"]
     if request.system:
         raise UnsupportedError(
             "The model has no chat template, so it takes no system.",

@@ -108,7 +108,7 @@ def sampling_of(options: Mapping[str, Any], context: int) -> tuple[dict[str, Any
     ignored = []
     for name, value in options.items():
         kind = OWN.get(name) or SAME.get(name, (name, None))[1]
-        if kind is not None and value is None:
+        if value is None:
             continue
         if kind is None:
             ignored.append(name)

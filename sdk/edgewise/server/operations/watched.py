@@ -85,7 +85,7 @@ class WatchedModels(Models):
             watch.readiness.on_failed(name, error)
             raise
         watch.readiness.on_loaded(name)
-        if entry:
+        if entry and not entry.socket:
             entry.model = hosted.facts.name
         return WatchedModel(hosted, watch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 from ollama import Client as OllamaClient
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 from edgewise.hub import download
 from edgewise.hub.names import HubModel
 from edgewise.hub.pull import find
-from edgewise.server.ollama.pulling import pulled_name
+from edgewise.server.ollama.pulling import MOST_PULLS, pulled_name
 from edgewise.server.ollama.routes import routes
 from edgewise.server.run import in_background, listen
 from edgewise_runtime.errors import InputError
@@ -65,6 +66,43 @@ def test_a_download_that_fails_says_so_at_its_end(client: OllamaClient, hub: Sma
         list(client.pull(NAME, stream=True))
     with pytest.raises(ResponseError, match="came damaged"):
         client.pull(NAME)
+
+
+def test_only_so_many_are_fetched_at_once(client: OllamaClient, hub: SmallHub) -> None:
+    names = [f"tiny/model-{number}" for number in range(MOST_PULLS + 1)]
+    for name in names:
+        hub.add(name, FOLDER)
+    go_on = hub.waits[WEIGHTS] = Event()
+    under_way = [client.pull(name, stream=True) for name in names[:MOST_PULLS]]
+    for pulling in under_way:
+        assert next(pulling).status == "pulling manifest"
+    with pytest.raises(ResponseError, match="are being fetched") as busy:
+        client.pull(names[-1])
+    assert busy.value.status_code == 503
+    go_on.set()
+    assert [list(pulling)[-1].status for pulling in under_way] == ["success"] * MOST_PULLS
+    assert client.pull(names[-1]).status == "success"
+
+
+def test_whoever_leaves_gives_the_place_back(client: OllamaClient, hub: SmallHub) -> None:
+    hub.add(NAME, FOLDER)
+    go_on = hub.waits[WEIGHTS] = Event()
+    for _ in range(MOST_PULLS):
+        pulling = iter(client.pull(NAME, stream=True))
+        assert next(pulling).status == "pulling manifest"
+        pulling.close()  # type: ignore[attr-defined]  # a generator, which closes the connection
+    go_on.set()
+    assert any(fetches(client) for _ in range(5000))
+
+
+def fetches(client: OllamaClient) -> bool:
+    """Whether a model is fetched, and not refused because others still are."""
+    try:
+        return client.pull(NAME).status == "success"
+    except ResponseError as error:
+        if error.status_code != 503:
+            raise
+        return False
 
 
 def test_a_model_that_there_is_not_is_an_error(client: OllamaClient) -> None:

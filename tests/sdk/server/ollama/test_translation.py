@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, NoCall, Reasoning
 from edgewise.hosting.base import Call, Ended, Event, Facts, Said, TokenSaid
@@ -276,6 +277,51 @@ def test_results_belong_to_the_calls_that_they_are_of() -> None:
     ]
     assert found[1]["reasoning_content"] == "Hm"
     assert found[1]["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"x": 1}'}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool"]) | JSON},
+    optional={
+        "content": st.text(max_size=8) | JSON,
+        "tool_calls": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "function": st.fixed_dictionaries(
+                        {"name": st.sampled_from(["a", "b"])}, optional={"arguments": JSON}
+                    )
+                }
+            ),
+            max_size=3,
+        ),
+        "tool_name": st.sampled_from(["a", "b"]) | JSON,
+        "tool_call_id": st.sampled_from(["call00000", "x"]) | JSON,
+    },
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "messages": st.lists(MESSAGE, max_size=5) | JSON,
+        "options": st.dictionaries(st.sampled_from(["seed", "stop", "top_k", "num_ctx", "x"]), JSON)
+        | JSON,
+        "format": st.just("json") | JSON,
+        "think": st.just("low") | JSON,
+        "tools": JSON,
+        "logprobs": JSON,
+    },
+)
+
+
+@given(FIELDS)
+def test_any_body_is_a_request_or_refused(fields: dict[str, Any]) -> None:
+    with suppress(ValidationError, EdgewiseError):
+        ask, options = chat_of(ChatRequest.model_validate({"model": "tiny", **fields}), FACTS)
+        json.dumps([ask.messages, ask.tools, dict(ask.options)], allow_nan=False)
+        assert all(header.isascii() for header in warning_of(options.ignored).values())
 
 
 USAGE = Usage(9, 4)

@@ -277,7 +277,7 @@ def test_a_client_that_leaves_ends_its_request(served: Served, raw: Client, stre
         return int(served.engine.metrics()["request_success_total"]["cancelled"])
 
     before = cancelled()
-    body = json.dumps({**HOT, "n": 8, "max_tokens": 200, "ignore_eos": True, "stream": stream})
+    body = json.dumps({**HOT, "n": 64, "max_tokens": 200, "ignore_eos": True, "stream": stream})
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"

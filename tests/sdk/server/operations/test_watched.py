@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import signal
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -14,7 +16,9 @@ import pytest
 
 from edgewise import AsyncEngine
 from edgewise.hosting.base import Ask, Ended, Hosted, Models
+from edgewise.hosting.loading import Loading
 from edgewise.hosting.local import LocalModel
+from edgewise.hosting.worker import Worker
 from edgewise.server.operations import metrics
 from edgewise.server.operations.entry import CURRENT, Entry
 from edgewise.server.operations.exposition import text_of
@@ -175,10 +179,11 @@ def test_a_refusal_of_the_engine_is_noted_by_its_code(play: Play) -> None:
 
 def test_requests_over_a_websocket_have_lines_of_their_own(play: Play) -> None:
     async def scenario(models: Models, operations: Operations) -> None:
-        with request(socket=True):
+        with request(socket=True) as entry:
             hosted = await models.get("tiny")
             for _ in range(2):
                 await answered(hosted, chat())
+            assert "model" not in entry.to_json()
             operations.drain.begin()
             with pytest.raises(EngineError) as error:
                 await models.get("tiny")
@@ -225,27 +230,48 @@ def test_the_numbers_of_a_model_that_was_closed_do_not_fail_the_page(play: Play)
     play(scenario)
 
 
-async def gone() -> Any:
-    raise EngineError("Its process has ended.", code="engine.gone")
+def test_a_model_whose_process_died_does_not_fail_the_page(bundle: Path) -> None:
+    async def scenario() -> None:
+        log = io.StringIO()
+        operations = Operations(log=Log("json", log), wanted=["tiny"])
+        worker = await Worker.load(Loading(name="tiny", bundle=str(bundle)))
+        try:
+            models = operations.watch(Some({"tiny": worker}))
+            hosted = await models.get("tiny")
+            with request(socket=True):
+                async with aclosing(hosted.ask(chat(max_tokens=100))) as events:
+                    await anext(events)
+                    os.kill(worker.process, signal.SIGKILL)
+                    with pytest.raises(EngineError) as error:
+                        [event async for event in events]
+            assert error.value.code == "engine.gone"
+            assert await snapshots([hosted]) == {"tiny": None}
+            await answered(hosted, chat())  # another process answers
+            said = await snapshots([hosted])
+            assert read(text_of(of_models(said)))["edgewise:steps_total"].of(model_name="tiny")
+        finally:
+            await worker.close()
+        assert [json.loads(line)["ended"] for line in log.getvalue().splitlines()] == [
+            "engine.gone",
+            "length",
+        ]
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-async def hanging() -> Any:
-    await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize("says", [gone, hanging])
-def test_a_model_that_does_not_say_its_numbers_is_left_out(
-    bundle: Path, monkeypatch: pytest.MonkeyPatch, says: Callable[[], Any]
+def test_a_model_that_does_not_say_its_numbers_in_time_is_left_out(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Silent(LocalModel):
-        metrics = staticmethod(says)  # type: ignore[assignment]
+    class Hanging(LocalModel):
+        async def metrics(self) -> Any:
+            await asyncio.Event().wait()
 
     async def scenario() -> None:
         async with await AsyncEngine.load(bundle) as engine:
-            there, silent = LocalModel("there", engine), Silent("silent", engine)
-            said = await snapshots([there, silent])
+            there, hanging = LocalModel("there", engine), Hanging("hanging", engine)
+            said = await snapshots([there, hanging])
         assert said["there"] is not None
-        assert said["silent"] is None
+        assert said["hanging"] is None
 
     monkeypatch.setattr(metrics, "PATIENCE", 0.2)
     asyncio.run(scenario())

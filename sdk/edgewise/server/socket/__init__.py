@@ -1,0 +1,1 @@
+"""Generations over a WebSocket: many on one, resumed where a connection broke."""

@@ -1,0 +1,82 @@
+"""The routes of the WebSocket: itself, and tickets for pages."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from edgewise.hosting.base import Models
+from edgewise.server.failing import answering, headers_of, status_of
+from edgewise.server.socket.connection import Connection, Limits
+from edgewise.server.socket.generations import Bounds, Generations, Later
+from edgewise.server.socket.protocol import SUBPROTOCOL
+from edgewise.server.socket.tickets import tickets_of
+from edgewise_runtime.errors import EdgewiseError
+
+PATH = "/v1/ws"
+TICKETS = "/v1/ws/ticket"
+SOCKETS = 64
+"""Sockets at a time."""
+
+
+def routes(
+    models: Models,
+    *,
+    bounds: Bounds | None = None,
+    limits: Limits | None = None,
+    sockets: int = SOCKETS,
+    later: Later | None = None,
+) -> list[BaseRoute]:
+    """The routes over these models.
+
+    Args:
+        bounds, later: of `Generations`.
+        limits: of one socket.
+        sockets: open at a time.
+    """
+    api = _Api(Generations(models, bounds, later), limits or Limits(), sockets)
+    return [
+        WebSocketRoute(PATH, api.socket),
+        Route(TICKETS, answering(ticket, failed), methods=["POST"]),
+    ]
+
+
+async def ticket(request: Request) -> Response:
+    """A ticket for a page, as the subprotocols that it opens its socket with."""
+    tickets = tickets_of(request.app)
+    said = {"protocols": [SUBPROTOCOL, tickets.issue()], "expires_in": tickets.seconds}
+    return JSONResponse(said, headers={"Cache-Control": "no-store"})
+
+
+def failed(error: EdgewiseError) -> Response:
+    """An error of these routes."""
+    said = {"code": error.code, "message": error.message, "remedy": error.remedy}
+    return JSONResponse({"error": said}, status_of(error), headers_of(error))
+
+
+class _Api:
+    def __init__(self, generations: Generations, limits: Limits, sockets: int) -> None:
+        self._generations = generations
+        self._limits = limits
+        self._most = sockets
+        self._open = 0
+
+    async def socket(self, socket: WebSocket) -> None:
+        """One socket, from its handshake to its end."""
+        if SUBPROTOCOL not in socket.scope["subprotocols"]:
+            await _deny(socket, 400, f"Sockets here speak the subprotocol {SUBPROTOCOL}.")
+        elif self._open >= self._most:
+            await _deny(socket, 503, f"{self._open} sockets are open, which is as many as may be.")
+        else:
+            self._open += 1
+            try:
+                await Connection(socket, self._generations, self._limits).run()
+            finally:
+                self._open -= 1
+
+
+async def _deny(socket: WebSocket, status: int, text: str) -> None:
+    headers = {"Cache-Control": "no-store"}
+    await socket.send_denial_response(PlainTextResponse(f"{text}\n", status, headers))
