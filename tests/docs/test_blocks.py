@@ -11,7 +11,7 @@ from tests.docs.blocks import NOT_RUN, ROOT, Block, blocks, blocks_of
 
 RUN = {"json", "python", "sh", "toml", "ts"}
 """Languages of blocks that a test runs or checks; ``ts`` is for web/tests/package, ``json`` for
-tests/sdk/server/socket/test_protocol.py."""
+tests/sdk/server/socket."""
 DRAWN = {"text"}
 """What is no code: trees of folders, drawings, extracts of files."""
 MOST_NOT_RUN = 0
