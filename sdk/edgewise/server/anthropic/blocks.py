@@ -90,10 +90,10 @@ class Blocks:
 
     def _said(self, text: str) -> Iterator[Told]:
         if self._open != "text":
-            text = self._before + text
             if not text.strip():
-                self._before = text
+                self._before += text
                 return
+            text = self._before + text
             yield from self._begin("text", {"text": ""})
         if text:
             self._parts.append(text)
@@ -105,12 +105,11 @@ class Blocks:
             if not text:
                 return
             yield from self._begin("thinking", {"thinking": "", "signature": ""})
-        text = self._behind + text
-        shown = text.rstrip()
-        self._behind = text[len(shown) :]
-        if not shown:
+        kept = text.rstrip()
+        if not kept:
+            self._behind += text
             return
-        self._before = ""
+        shown, self._behind, self._before = self._behind + kept, text[len(kept) :], ""
         if self.shows_thoughts:
             self._parts.append(shown)
             yield _delta(len(self.content), {"type": "thinking_delta", "thinking": shown})
