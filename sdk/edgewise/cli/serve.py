@@ -1,4 +1,4 @@
-"""`edgewise serve BUNDLE…`: the chat app and bundles for browsers of this machine."""
+"""`edgewise serve MODEL…`: the APIs of models, and the chat app and bundles for browsers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from rich.console import Console
 from starlette.types import ASGIApp
 
 from edgewise.cache import is_checkpoint
+from edgewise.cli.api import add_api, check_api, models_of
 from edgewise.cli.flags import compiled
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.hub.names import is_hub_name
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
-from edgewise.server.bundles import TARGET, Offer, offers
+from edgewise.server.bundles import TARGET, Offer, for_browsers, offers
 from edgewise.server.check import fetch_app
 from edgewise.server.guard import LOCAL, in_header
+from edgewise.server.operations.counts import Counts
 from edgewise.server.operations.drain import Drain
 from edgewise.server.operations.environment import by_environment, fill
 from edgewise.server.operations.flags import add_operations
@@ -52,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "bundles",
         nargs="+",
-        metavar="BUNDLE",
-        help="bundles with a webgpu program, by path or name; checkpoint folders, GGUF files and "
-        "hf:ORG/REPO are compiled once",
+        metavar="MODEL",
+        help="bundles, by path or name; checkpoint folders, GGUF files and hf:ORG/REPO are "
+        "compiled once. Browsers are offered those with a webgpu program",
     )
     parser.add_argument("--host", default=HOST, help=f"address to listen on (default {HOST})")
     parser.add_argument("--port", type=_port, help=f"port; 0 takes a free one (default {PORT})")
@@ -88,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="fetch the app and the start of each bundle once over HTTP, on a free port, and leave",
     )
+    add_api(parser)
     add_operations(parser)
     parser.set_defaults(settings=by_environment(parser))
 
@@ -96,17 +99,24 @@ def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C, or check and leave."""
     console = stdout_console()
     fill(args, args.settings, os.environ)
+    check_api(args)
+    folders = [(name, _bundle(name)) for name in args.bundles]
+    counts = Counts()
+    models = models_of(args, map(_asked, folders), counts)
+    names = [] if models is None else models.names()
     operations = Operations(
         log=Log(args.log_format),
         drain=Drain(args.drain_seconds),
+        counts=counts,
+        wanted=names,
         keep_agent_lines=args.keep_agent_lines,
     )
-    offered = offers(_bundle(name) for name in args.bundles)
+    offered = offers(for_browsers([folder for _, folder in folders], args.no_api))
     everywhere = args.host in EVERYWHERE
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
     origins = map(allowed_origin, args.allow_origin)
-    app = make_app(offered, assets(), hosts, origins, operations=operations)
+    app = make_app(offered, assets(), hosts, origins, models, args.api_key, operations)
     port = (0 if args.check else PORT) if args.port is None else args.port
     with listen(args.host, port) as listening:
         if args.check:
@@ -118,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
             _print_certificate(console, certificate, args.allow_host, listening)
         for offer in offered.values():
             console.print(_line(offer))
+        if names:
+            console.print(f"APIs at {url}v1 for programs: {', '.join(names)}.")
         if not built():
             console.print(f"The chat app is not built here, only bundles are offered: {BUILD}.")
         if everywhere:
@@ -125,15 +137,25 @@ def run(args: argparse.Namespace) -> int:
         if args.open:
             # In a thread: a browser in the terminal returns only when it is left.
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-        run_server(app, listening, certificate, operations)
+        run_server(app, listening, certificate, operations, models)
     return 0
 
 
 def _bundle(name: str) -> Path:
     """The bundle of a name, or what is compiled of a checkpoint for browsers, once."""
-    if is_hub_name(name) or is_checkpoint(Path(name)):
+    if _is_compiled(name):
         return compiled(Path(name), None, target=TARGET)
     return named(name)
+
+
+def _asked(given: tuple[str, Path]) -> str:
+    """What the APIs find a model by: a checkpoint itself, of which there may be other programs."""
+    name, folder = given
+    return name if _is_compiled(name) else str(folder)
+
+
+def _is_compiled(name: str) -> bool:
+    return is_hub_name(name) or is_checkpoint(Path(name))
 
 
 def _line(offer: Offer) -> str:

@@ -103,12 +103,13 @@ class Pool(Models):
     async def close(self) -> None:
         """See `Models.close`."""
         self._closed = True
-        tasks = [entry.loading for entry in self._entries.values()] + [self._tidying]
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await task
+        self._changed.set()
+        loading = [one.loading for one in self._entries.values() if one.loading is not None]
+        for task in loading:
+            task.cancel()
+        ending = [*loading, *([] if self._tidying is None else [self._tidying])]
+        if ending:
+            await asyncio.wait(ending)
         await asyncio.gather(*map(self._leave, self._entries.values()))
 
     def _known(self) -> dict[str, str]:
@@ -244,12 +245,13 @@ class Pool(Models):
             await worker.close()
 
     async def _tidy_for_ever(self) -> None:
-        while True:
+        while not self._closed:
             self._changed.clear()
             times = [one.expires for one in self._idle() if one.expires is not None]
             left = max(min(times) - self._clock(), 0.0) if times else None
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
             await self.tidy()
 
 

@@ -132,13 +132,13 @@ class Process:
 
     async def end(self) -> None:
         """Let the process leave, and make it do so where it takes too long. Twice is fine."""
-        with suppress(EngineError):
-            await asyncio.wait_for(self.send("close"), LEAVES_WITHIN_S)
-        try:
-            await asyncio.wait_for(asyncio.shield(self._reading), LEAVES_WITHIN_S + 1)
-        except TimeoutError:
+        with suppress(EngineError, TimeoutError):
+            async with asyncio.timeout(LEAVES_WITHIN_S):
+                await self.send("close")
+        done, _ = await asyncio.wait([self._reading], timeout=LEAVES_WITHIN_S + 1)
+        if not done:
             self.kill(None)
-            await self._reading
+            await asyncio.wait([self._reading])
 
     def kill(self, why: EngineError | None) -> None:
         """End the process now."""
@@ -184,7 +184,8 @@ class Process:
     async def _reap(self) -> None:
         """Wait for the end of a process that says nothing any more, and tell everybody."""
         try:
-            await asyncio.wait_for(self._system.wait(), LEAVES_WITHIN_S + 1)
+            async with asyncio.timeout(LEAVES_WITHIN_S + 1):
+                await self._system.wait()
         except TimeoutError:
             self.kill(None)
             await self._system.wait()

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from starlette.routing import BaseRoute
 
 from edgewise.hosting.base import Models
+from edgewise.server.anthropic.routes import routes as anthropic
 from edgewise.server.ollama.routes import routes as ollama
 from edgewise.server.openai.routes import routes as openai
 from edgewise.server.openai.routes import unknown
@@ -17,7 +18,7 @@ from edgewise.server.socket.routes import routes as socket
 
 Routes: TypeAlias = Callable[[Models], Sequence[BaseRoute]]
 
-APIS: tuple[Routes, ...] = (openai, plain, socket)
+APIS: tuple[Routes, ...] = (openai, anthropic, plain, socket)
 """What makes the routes of each that needs only the models; where two have one path, the first
 answers."""
 

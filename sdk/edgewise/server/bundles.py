@@ -104,6 +104,19 @@ def offers(folders: Iterable[Path]) -> dict[str, Offer]:
     return found
 
 
+def for_browsers(folders: Iterable[Path], all_of_them: bool) -> list[Path]:
+    """The bundles that have a WebGPU program; or all, where nobody else is served."""
+    return [one for one in folders if all_of_them or _has_program(one)]
+
+
+def _has_program(folder: Path) -> bool:
+    bundle = Bundle.open(folder, verify=False)
+    try:
+        return any(program.target == TARGET for program in bundle.manifest.programs)
+    finally:
+        bundle.close()
+
+
 def _stored(bundle: Bundle, name: str) -> Resource:
     """A listed file, which `Bundle.open` found to lie inside the folder.
 

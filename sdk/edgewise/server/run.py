@@ -12,6 +12,7 @@ from time import monotonic, sleep
 import uvicorn
 from starlette.types import ASGIApp
 
+from edgewise.hosting.base import Models
 from edgewise.server.guard import MAX_HEADERS, in_header
 from edgewise.server.operations.ending import DrainingServer
 from edgewise.server.operations.operations import Operations
@@ -69,14 +70,16 @@ def run(
     listening: socket.socket,
     certificate: Certificate | None = None,
     operations: Operations | None = None,
+    models: Models | None = None,
 ) -> None:
     """Serve until Ctrl-C, by https given a certificate; answers under way have two more seconds.
 
     Args:
         operations: those of the application: SIGTERM lets answers go on as long as they say.
+        models: closed at the end.
     """
     with suppress(KeyboardInterrupt):  # which uvicorn raises again once it has stopped
-        _server(app, certificate, operations or Operations()).run(sockets=[listening])
+        _server(app, certificate, operations or Operations(), models).run(sockets=[listening])
 
 
 @contextmanager
@@ -104,7 +107,10 @@ def in_background(
 
 
 def _server(
-    app: ASGIApp, certificate: Certificate | None, operations: Operations
+    app: ASGIApp,
+    certificate: Certificate | None,
+    operations: Operations,
+    models: Models | None = None,
 ) -> uvicorn.Server:
     return DrainingServer(
         uvicorn.Config(
@@ -129,4 +135,5 @@ def _server(
         ),
         operations.drain,
         operations.log,
+        models,
     )

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from openai import OpenAI
 
 from edgewise.cache import cached_bundle
 from edgewise.cli.main import main
@@ -84,11 +86,17 @@ def test_a_check_without_the_app_fails_and_says_how_to_build_it(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["{cpu}"], "edgewise compile MODEL --target webgpu -o {cpu}"),
+        (["{cpu}", "--no-api"], "edgewise compile MODEL --target webgpu -o {cpu}"),
         (["nowhere"], "There is no bundle nowhere."),
         (["{both}", "{both}"], "Two bundles are called"),
         (["{both}", "--port", "{port}"], "Choose another with --port; 0 takes a free one."),
-        (["{both}", "--host", "192.0.2.1"], "Choose an address of this machine with --host."),
+        (["{both}", "--host", "0.0.0.0"], "Set EDGEWISE_API_KEY (or --api-key)"),
+        (["{both}", "--host", "fd00::7"], "would answer everybody who reaches this machine"),
+        (["{both}", "--api-key", "guess"], "Choose 16 to 256 of letters"),
+        (
+            ["{both}", "--host", "192.0.2.1", "--no-api"],
+            "Choose an address of this machine with --host.",
+        ),
         (["{both}", "--allow-origin", "*"], "'*' is no origin that a browser names a page by."),
         (["{both}", "--allow-origin", "http://a.b/"], "Write http://a.b."),
         (["{both}", "--tls-cert", "c.pem"], "--tls-cert 'c.pem' is given without --tls-key."),
@@ -103,7 +111,9 @@ def test_what_cannot_be_served_is_said_with_what_to_do(
     capsys: pytest.CaptureFixture[str],
     argv: list[str],
     said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("EDGEWISE_API_KEY", raising=False)
     with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         names = {"both": both, "cpu": bundles(CASE), "port": port}
@@ -137,7 +147,7 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     browser.write_text(f'#!/bin/sh\necho "$1" >{opened}.new && mv {opened}.new {opened}\n')
     browser.chmod(0o700)
     process = subprocess.Popen(
-        command("serve", both, "--port", 0, "--host", host, "--open"),
+        command("serve", both, "--port", 0, "--host", host, "--open", "--no-api"),
         env=environment(BROWSER=str(browser)),
         stdout=subprocess.PIPE,
         text=True,
@@ -164,7 +174,8 @@ def test_it_says_what_it_offers_and_who_could_read_it(
 
 def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Path) -> None:
     argv = ("serve", both, "--port", 0, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
-    process = subprocess.Popen(command(*argv), env=environment(), stdout=subprocess.PIPE, text=True)
+    secret = environment(EDGEWISE_API_KEY="sk-edgewise-0123456789")
+    process = subprocess.Popen(command(*argv), env=secret, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     url = process.stdout.readline().split()[1]
     lines = [process.stdout.readline().rstrip() for _ in range(3)]
@@ -185,3 +196,22 @@ def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Pa
     assert "Everybody who reaches this machine can read these models." in rest
     assert "add --tls" not in rest
     assert process.returncode == 0
+
+
+def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., Path]) -> None:
+    bundle = bundles(CASE)
+    argv = command("serve", bundle, "--port", 0, "--log-format", "none")
+    process = subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[1]
+    assert process.stdout.readline() == f"APIs at {url}v1 for programs: {bundle.name}.\n"
+    with OpenAI(base_url=f"{url}v1", api_key="unused", max_retries=0) as client:
+        told: dict[str, Any] = {"model": bundle.name, "prompt": "Once", "max_tokens": 3}
+        done = client.completions.create(**told, extra_body={"ignore_eos": True})
+        assert [model.id for model in client.models.list()] == [bundle.name]
+    assert done.usage is not None
+    assert done.usage.completion_tokens == 3
+    assert Client(url).get("/api/bundles").status == 200
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+    process.stdout.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import socket
 from types import FrameType
 
 import uvicorn
 
+from edgewise.hosting.base import Models
 from edgewise.server.operations.drain import Drain
 from edgewise.server.operations.logs import Log
 
@@ -17,8 +19,12 @@ class DrainingServer(uvicorn.Server):
     Ctrl-C does not drain: who sits before it waits for nobody's answer.
     """
 
-    def __init__(self, config: uvicorn.Config, drain: Drain, log: Log) -> None:
+    def __init__(
+        self, config: uvicorn.Config, drain: Drain, log: Log, models: Models | None = None
+    ) -> None:
+        """A server; `models` are closed when it has ended."""
         super().__init__(config)
+        self._models = models
         self._drain = drain
         self._log = log
         self._said = False
@@ -39,3 +45,8 @@ class DrainingServer(uvicorn.Server):
         if self._drain.over and not self.should_exit:
             super().handle_exit(signal.SIGTERM, None)
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self._models is not None:
+            await self._models.close()

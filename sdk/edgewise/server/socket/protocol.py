@@ -280,6 +280,8 @@ _READERS: Mapping[str, Callable[[Fields], ClientMessage]] = {
     "ping": _ping,
 }
 
+CLIENT_TYPES = frozenset(_READERS)
+
 
 def _tools(fields: Fields) -> list[dict[str, Any]] | None:
     return _objects(fields, "tools", MAX_TOOLS) if fields.has("tools") else None

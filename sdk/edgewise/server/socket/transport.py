@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
@@ -84,8 +85,24 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._leave()
 
     def handle_parser_exception(self) -> None:
-        super().handle_parser_exception()
+        """Close a socket for what its client sent, as the protocol's own state says."""
+        if self.close_sent:
+            return
+        said = self.conn.close_sent
+        code, reason = (said.code, said.reason) if said else (1006, "")
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
         self._leave()
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        # What the client is still sending would destroy the close frame if nobody took it.
+        self.transport.write_eof()
+        self.close_timer = self.loop.call_later(LEAVE_SECONDS, self.transport.abort)
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
@@ -95,6 +112,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         kind, more = message["type"], message.get("more_body", False)
         if kind == "websocket.close":
             self.writable.set()  # a client that reads nothing is told nonetheless, if ever it reads
+        await self.writable.wait()
+        if self.close_sent:
+            raise ClientDisconnected
         await super().send(message)
         if kind == "websocket.http.response.body" and not more:
             self.handshake_complete = True  # as uvicorn says itself where it refuses
@@ -103,7 +123,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._leave()
 
     def _refuse(self, code: int, reason: str) -> None:
-        """Close a socket for what it sent, once."""
+        """Close a socket for what its client sent."""
         self.frames = []
         if not self.close_sent:
             self.conn.fail(code, reason)

@@ -85,6 +85,10 @@ class Served:
     def metric(self, name: str) -> Any:
         return self.engine.metrics()[name]
 
+    def arrived(self) -> bool:
+        """Whether a request comes to the engine while it stands still."""
+        return eventually(lambda: self.engine.session.loop._arriving == 1)
+
     def idle(self) -> bool:
         """Whether the engine comes to have nothing to do, and no page in use."""
         return eventually(

@@ -128,6 +128,12 @@ def test_who_has_no_key_gets_no_ticket(guarded: Client) -> None:
     assert guarded.get("/v1/ws/ticket", BEARER).status == 405
 
 
+def test_without_models_there_is_no_socket() -> None:
+    app = make_app({}, {})
+    with listen("127.0.0.1", 0) as listening, in_background(app, listening) as url:
+        assert refused(Client(url))[0] == 403
+
+
 def test_other_paths_open_no_socket(free: Client) -> None:
     for path in ("/", "/v1/models", "/v1/ws/ticket", "/v1/ws/"):
         assert not handshake(free, "Host: localhost", path=path).startswith(b"HTTP/1.1 101")

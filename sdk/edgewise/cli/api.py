@@ -1,0 +1,109 @@
+"""What `edgewise serve` serves to programs: the APIs of the models that it is given."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from edgewise.hosting.kept import KEEP_ALIVE_S, PoolOptions
+from edgewise.hosting.named import named_models
+from edgewise.hosting.pool import Pool
+from edgewise.server.keys import VARIABLE, Key
+from edgewise.server.operations.counts import Counts
+from edgewise_runtime.devices.table import FORMS
+from edgewise_runtime.errors import InputError
+
+
+def add_api(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the APIs."""
+    group = parser.add_argument_group("APIs")
+    group.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help="what programs have to send (Authorization: Bearer KEY); other users of this machine "
+        "may see it here",
+    )
+    group.add_argument(
+        "--keep-alive",
+        type=_seconds,
+        default=KEEP_ALIVE_S,
+        metavar="SECONDS",
+        help="how long a model stays in memory after its last request; below 0 for ever "
+        f"(default {KEEP_ALIVE_S:.0f})",
+    )
+    group.add_argument(
+        "--memory",
+        type=_gibibytes,
+        metavar="GIB",
+        help="what models in memory may take together (default: what there is)",
+    )
+    group.add_argument("--device", metavar="NAME", help=f"{FORMS}; of the machine, for programs")
+    group.add_argument("--threads", type=int, metavar="N", help="of the CPU, for each model")
+    group.add_argument("--context", type=int, metavar="N", help="most tokens of each request")
+    group.add_argument("--trust", action="store_true", help="run native code of others")
+    group.add_argument(
+        "--no-api", action="store_true", help="serve browsers only: nothing is computed here"
+    )
+
+
+def check_api(args: argparse.Namespace) -> None:
+    """Refuse to compute for everybody who reaches this machine.
+
+    Raises:
+        InputError: ``serve.key`` for an address of other machines without a key, and for a key that
+            cannot be one.
+    """
+    if args.no_api:
+        return
+    if args.api_key is not None:
+        Key.of(args.api_key)
+    elif not is_loopback(args.host):
+        raise InputError(
+            f"At {args.host} models would answer everybody who reaches this machine.",
+            remedy=f"Set {VARIABLE} (or --api-key) to a key that programs send; or serve browsers "
+            "only, with --no-api.",
+            code="serve.key",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def models_of(args: argparse.Namespace, given: Iterable[str], counts: Counts) -> Pool | None:
+    """The models of these names, loaded when somebody asks for them; None with ``--no-api``.
+
+    Raises InputError ``input.model`` for what is no model, and for two of one name.
+    """
+    if args.no_api:
+        return None
+    options = PoolOptions(
+        keep_alive_s=args.keep_alive,
+        memory_bytes=args.memory,
+        listed=False,
+        device=args.device,
+        threads=args.threads,
+        context=args.context,
+        trust=args.trust,
+    )
+    return Pool(named_models(given), options, on_restart=counts.on_restart)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def _gibibytes(text: str) -> int:
+    value = float(text)
+    if not (0 < value < 1 << 20):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of GiB above 0")
+    return int(value * (1 << 30))
