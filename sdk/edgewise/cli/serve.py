@@ -100,9 +100,9 @@ def run(args: argparse.Namespace) -> int:
     console = stdout_console()
     fill(args, args.settings, os.environ)
     check_api(args)
-    folders = {name: _bundle(name) for name in args.bundles}
+    folders = [(name, _bundle(name)) for name in args.bundles]
     counts = Counts()
-    models = models_of(args, map(_asked, folders.items()), counts)
+    models = models_of(args, map(_asked, folders), counts)
     names = [] if models is None else models.names()
     operations = Operations(
         log=Log(args.log_format),
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         wanted=names,
         keep_agent_lines=args.keep_agent_lines,
     )
-    offered = offers(for_browsers(folders.values(), args.no_api))
+    offered = offers(for_browsers([folder for _, folder in folders], args.no_api))
     everywhere = args.host in EVERYWHERE
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
