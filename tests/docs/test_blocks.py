@@ -9,8 +9,9 @@ import pytest
 from edgewise_compiler.quantize import read_recipe
 from tests.docs.blocks import NOT_RUN, ROOT, Block, blocks, blocks_of
 
-RUN = {"python", "sh", "toml", "ts"}
-"""Languages of blocks that a test runs or checks; ``ts`` is for web/tests/package."""
+RUN = {"json", "python", "sh", "toml", "ts"}
+"""Languages of blocks that a test runs or checks; ``ts`` is for web/tests/package, ``json`` for
+tests/sdk/server/socket."""
 DRAWN = {"text"}
 """What is no code: trees of folders, drawings, extracts of files."""
 MOST_NOT_RUN = 0
