@@ -41,6 +41,7 @@ def interleaved(words: list[str], options: list[list[str]]) -> Iterator[list[str
 def meaning(command: str, line: list[str]) -> dict[str, object]:
     found = vars(parse([command, *line]))
     del found["commands"]  # the parsers themselves, made anew each time
+    found.pop("settings", None)  # their flags, as variables of the environment
     return found
 
 
