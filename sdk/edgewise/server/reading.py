@@ -27,6 +27,9 @@ BODY_SECONDS = 60.0
 AT_ONCE = 64 << 10
 """Bytes whose JSON is read where they came; more are read on a thread, and hold up nobody."""
 
+JSON_TYPES = ("application/json", "application/x-www-form-urlencoded")
+FROM_PAGES = frozenset(("origin", "referer", "sec-fetch-site", "sec-fetch-mode"))
+
 M = TypeVar("M", bound=BaseModel)
 _REMEDY = "Send a JSON object with Content-Type: application/json."
 # Always matches from a quote on, and never goes back: no text takes longer than it is long.
@@ -56,12 +59,16 @@ async def read_body(request: Request, model: type[M]) -> M:
 def check_type(headers: Mapping[str, str]) -> None:
     """Refuse what does not say that it is plain JSON: pages of other sites cannot say so unasked.
 
+    What no page has sent may say what ``curl -d`` says by itself: browsers name the page's origin
+    with every POST (https://fetch.spec.whatwg.org/#append-a-request-origin-header).
+
     Raises InputError ``input.body_type``.
     """
     said = headers.get("content-type", "")
     kind, _, parameters = said.partition(";")
     charset = parameters.strip().lower().partition("charset=")[2].strip("\"' ")
-    if kind.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8"):
+    kinds = JSON_TYPES if FROM_PAGES.isdisjoint(headers) else JSON_TYPES[:1]
+    if kind.strip().lower() not in kinds or charset not in ("", "utf-8", "utf8"):
         raise InputError(
             f"The body's Content-Type is {shorten(said)}.", remedy=_REMEDY, code="input.body_type"
         )

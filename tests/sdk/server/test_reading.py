@@ -68,7 +68,12 @@ def test_a_json_object_is_read_as_its_model(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["application/json; charset=utf-8", "Application/JSON", 'application/json;charset="UTF-8"'],
+    [
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        'application/json;charset="UTF-8"',
+        "application/x-www-form-urlencoded",  # curl -d
+    ],
 )
 def test_json_is_said_in_several_ways(client: Client, kind: str) -> None:
     assert post(client, b'{"name": "Ada"}', Content_Type=kind).status == 200
@@ -80,7 +85,9 @@ def test_json_is_said_in_several_ways(client: Client, kind: str) -> None:
         {"Content-Type": ""},
         {"Content-Type": "text/plain"},
         {"Content-Type": "text/plain; application/json"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://localhost:8321"},
+        {"Content-Type": "application/x-www-form-urlencoded", "Origin": "null"},
+        {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "cross-site"},
         {"Content-Type": "multipart/form-data; boundary=x"},
         {"Content-Type": "application/json; charset=utf-16"},
         {"Content-Encoding": "gzip"},
