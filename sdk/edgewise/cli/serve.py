@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import webbrowser
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from edgewise.cli.flags import compiled
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.hub.names import is_hub_name
+from edgewise.server.agents import too_small_for_agents
 from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import TARGET, Offer, for_browsers, offers
@@ -35,6 +37,7 @@ from edgewise.server.run import run as run_server
 from edgewise.server.tls import Certificate, load
 from edgewise.units import size
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import read_manifest
 from edgewise_runtime.installed import CRYPTOGRAPHY, need
 
 HOST, PORT = "127.0.0.1", 8321
@@ -130,6 +133,8 @@ def run(args: argparse.Namespace) -> int:
             console.print(_line(offer))
         if names:
             console.print(f"APIs at {url}v1 for programs: {', '.join(names)}.")
+            if too_small := too_small_for_agents(_least_context(folders, args.context)):
+                console.print(too_small, style="yellow")
         if not built():
             console.print(f"The chat app is not built here, only bundles are offered: {BUILD}.")
         if everywhere:
@@ -156,6 +161,12 @@ def _asked(given: tuple[str, Path]) -> str:
 
 def _is_compiled(name: str) -> bool:
     return is_hub_name(name) or is_checkpoint(Path(name))
+
+
+def _least_context(folders: Iterable[tuple[str, Path]], asked: int | None) -> int:
+    """The most tokens that a request may have at every model; `asked`: by who serves them."""
+    contexts = [read_manifest(folder).model.context for _, folder in folders]
+    return min([*contexts, *([asked] if asked else [])])
 
 
 def _line(offer: Offer) -> str:

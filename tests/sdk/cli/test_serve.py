@@ -172,6 +172,26 @@ def test_it_says_what_it_offers_and_who_could_read_it(
     assert opened.read_text() == f"{url}\n"
 
 
+@pytest.mark.parametrize(("more", "tokens"), [((), 256), (("--context", 128), 128)])
+def test_a_context_that_is_small_for_agents_is_said(
+    both: Path, more: tuple[object, ...], tokens: int
+) -> None:
+    process = subprocess.Popen(
+        command("serve", both, "--port", 0, *more),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[1]
+    assert Client(url).get("/ready").status == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == -signal.SIGTERM
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert f"A context of {tokens} tokens is small for coding agents" in rest
+
+
 def test_by_https_it_says_its_addresses_and_how_to_know_its_certificate(both: Path) -> None:
     argv = ("serve", both, "--port", 0, "--tls", "--allow-host", "my-box", "--host", "0.0.0.0")
     secret = environment(EDGEWISE_API_KEY="sk-edgewise-0123456789")
