@@ -106,7 +106,7 @@ def test_a_program_of_a_bundle_may_be_named_by_its_name(edgewise: Run, stored: N
 def test_a_server_looks_for_a_name_where_it_is_listed(
     stored: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", NAME]) == 1
+    assert main(["serve", NAME, "--no-api"]) == 1
     assert f"--target webgpu -o dist/{NAME}" in " ".join(capsys.readouterr().err.split())
 
 

@@ -40,8 +40,9 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def nothing_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No bundles in ./dist."""
+    """No bundles in ./dist, nor in the cache, where other tests have some."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @asynccontextmanager

@@ -57,7 +57,7 @@ def test_what_is_no_part_of_the_api_is_said_in_its_words(
 def test_forms_of_other_pages_are_refused(raw: Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         body = json.dumps({"model": MODEL, "prompt": "a"}).encode()
-        headers = {**BEARER, "Content-Type": kind}
+        headers = {**BEARER, "Content-Type": kind, "Sec-Fetch-Site": "cross-site"}
         assert raw.send("POST", "/v1/completions", body, headers).status == 415
     origin = {"Origin": "https://evil.example", **BEARER}
     assert raw.post("/v1/completions", {"model": MODEL, "prompt": "a"}, origin).status == 403
