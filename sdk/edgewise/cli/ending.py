@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -24,6 +24,7 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         ours = []
     received: list[int] = []
+    restore = _terminal()
 
     def leave(number: int, frame: FrameType | None) -> None:
         for one in ours:
@@ -39,7 +40,27 @@ def ended_by_signals() -> Iterator[None]:
         for one in ours:
             signal.signal(one, signal.SIG_DFL)
         if received:
+            restore()  # who edits lines in it may not have come to that
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError, AttributeError):  # gone, closed, or none at all
                     stream.flush()
             signal.raise_signal(received[0])
+
+
+def _terminal() -> Callable[[], None]:
+    """What sets the terminal to what it is now; nothing where there is none."""
+    try:
+        import termios
+    except ImportError:  # Windows
+        return lambda: None
+    try:
+        descriptor = sys.stdin.fileno()
+        now = termios.tcgetattr(descriptor)
+    except (OSError, ValueError, AttributeError, termios.error):
+        return lambda: None
+
+    def restore() -> None:
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(descriptor, termios.TCSANOW, now)
+
+    return restore
