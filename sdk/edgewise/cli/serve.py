@@ -20,7 +20,6 @@ from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.hub.names import is_hub_name
 from edgewise.server.agents import too_small_for_agents
-from edgewise.server.app import make_app
 from edgewise.server.assets import BUILD, assets, built
 from edgewise.server.bundles import TARGET, Offer, for_browsers, offers
 from edgewise.server.check import fetch_app
@@ -119,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
     origins = map(allowed_origin, args.allow_origin)
+    # Here: no other command needs what reads requests, which takes a while to import.
+    from edgewise.server.app import make_app
+
     app = make_app(offered, assets(), hosts, origins, models, args.api_key, operations)
     port = (0 if args.check else PORT) if args.port is None else args.port
     with listen(args.host, port) as listening:

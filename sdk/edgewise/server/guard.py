@@ -9,8 +9,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from edgewise.server.content import check_type
 from edgewise.server.keys import Key
-from edgewise.server.reading import check_type
 from edgewise.server.socket.tickets import tickets_of
 from edgewise_runtime.errors import InputError
 

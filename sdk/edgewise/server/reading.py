@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from anyio import to_thread
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from edgewise.server.content import REMEDY, check_type
 from edgewise_runtime.errors import EngineError, InputError
 from edgewise_runtime.format.reading import MAX_NESTING, count_values, parse_json, shorten
 
@@ -27,11 +28,7 @@ BODY_SECONDS = 60.0
 AT_ONCE = 64 << 10
 """Bytes whose JSON is read where they came; more are read on a thread, and hold up nobody."""
 
-JSON_TYPES = ("application/json", "application/x-www-form-urlencoded")
-FROM_PAGES = frozenset(("origin", "referer", "sec-fetch-site", "sec-fetch-mode"))
-
 M = TypeVar("M", bound=BaseModel)
-_REMEDY = "Send a JSON object with Content-Type: application/json."
 # Always matches from a quote on, and never goes back: no text takes longer than it is long.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -56,31 +53,6 @@ async def read_body(request: Request, model: type[M]) -> M:
         return await to_thread.run_sync(_read, data, model)
 
 
-def check_type(headers: Mapping[str, str]) -> None:
-    """Refuse what does not say that it is plain JSON: pages of other sites cannot say so unasked.
-
-    What no page has sent may say what ``curl -d`` says by itself: browsers name the page's origin
-    with every POST (https://fetch.spec.whatwg.org/#append-a-request-origin-header).
-
-    Raises InputError ``input.body_type``.
-    """
-    said = headers.get("content-type", "")
-    kind, _, parameters = said.partition(";")
-    charset = parameters.strip().lower().partition("charset=")[2].strip("\"' ")
-    kinds = JSON_TYPES if FROM_PAGES.isdisjoint(headers) else JSON_TYPES[:1]
-    if kind.strip().lower() not in kinds or charset not in ("", "utf-8", "utf8"):
-        raise InputError(
-            f"The body's Content-Type is {shorten(said)}.", remedy=_REMEDY, code="input.body_type"
-        )
-    encoding = headers.get("content-encoding", "identity")
-    if encoding.strip().lower() not in ("", "identity"):
-        raise InputError(
-            f"The body's Content-Encoding is {shorten(encoding)}.",
-            remedy="Send it as it is: compressed bodies are not read.",
-            code="input.body_type",
-        )
-
-
 def check_depth(data: bytes) -> None:
     """Refuse JSON that nests too deeply, before a parser sees it.
 
@@ -92,7 +64,7 @@ def check_depth(data: bytes) -> None:
         if depth > MAX_NESTING:
             raise InputError(
                 f"The body has lists and objects more than {MAX_NESTING} deep in one another.",
-                remedy=_REMEDY,
+                remedy=REMEDY,
                 code="input.body",
             )
 
@@ -178,7 +150,7 @@ def _read(data: bytes, model: type[M]) -> M:
             code="input.body_size",
         )
     check_depth(data)
-    value = parse_json(data, "The body", InputError, what="body", remedy=_REMEDY)
+    value = parse_json(data, "The body", InputError, what="body", remedy=REMEDY)
     # Only an escape can write half of a character: UTF-8 has none.
     if b"\\ud" in data.lower() and _has_halves(value):
         raise InputError(

@@ -17,8 +17,6 @@ from edgewise.server.guard import MAX_HEADERS, in_header
 from edgewise.server.operations.ending import DrainingServer
 from edgewise.server.operations.operations import Operations
 from edgewise.server.patience import PatientProtocol
-from edgewise.server.socket.protocol import MAX_MESSAGE
-from edgewise.server.socket.transport import SocketProtocol
 from edgewise.server.tls import Certificate
 from edgewise_runtime.errors import InputError
 
@@ -112,6 +110,10 @@ def _server(
     operations: Operations,
     models: Models | None = None,
 ) -> uvicorn.Server:
+    # Here: commands that serve nothing do not wait for the WebSockets to be imported.
+    from edgewise.server.socket.protocol import MAX_MESSAGE
+    from edgewise.server.socket.transport import SocketProtocol
+
     return DrainingServer(
         uvicorn.Config(
             app,
