@@ -9,7 +9,7 @@ from typing import Any
 from edgewise.hosting.base import Ended, Event
 from edgewise.server.anthropic.blocks import Blocks, Told
 from edgewise.server.anthropic.request import MessagesRequest
-from edgewise.server.openai.writing import new_id
+from edgewise.server.writing import new_id
 from edgewise_runtime.engine.completion import Usage
 
 STOPPED = {

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from edgewise.server.failing import headers_of, status_of
-from edgewise.server.openai.writing import json_response, new_id, written
+from edgewise.server.writing import json_response, new_id, written
 from edgewise_runtime.errors import EdgewiseError
 
 STATUSES = {"engine.busy": 529, "engine.memory": 529}

@@ -15,9 +15,9 @@ from edgewise.server.anthropic.answer import Answer
 from edgewise.server.anthropic.blocks import Told
 from edgewise.server.anthropic.failing import failed_frame
 from edgewise.server.anthropic.request import CountRequest, MessagesRequest
-from edgewise.server.openai.writing import frame, json_response
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, sse, while_there
+from edgewise.server.writing import frame, json_response
 from edgewise_runtime.errors import EngineError, UnsupportedError
 
 

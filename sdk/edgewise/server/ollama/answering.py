@@ -27,9 +27,9 @@ from edgewise.server.ollama.keeping import seconds_of
 from edgewise.server.ollama.names import named
 from edgewise.server.ollama.options import Options, warning_of
 from edgewise.server.ollama.requests import Answered, ChatRequest, GenerateRequest
-from edgewise.server.openai.writing import json_response
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, ndjson, while_there
+from edgewise.server.writing import json_response
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, NoCall, Reasoning
 from edgewise.hosting.base import Call, Ended, Event, Said, TokenSaid
-from edgewise.server.openai.writing import written
+from edgewise.server.writing import written
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.text.json_text import read_json
 

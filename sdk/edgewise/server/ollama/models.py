@@ -16,8 +16,8 @@ from edgewise.server.ollama.answers import time_of
 from edgewise.server.ollama.names import named
 from edgewise.server.ollama.options import SAME
 from edgewise.server.ollama.requests import Named
-from edgewise.server.openai.writing import json_response
 from edgewise.server.reading import read_body
+from edgewise.server.writing import json_response
 from edgewise_runtime.installed import VERSION
 
 FORMAT = "edgewise"

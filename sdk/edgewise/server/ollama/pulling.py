@@ -14,9 +14,9 @@ from starlette.responses import Response
 from edgewise.hub.names import HubModel, hub_model
 from edgewise.server.ollama.answers import error_of, line
 from edgewise.server.ollama.requests import PullRequest
-from edgewise.server.openai.writing import json_response
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, ndjson, while_there
+from edgewise.server.writing import json_response
 from edgewise_runtime.errors import EngineError, UnsupportedError
 
 MOST_PULLS = 2

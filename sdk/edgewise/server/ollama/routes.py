@@ -12,7 +12,7 @@ from edgewise.server.ollama.answers import error_of
 from edgewise.server.ollama.models import ModelsApi
 from edgewise.server.ollama.pulling import PullApi
 from edgewise.server.ollama.refusing import REFUSED, refusing
-from edgewise.server.openai.writing import json_response
+from edgewise.server.writing import json_response
 from edgewise_runtime.errors import EdgewiseError
 
 

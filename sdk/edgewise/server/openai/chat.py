@@ -14,9 +14,10 @@ from edgewise.server.openai.chat_request import ChatRequest
 from edgewise.server.openai.chat_writing import Chunks, completion
 from edgewise.server.openai.choices import whole, with_one_call
 from edgewise.server.openai.failing import failed_frame
-from edgewise.server.openai.writing import DONE, frame, json_response
+from edgewise.server.openai.writing import DONE
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, sse, while_there
+from edgewise.server.writing import frame, json_response
 
 
 class ChatApi:

@@ -10,7 +10,8 @@ from typing import Any
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, Delta, NoCall, Reasoning
 from edgewise.hosting.base import Call, Ended, Event, Facts, Said
 from edgewise.server.openai.choices import finished, logprobs_of, usage_of
-from edgewise.server.openai.writing import fingerprint, new_id
+from edgewise.server.openai.writing import fingerprint
+from edgewise.server.writing import new_id
 from edgewise_runtime.calls import joined
 
 

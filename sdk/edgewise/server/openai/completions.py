@@ -17,9 +17,10 @@ from edgewise.server.openai.choices import finished, finite, usage_json, whole
 from edgewise.server.openai.completions_request import CompletionRequest
 from edgewise.server.openai.failing import failed_frame
 from edgewise.server.openai.together import together
-from edgewise.server.openai.writing import DONE, fingerprint, frame, json_response, new_id
+from edgewise.server.openai.writing import DONE, fingerprint
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, sse, while_there
+from edgewise.server.writing import frame, json_response, new_id
 
 
 class CompletionsApi:

@@ -7,8 +7,8 @@ from typing import Any
 from starlette.responses import Response
 
 from edgewise.server.failing import headers_of, status_of
-from edgewise.server.openai.writing import json_response, written
 from edgewise.server.reading import BodyError
+from edgewise.server.writing import json_response, written
 from edgewise_runtime.errors import EdgewiseError
 
 CODES = {

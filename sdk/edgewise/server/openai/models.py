@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.hosting.base import Facts, Models
-from edgewise.server.openai.writing import json_response
+from edgewise.server.writing import json_response
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 

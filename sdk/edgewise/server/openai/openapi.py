@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.server.openai.answers import ErrorAnswer
-from edgewise.server.openai.writing import json_response
+from edgewise.server.writing import json_response
 from edgewise_runtime.installed import VERSION
 
 _PLACE = "#/components/schemas/{model}"

@@ -9,8 +9,8 @@ from starlette.routing import Route
 
 from edgewise.hosting.base import Models
 from edgewise.server.failing import Endpoint, answering, headers_of, status_of
-from edgewise.server.openai.writing import json_response
 from edgewise.server.plain.tokens import TokensApi, rerank
+from edgewise.server.writing import json_response
 from edgewise_runtime.errors import EdgewiseError
 
 TYPES = {

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.hosting.base import Ask, Hosted, Models
-from edgewise.server.openai.writing import json_response
 from edgewise.server.plain.requests import (
     DetokenizeRequest,
     OfModel,
@@ -17,6 +16,7 @@ from edgewise.server.plain.requests import (
     TokenizeRequest,
 )
 from edgewise.server.reading import read_body
+from edgewise.server.writing import json_response
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 

@@ -18,9 +18,9 @@ from edgewise.server.openai.failing import body_of
 from edgewise.server.openai.responses.items import Items
 from edgewise.server.openai.responses.request import ResponseRequest
 from edgewise.server.openai.responses.store import Store
-from edgewise.server.openai.writing import json_response, new_id, written
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, sse, while_there
+from edgewise.server.writing import json_response, new_id, written
 from edgewise_runtime.errors import EdgewiseError
 
 

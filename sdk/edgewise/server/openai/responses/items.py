@@ -9,7 +9,7 @@ from typing import Any
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, Delta, NoCall, Reasoning
 from edgewise.hosting.base import Said
 from edgewise.server.openai.choices import logprobs_of
-from edgewise.server.openai.writing import new_id
+from edgewise.server.writing import new_id
 from edgewise_runtime.calls import joined
 
 Event = dict[str, Any]

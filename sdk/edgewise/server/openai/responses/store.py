@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.server.openai.writing import written
+from edgewise.server.writing import written
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 
