@@ -150,6 +150,25 @@ def test_importing_what_runs_bundles_never_loads_the_compiler(package: str) -> N
     assert loaded_after(f"import {package}") == "set()"
 
 
+def test_a_command_loads_no_other() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom edgewise.cli.main import parse\nparse(['run', 'model', 'text'])\n"
+            "print(*sorted(name for name in sys.modules if name.startswith('edgewise.cli.')))\n"
+            "print('starlette' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    mine, server = done.stdout.splitlines()
+    assert "edgewise.cli.run" in mine.split()
+    assert not {"edgewise.cli.serve", "edgewise.cli.chat"} & set(mine.split())
+    assert server == "False"
+
+
 def test_the_help_of_a_command_loads_names_of_targets_and_not_what_makes_them() -> None:
     code = (
         "import contextlib, io\n"

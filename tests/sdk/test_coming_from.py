@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ def test_the_tables_are_found() -> None:
 
 
 def options_of(command: str) -> set[str]:
+    assert command in COMMANDS
     parser = argparse.ArgumentParser()
-    COMMANDS[command][0].add_arguments(parser)
+    import_module(f"edgewise.cli.{command}").add_arguments(parser)
     return {option for action in parser._actions for option in action.option_strings}
 
 

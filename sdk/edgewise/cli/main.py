@@ -11,15 +11,12 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from rich.text import Text
 
-from edgewise.cli import chat, completion, diff, doctor, inspect, ls, pull, rm, run, serve
-from edgewise.cli import compile as compile_command
-from edgewise.cli import eval as eval_command
 from edgewise.cli.ending import ended_by_signals
 from edgewise.console import stderr_console
 from edgewise_runtime.errors import EdgewiseError, memory_errors
@@ -27,20 +24,21 @@ from edgewise_runtime.files import storage_error
 from edgewise_runtime.installed import VERSION
 from edgewise_runtime.shown import shown
 
-COMMANDS: dict[str, tuple[ModuleType, str]] = {
-    "pull": (pull, "fetch a model from a hub"),
-    "compile": (compile_command, "compile a checkpoint to a bundle"),
-    "chat": (chat, "talk with a model"),
-    "run": (run, "continue one prompt"),
-    "serve": (serve, "offer bundles and the chat app to browsers"),
-    "inspect": (inspect, "show what is in a bundle and what it costs"),
-    "diff": (diff, "find the first kernel at which two programs depart"),
-    "eval": (eval_command, "score a text, and compare with another model"),
-    "ls": (ls, "list bundles"),
-    "rm": (rm, "delete bundles"),
-    "doctor": (doctor, "check this machine and installation"),
-    "completion": (completion, "complete commands in a shell with the tab key"),
+COMMANDS: dict[str, str] = {
+    "pull": "fetch a model from a hub",
+    "compile": "compile a checkpoint to a bundle",
+    "chat": "talk with a model",
+    "run": "continue one prompt",
+    "serve": "offer bundles and the chat app to browsers",
+    "inspect": "show what is in a bundle and what it costs",
+    "diff": "find the first kernel at which two programs depart",
+    "eval": "score a text, and compare with another model",
+    "ls": "list bundles",
+    "rm": "delete bundles",
+    "doctor": "check this machine and installation",
+    "completion": "complete commands in a shell with the tab key",
 }
+"""What each is about. A module is named as its command, and loads where it is wanted."""
 
 INTERRUPTED = 130
 
@@ -84,14 +82,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Read a command line; options may stand before, between and after the words of a command."""
-    parser, commands = _parsers()
-    if words and words[0] in commands:
+    if words and words[0] in COMMANDS:
+        # `completion` writes all of them down.
+        _, commands = _parsers(COMMANDS if words[0] == "completion" else words[:1])
         return commands[words[0]].parse_intermixed_args(words[1:])
+    parser, _ = _parsers(COMMANDS)
     return parser.parse_args(words)  # help, the version, or wrong usage
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """What reads a command line that names no command, and what reads those of each command."""
+def _parsers(
+    names: Iterable[str],
+) -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """What reads a command line that names no command, and what reads those of these commands."""
     parser = argparse.ArgumentParser(
         prog="edgewise",
         description="Compile language models with Apache TVM, and run them.",
@@ -99,12 +101,13 @@ def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentP
     )
     parser.add_argument("--version", action="version", version=f"edgewise {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
-    for name, (module, about) in COMMANDS.items():
+    for name in names:
+        about = COMMANDS[name]
         command = commands.add_parser(
             name, help=about, description=f"{about[0].upper()}{about[1:]}."
         )
+        module = import_module(f"edgewise.cli.{name}")
         module.add_arguments(command)
-        # `completion` writes all of them down.
         command.set_defaults(run=module.run, commands=commands.choices)
     return parser, commands.choices
 

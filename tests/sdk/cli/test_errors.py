@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -145,7 +146,8 @@ def test_a_mistake_of_ours_is_admitted_without_a_traceback(
         raise ZeroDivisionError("oops")
 
     broken = SimpleNamespace(add_arguments=lambda parser: None, run=fail)
-    monkeypatch.setitem(cli.COMMANDS, "broken", (broken, "fail"))  # type: ignore[arg-type]
+    monkeypatch.setitem(cli.COMMANDS, "broken", "fail")
+    monkeypatch.setitem(sys.modules, "edgewise.cli.broken", broken)  # type: ignore[arg-type]
     said = failed(capsys, "broken")
     assert "inside edgewise: ZeroDivisionError: oops" in said
     assert "EDGEWISE_DEBUG" in said
