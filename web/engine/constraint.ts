@@ -19,6 +19,11 @@ export interface Constraint {
   forcedTokens(state: number): readonly number[];
 }
 
+/** What a constraint threw, as the error that its answer ends with. */
+export function misled(cause: unknown): EdgewiseError {
+  return EdgewiseError.from(cause, "engine.constraint", "What the answer has to follow has failed");
+}
+
 /** What is no mask. */
 const UNKNOWN = new Uint32Array();
 
@@ -77,10 +82,11 @@ export class Guide {
    *
    * @param words of a row of masks.
    * @param ends tokens that end an answer, where it may end.
+   * @param short the answer is to go on as long as it can.
    * @throws EdgewiseError `constraint.stuck` where none may come.
    */
-  mask(words: number, ends: Iterable<number>): Uint32Array | null {
-    const found = this.made(words, ends);
+  mask(words: number, ends: Iterable<number>, short = false): Uint32Array | null {
+    const found = this.made(words, ends, short);
     if (found === this.last) this.run += 1;
     else this.leave(found);
     return found;
@@ -90,7 +96,7 @@ export class Guide {
    * Whether the next token is one to be drawn under the last mask again: what may come is the same, and nothing must
    * come. Throws as `mask`.
    *
-   * @param ends as of the last mask.
+   * @param ends as of the last mask, which was not of a `short` answer.
    */
   goesOn(ends: Iterable<number>): boolean {
     if (this.isSteady(ends)) {
@@ -117,15 +123,15 @@ export class Guide {
   private isSteady(ends: Iterable<number>): boolean {
     if (this.forced.length > 0) return false;
     if (this.last === null) return this.free;
-    return this.made(this.last.length, ends) === this.last;
+    return this.made(this.last.length, ends, false) === this.last;
   }
 
-  private made(words: number, ends: Iterable<number>): Uint32Array | null {
+  private made(words: number, ends: Iterable<number>, short: boolean): Uint32Array | null {
     const { constraint, state } = this;
     if (constraint.free(state) || constraint.mustEnd(state)) return null;
     const mask = new Uint32Array(words);
     mask.set(constraint.mask(state).subarray(0, words));
-    if (constraint.mayEnd(state)) {
+    if (constraint.mayEnd(state) && !(short && mask.some((word) => word !== 0))) {
       for (const token of ends) mask[token >>> 5] = (mask[token >>> 5] ?? 0) | (1 << (token & 31));
     }
     if (mask.every((word) => word === 0)) {

@@ -6,9 +6,9 @@
  */
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
-import { EdgewiseError } from "../errors.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
 import { areRows, Batch, type Masks, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { misled } from "./constraint.ts";
 import { notFinite } from "./faults.ts";
 import { effortOf, Flights, type Work } from "./flights.ts";
 import type { Pace } from "./pace.ts";
@@ -234,7 +234,7 @@ export class Feed {
       try {
         return sequence.mask(this.batch.words);
       } catch (cause) {
-        sequence.fail(EdgewiseError.from(cause, "constraint.failed", "A constraint has an error"));
+        sequence.fail(misled(cause));
         return null;
       }
     });

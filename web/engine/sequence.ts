@@ -4,7 +4,7 @@ import type { Completion, FinishReason } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { RING } from "../format/abi.ts";
 import { timingsOf, usageOf } from "./completion.ts";
-import { type Constraint, Guide } from "./constraint.ts";
+import { type Constraint, Guide, misled } from "./constraint.ts";
 import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
@@ -162,7 +162,7 @@ export class Sequence {
 
   /** The tokens that may come next, a bit each, in so many words; null where all may. Throws as `Guide.mask`. */
   mask(words: number): Uint32Array | null {
-    return this.guide?.mask(words, this.tooShort ? [] : this.ends) ?? null;
+    return this.guide?.mask(words, this.ends, this.tooShort) ?? null;
   }
 
   /** Whether only its prompt is to be read. */
@@ -220,13 +220,8 @@ export class Sequence {
       this.tokens.push(token);
       if (this.ends.has(token)) reason = "stop";
       else text += this.stops.push(this.detokenizer.push([token]));
-      if (reason === null && this.guide) {
-        if (!this.guide.follow(token)) {
-          this.fail(refused(token));
-          return false;
-        }
-        if (this.guide.ended) reason = "stop";
-      }
+      if (reason === null && this.guided(token)) reason = "stop";
+      if (this.failure) return false;
       if (this.stops.found !== null) reason = "stop";
       else if (reason === null && this.remaining === 0) reason = "length";
       again = reason === null && at + 1 < drawn && !this.goesOn();
@@ -245,7 +240,8 @@ export class Sequence {
 
   /** Take the tokens that must come next: prefill reads them, nobody draws them. */
   force(): void {
-    const forced = this.ended || this.wantsNone ? [] : (this.guide?.forced ?? []);
+    if (this.ended || this.wantsNone) return;
+    const forced = this.forced();
     if (forced.length === 0) return;
     this.sent = Math.max(this.sent, this.written);
     this.known = true;
@@ -293,6 +289,27 @@ export class Sequence {
     this.known = false;
     this.counted = false;
     this.bursts = 0;
+  }
+
+  private forced(): readonly number[] {
+    try {
+      return this.guide?.forced ?? [];
+    } catch (cause) {
+      this.fail(misled(cause));
+      return [];
+    }
+  }
+
+  /** Take a token into what the answer follows; whether it ends there. One that may not come fails it. */
+  private guided(token: number): boolean {
+    if (!this.guide) return false;
+    try {
+      if (this.guide.follow(token)) return this.guide.ended;
+      this.fail(refused(token));
+    } catch (cause) {
+      this.fail(misled(cause));
+    }
+    return false;
   }
 
   /** Whether its next token is drawn as the last one was. */

@@ -147,6 +147,36 @@ describe.each([
   });
 });
 
+describe("an answer that is to be longer", () => {
+  const [end = 0] = EOS;
+
+  it("does not end where it may go on", async () => {
+    const { engine } = makeEngine({ pages: 32 });
+    const constraint = new Places(
+      [
+        [20, 21],
+        [22, 23],
+        [24, 25],
+        [26, 27],
+      ],
+      { early: [1, 2, 3] },
+    );
+    const given = request([1, 2], { ...draws(), minTokens: 4, logitBias: { [end]: 50 } });
+    const { tokenIds } = await engine.submit({ ...given, constraint }).completion;
+    expect(tokenIds).toHaveLength(4);
+  });
+
+  it("ends where nothing else may come", async () => {
+    const { engine } = makeEngine({ pages: 32 });
+    const constraint = new Places([[20, 21], []], { early: [1] });
+    const given = request([1, 2], { ...draws(), minTokens: 8 });
+    const { tokenIds, finishReason } = await engine.submit({ ...given, constraint }).completion;
+    expect([tokenIds.length, finishReason]).toEqual([2, "stop"]);
+    expect(EOS).toContain(tokenIds.at(-1));
+    expect(engine.check()).toEqual([]);
+  });
+});
+
 describe("tokens that must come", () => {
   const random = new Random(8);
   const prompt = promptOf(random, 30);
@@ -244,6 +274,28 @@ describe("a constraint that fails", () => {
     expect((await one.completion).tokenIds).toHaveLength(12);
     expect(engine.check()).toEqual([]);
   });
+
+  it.each(["advance", "forcedTokens", "mustEnd", "mask"] as const)(
+    "ends its answer alone where its %s throws",
+    async (failing) => {
+      const { engine } = makeEngine({ pages: 32 });
+      const constraint = new Places([[20, 21], [22, 23], [24]]);
+      const sound = new Places([[20, 21], [22, 23], [24]]);
+      const found = (state: number, token: number): unknown => sound[failing](state, token);
+      Object.defineProperty(constraint, failing, {
+        value: (state: number, token: number) => {
+          if (state > 0) throw new RangeError("no such state");
+          return found(state, token);
+        },
+      });
+      const free = request([1, 2, 3], { maxTokens: 12, ignoreEos: true });
+      const failed = { ...request([4, 5], draws()), constraint };
+      const [one, other] = [engine.submit(free), engine.submit(failed)];
+      await expect(other.completion).rejects.toMatchObject({ code: "engine.constraint" });
+      expect((await one.completion).tokenIds).toHaveLength(12);
+      expect(engine.check()).toEqual([]);
+    },
+  );
 
   it("does not let a device draw what may not come", async () => {
     const { engine, program } = makeEngine({ pages: 32, forward: false });

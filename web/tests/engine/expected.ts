@@ -28,9 +28,11 @@ export function nextToken(
   if (isPenalized(params)) state = counts.reduce(mix, state);
   for (const [id, value] of params.logitBias)
     state = mix(mix(state, id), Math.fround(value) * 1000);
-  let token = state % VOCAB;
-  while ((params.logitBias.get(token) ?? 0) <= -MAX_BIAS || !allows(token))
-    token = (token + 1) % VOCAB;
+  const inTurn = Array.from({ length: VOCAB }, (_, i) => (state + i) % VOCAB).filter(allows);
+  // The lowest bias is no mask: where nothing else may come, what has it does.
+  const wanted = inTurn.find((token) => (params.logitBias.get(token) ?? 0) > -MAX_BIAS);
+  const token = wanted ?? inTurn[0];
+  if (token === undefined) throw new Error("no token may come");
   return token;
 }
 
@@ -53,7 +55,7 @@ export function expectedTokens(
     const history = [...prompt, ...tokens];
     const short = tokens.length < params.minTokens;
     const now = short ? unending : params;
-    const allows = constraint ? allowed(constraint, state, short ? [] : ends) : () => true;
+    const allows = constraint ? allowed(constraint, state, ends, short) : () => true;
     const [forced] = constraint?.forcedTokens(state) ?? [];
     const token =
       forced ?? nextToken(history, history.length, now, params.seed ?? 0n, counts, allows);
@@ -65,10 +67,11 @@ export function expectedTokens(
   return tokens;
 }
 
-function allowed(constraint: Constraint, state: number, ends: readonly number[]) {
+function allowed(constraint: Constraint, state: number, ends: readonly number[], short: boolean) {
   if (constraint.free(state)) return () => true;
   const mask = constraint.mask(state);
-  const may = constraint.mayEnd(state) ? ends : [];
+  const goesOn = mask.some((word) => word !== 0);
+  const may = constraint.mayEnd(state) && !(short && goesOn) ? ends : [];
   return (token: number) =>
     (((mask[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1 || may.includes(token);
 }
