@@ -8,6 +8,9 @@ import { answered } from "./watchdog.ts";
 export const FEATURES = ["shader-f16", "subgroups", "timestamp-query"] as const;
 const LANGUAGE_FEATURE = "packed_4x8_integer_dot_product";
 
+/** Milliseconds before it is asked again for an adapter: a browser has none while its GPU process starts anew. */
+const AGAIN_MS = [100, 500] as const;
+
 const NO_LIMITS: AdapterLimits = {
   maxBufferSize: 0,
   maxStorageBufferBindingSize: 0,
@@ -28,17 +31,23 @@ export async function probe(
     );
   }
   try {
-    const asked = gpu.requestAdapter({ powerPreference: "high-performance" });
-    const adapter = await answered(
-      asked,
-      (seconds) => new Error(`no answer in ${seconds} seconds`),
-    );
+    let adapter = await requested(gpu);
+    for (const wait of AGAIN_MS) {
+      if (adapter) break;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      adapter = await requested(gpu);
+    }
     if (adapter) return { report: describe(gpu, adapter), adapter };
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
     return absent(`This browser refuses WebGPU: ${said.replace(/\.$/, "")}.`);
   }
   return absent("This browser has WebGPU, but no GPU that it would use it on.");
+}
+
+function requested(gpu: GPU): Promise<GPUAdapter | null> {
+  const asked = gpu.requestAdapter({ powerPreference: "high-performance" });
+  return answered(asked, (seconds) => new Error(`no answer in ${seconds} seconds`));
 }
 
 function absent(reason: string): { report: AdapterReport; adapter: null } {

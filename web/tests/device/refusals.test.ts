@@ -8,6 +8,7 @@ import { loadProgram } from "../../device/webgpu.ts";
 import { EdgewiseError } from "../../errors.ts";
 import { loadSmall, type Meter, meter, openDevice, source, step } from "./bench.ts";
 import { PROGRAM, SHADERS } from "./bundle.ts";
+import { lavapipe } from "./lavapipe.ts";
 
 let gpu: Gpu;
 let counts: Meter;
@@ -273,6 +274,16 @@ describe("an adapter", () => {
     expect(await probe(old)).toMatchObject({ report: { available: false }, adapter: null });
     const broken = { requestAdapter: () => Promise.reject(new Error("blocked")) } as unknown as GPU;
     expect((await probe(broken)).report.reason).toContain("blocked");
+  });
+
+  test("is asked for again where there is none yet, as while a GPU process starts anew", async () => {
+    const there = lavapipe();
+    let asked = 0;
+    const late = Object.assign(Object.create(there), {
+      requestAdapter: async () => (++asked < 3 ? null : there.requestAdapter()),
+    }) as GPU;
+    expect((await probe(late)).report).toMatchObject({ available: true, reason: "" });
+    expect(asked).toBe(3);
   });
 
   test("is described with its features, limits and a key", () => {
