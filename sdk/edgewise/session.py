@@ -12,15 +12,15 @@ from typing import Any
 from weakref import finalize
 
 from edgewise.cache import Progress, find_bundle
-from edgewise.chat_prompts import ChatPrompts
 from edgewise.constraints import Constraints
 from edgewise.devices import device_for, load_program, target_for
 from edgewise.messages import conversation, each_conversation
-from edgewise.model_defaults import defaults_from, not_obeyed, said_of
+from edgewise.model_defaults import said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
 from edgewise.reading import Reading, opens_thought, reading_of
 from edgewise.request import Asked, read_options
 from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
+from edgewise.texts import Texts
 from edgewise.thinking import thinking_of
 from edgewise.tools import ToolLike
 from edgewise.wanted import Wanted, check_prompted, wanted_of
@@ -41,13 +41,10 @@ from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.spill import PageStore
 from edgewise_runtime.text import Tokenizer
-from edgewise_runtime.text.files import TextFiles
 from edgewise_runtime.text.template import Message
 
 _LAST = 16
 """Tokens at the end of a prompt, which hold the mark of a thought if it opens one."""
-_ANY_LENGTH = 1 << 31
-"""Tokens that no prompt has."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,7 @@ class Session:
     Attributes:
         context: the most tokens of prompt and answer together.
         defaults: what the model's generation_config.json sets, see `model_defaults`.
+        texts: what its texts are to requests.
     """
 
     @memory_errors("loading the model")
@@ -90,13 +88,12 @@ class Session:
         )
         self.bundle = Bundle.open(path, progress=progress)
         _check_context(self.bundle.model.context, context)
-        self.tokenizer = Tokenizer.from_bundle(self.bundle)
-        self.prompts = ChatPrompts(self.bundle, self.tokenizer)
-        config = TextFiles.of_bundle(self.bundle).object("generation_config.json")
+        self.texts = Texts(self.bundle)
+        self.tokenizer, self.prompts = self.texts.tokenizer, self.texts.prompts
+        self.defaults = self.texts.defaults
         model = self.bundle.model
         self._constraints = Constraints(self.tokenizer, model.vocab, model.eos)
-        self.defaults = defaults_from(config, vocab=model.vocab, eos=model.eos)
-        if ignored := not_obeyed(config, vocab=model.vocab, eos=model.eos):
+        if ignored := self.texts.not_obeyed():
             warnings.warn(said_of(ignored, self.bundle.name), stacklevel=3)
         chosen = device_for(self.bundle, named, program, threads=threads)
         self.device = chosen.name
@@ -224,30 +221,6 @@ class Session:
                 code="input.option",
             )
         return [self._next_turn(one, wanted, variables, asked) for one in conversations], alone
-
-    def text_of_chat(
-        self,
-        messages: Any,
-        tools: Iterable[ToolLike] | None,
-        variables: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
-    ) -> str:
-        """The prompt text of what `ask_chat` would ask. Raises as it does."""
-        read_options(options, self.defaults, several=True)
-        return self.prompts.asked(conversation(messages), wanted_of(options, tools), variables)
-
-    def ids_of_chat(
-        self,
-        messages: Any,
-        tools: Iterable[ToolLike] | None,
-        variables: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
-    ) -> tuple[int, ...]:
-        """The token ids of the same, though they be more than the context holds."""
-        asked = read_options(options, self.defaults, several=True)
-        wanted = wanted_of(options, tools)
-        found = self.prompts.turns(conversation(messages), wanted, variables, asked, _ANY_LENGTH)
-        return found[0].ids
 
     def _of_prompt(
         self, prompt: Any, ids: tuple[int, ...], asked: Asked, wanted: Wanted

@@ -40,6 +40,11 @@ def seal(value: Mapping[str, Any]) -> bytes:
     return _BEGINS + sha256_bytes(rest).encode() + _ENDS + rest
 
 
+def digest_of(data: bytes) -> str:
+    """The digest that the file of a manifest begins with, which `unseal` checks."""
+    return data[len(_BEGINS) : len(_BEGINS) + 64].decode("ascii", "replace")
+
+
 def unseal(data: bytes) -> Any:
     """What the file of a manifest says, without its digest, once that proved right.
 

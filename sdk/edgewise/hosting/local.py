@@ -51,7 +51,7 @@ class LocalModel(Hosted):
             if not isinstance(prompt, str):
                 return len(prompt)
             return len(await self.tokenize(prompt, special=True))
-        ids_of = self._engine.session.ids_of_chat
+        ids_of = self._engine.session.texts.ids_of_chat
         return len(await asyncio.to_thread(ids_of, messages, ask.tools, ask.variables, options))
 
     async def tokenize(self, text: str, *, special: bool) -> list[int]:
@@ -72,7 +72,7 @@ class LocalModel(Hosted):
                 remedy="Pass messages.",
                 code="input.messages",
             )
-        text_of = self._engine.session.text_of_chat
+        text_of = self._engine.session.texts.text_of_chat
         return await asyncio.to_thread(text_of, ask.messages, ask.tools, ask.variables, options)
 
     async def metrics(self) -> Mapping[str, Json]:
