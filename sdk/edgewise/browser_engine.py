@@ -14,7 +14,7 @@ from edgewise.cache import Progress, find_bundle
 from edgewise.generation import Stream
 from edgewise.hosting.base import Ask
 from edgewise.hosting.tab_model import TARGET, TabModel, TabModels
-from edgewise.hosting.tabs import BEAT_S
+from edgewise.hosting.tabs import BEAT_S, LEND
 from edgewise.messages import each_conversation
 from edgewise.options import RequestOptions, SamplingOptions, documents
 from edgewise.prompt import each_prompt_ids
@@ -26,9 +26,6 @@ from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.template import Message
-
-LEND = "?lend"
-"""What an address ends with whose page lends its GPU by itself."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,10 @@ class BrowserEngine:
             BundleError: a bundle that is damaged or malformed.
         """
         # Here: who uses none of this waits for no server to be imported.
-        from edgewise.cli.api import is_loopback
         from edgewise.server.app import make_app
         from edgewise.server.assets import assets, built
         from edgewise.server.bundles import offer
+        from edgewise.server.guard import is_loopback
         from edgewise.server.run import in_thread, listen
 
         if not is_loopback(host):

@@ -159,6 +159,11 @@ class TabModels(Models):
 
     models: Mapping[str, TabModel]
 
+    @property
+    def tabs(self) -> dict[str, Tabs]:
+        """The tabs of each."""
+        return {name: model.tabs for name, model in self.models.items()}
+
     async def get(self, name: str, *, keep_alive_s: float | None = None) -> Hosted:
         """See `Models.get`; how long a model stays is for the tabs to say."""
         found = self.models.get(name)

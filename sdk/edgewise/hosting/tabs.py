@@ -19,6 +19,8 @@ from edgewise.hosting.base import Ask, Ended, Event, Said
 from edgewise_runtime.engine.completion import Timings, Usage
 from edgewise_runtime.errors import EdgewiseError, EngineError, InputError, again
 
+LEND = "?lend"
+"""What the address of a page ends with that lends its GPU by itself."""
 BEAT_S = 5.0
 """Seconds between beats, which a tab answers itself: pings of a WebSocket are answered by a part of
 the browser that goes on where the tab has stopped."""
@@ -223,7 +225,7 @@ class Tabs:
     def alive(self, tab: Tab, beat: int) -> None:
         """It has answered a beat. Raises EngineError ``tab.wrong`` for one that was not asked."""
         if not tab.heard < beat <= tab.beat:
-            raise _wrong(f"beat {beat} was not asked for")
+            raise wrong(f"beat {beat} was not asked for")
         tab.heard = beat
 
     def said(self, tab: Tab, run_id: str, deltas: tuple[Delta, ...]) -> None:
@@ -233,7 +235,7 @@ class Tabs:
         run.characters += sum(_size(delta) for delta in deltas)
         # A token is a piece at most, but for what was held back and what closes a thought or call.
         if run.pieces > 2 * tab.lent.context + 64 or run.characters > MAX_TEXT:
-            raise _wrong(f"run {run_id!r} has more pieces or text than {tab.lent.context} tokens")
+            raise wrong(f"run {run_id!r} has more pieces or text than {tab.lent.context} tokens")
         if not run.dropped:
             run.events.put_nowait(Said(deltas))
 
@@ -241,7 +243,7 @@ class Tabs:
         """An answer is whole. Raises as `said`."""
         run = self._running(tab, run_id)
         if len(ended.token_ids) > tab.lent.context:
-            raise _wrong(f"run {run_id!r} has more tokens than a context of {tab.lent.context}")
+            raise wrong(f"run {run_id!r} has more tokens than a context of {tab.lent.context}")
         if ended.finish_reason == "cancelled" and not run.halted:
             error = EngineError(
                 "The tab has stopped the answer.", remedy="Ask again.", code="tab.stopped"
@@ -337,7 +339,7 @@ class Tabs:
     def _running(self, tab: Tab, run_id: str) -> Run:
         run = tab.running.get(run_id)
         if run is None:
-            raise _wrong(f"run {run_id!r} is none that it was given")
+            raise wrong(f"run {run_id!r} is none that it was given")
         return run
 
     def _over(self, tab: Tab, run: Run, event: Ended | EdgewiseError) -> None:
@@ -398,7 +400,8 @@ def _nothing() -> Ended:
     return Ended(0, "", "", (), (), "cancelled", Usage(0, 0), timings, 0)
 
 
-def _wrong(why: str) -> EngineError:
+def wrong(why: str) -> EngineError:
+    """The error of answers whose tab is not to be believed."""
     return EngineError(
         f"The tab says what cannot be: {why}.", remedy="Load the app again.", code="tab.wrong"
     )

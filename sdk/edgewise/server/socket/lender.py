@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgewise.hosting.base import Ask
-from edgewise.hosting.tabs import Lent, Tab, Tabs
+from edgewise.hosting.tabs import Lent, Tab, Tabs, wrong
 from edgewise.server.socket.lending import (
     Alive,
     Beat,
@@ -88,7 +88,8 @@ class Lender:
         """It says what cannot be: its answers are not to be trusted."""
         if self._lent is not None:
             tabs, tab = self._lent
-            tabs.lose(tab, error)
+            why = error.message.rstrip(".")
+            tabs.lose(tab, error if error.code == "tab.wrong" else wrong(why))
 
     def left(self) -> None:
         """Its socket is closed."""
