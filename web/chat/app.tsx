@@ -6,6 +6,7 @@ import { Composer } from "./components/composer.tsx";
 import { ContextMeter } from "./components/context-meter.tsx";
 import { Header } from "./components/header.tsx";
 import { Interrupted } from "./components/interrupted.tsx";
+import { Lent } from "./components/lent.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
@@ -16,6 +17,7 @@ import { Sidebar } from "./components/sidebar.tsx";
 import { tokensOf } from "./conversations.ts";
 import { type Extent, exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
+import { useLending } from "./lending.ts";
 import { modelDefaults } from "./storage.ts";
 
 export function App() {
@@ -27,6 +29,7 @@ export function App() {
   const { model } = models;
   const engine = model.kind === "ready" && model.status !== "failed" ? model.engine : null;
   const offer = model.kind === "none" ? null : model.offer;
+  const lending = useLending(engine, offer, models.offers?.tabs === true);
   const maxTokens = useMaxTokens(model.kind === "ready" ? model.offer : null);
 
   const conversation = currentOf(state.book);
@@ -125,6 +128,7 @@ export function App() {
             )}
           </Log>
           <div class="below">
+            <Lent lending={lending} />
             <Banners
               failure={failure}
               warnings={warnings}
@@ -159,6 +163,7 @@ export function App() {
           onChange={chat.configure}
           model={model}
           adapter={models.adapter}
+          lending={models.offers?.tabs ? lending : null}
           onLoad={load}
           onExport={(extent: Extent) =>
             save(exported(listed(state.book), extent), "edgewise-conversations.json")

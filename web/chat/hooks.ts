@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Engine } from "../client/index.ts";
 import type { AdapterReport, Warning } from "../client/types.ts";
+import { asksToLend } from "./asks-to-lend.ts";
 import { type Chat, type ChatState, createChat } from "./chat-state.ts";
 import { choiceOf, type LoadChoice } from "./choices.ts";
 import { openDatabase } from "./database.ts";
@@ -105,11 +106,14 @@ export function useModels(): Models {
       setKept(found);
       const of = (wanted: string | null) => offered.offers.find(({ url }) => url === wanted);
       const last = of(preference("edgewise.model"));
+      // Who opens the page to lend its GPU has decided.
+      const lent = asksToLend() && offered.tabs ? (last ?? offered.offers[0]) : undefined;
       // What ended the page once may do so again.
       const interrupted = of(killed);
       if (interrupted) return setInterrupted(interrupted);
       // What is not here would be downloaded, which a person decides.
-      if (report.available && last && keptOf(found, last)?.complete) load(last);
+      if (report.available && lent) load(lent);
+      else if (report.available && last && keptOf(found, last)?.complete) load(last);
     });
   }, [load]);
   return {

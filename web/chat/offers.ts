@@ -17,6 +17,8 @@ export interface Offers {
   readonly offers: readonly Offer[];
   /** Whether the host said so just now. */
   readonly fresh: boolean;
+  /** Whether the host wants GPUs lent to it. */
+  readonly tabs: boolean;
 }
 
 /** The host's list; offline the one it gave last. Empty where there is neither. */
@@ -27,9 +29,9 @@ export async function askForOffers(): Promise<Offers> {
     const text = await response.text();
     const offers = readOffers(text);
     prefer("edgewise.offers", text);
-    return { offers, fresh: true };
+    return { offers, fresh: true, tabs: wantsTabs(text) };
   } catch {
-    return { offers: remembered(), fresh: false };
+    return { offers: remembered(), fresh: false, tabs: false };
   }
 }
 
@@ -51,6 +53,11 @@ export function readOffers(text: string): readonly Offer[] {
   const listed: unknown =
     typeof json === "object" && json !== null && "bundles" in json ? json.bundles : [];
   return Array.isArray(listed) ? listed.filter(isOffer) : [];
+}
+
+function wantsTabs(text: string): boolean {
+  const json: unknown = JSON.parse(text);
+  return typeof json === "object" && json !== null && "tabs" in json && json.tabs === true;
 }
 
 function isOffer(value: unknown): value is Offer {

@@ -2,6 +2,7 @@
 
 export type Preference =
   | "edgewise.choices"
+  | "edgewise.lend"
   | "edgewise.loading"
   | "edgewise.model"
   | "edgewise.offers"

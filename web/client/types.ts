@@ -333,6 +333,8 @@ export interface Thinking {
 
 export interface EngineInfo {
   readonly name: string;
+  /** Names the bundle: what its bundle.json carries of itself. */
+  readonly digest: string;
   readonly family: string;
   readonly quant: string;
   /** Null where there is no chat template. */
@@ -345,6 +347,8 @@ export interface EngineInfo {
   readonly storage: "opfs" | "indexeddb" | "memory";
   /** Most tokens of prompt and answer together. */
   readonly context: number;
+  /** Generations that are computed side by side; more of them wait. */
+  readonly slots: number;
   /** KV pages when it was loaded, and those that there may be once they are needed. */
   readonly pages: number;
   readonly mostPages: number;

@@ -23,6 +23,11 @@ const BEGINS = '{"digest":"';
 const ENDS = '",';
 const HEAD = BEGINS.length + 64 + ENDS.length;
 
+/** The digest that the file of a manifest begins with, which `unseal` checks. */
+export function digestOf(data: Uint8Array): string {
+  return new TextDecoder().decode(data.subarray(BEGINS.length, BEGINS.length + 64));
+}
+
 /**
  * What the file of a manifest says, without its digest, once that proved right.
  *

@@ -109,6 +109,7 @@ export class Session {
     const { model, name } = files.manifest;
     return {
       name,
+      digest: files.digest,
       family: model.family,
       quant: storedAs(model),
       thinking: this.thinking,
@@ -117,6 +118,7 @@ export class Session {
       adapter: gpu.report,
       storage: this.store.kind,
       context: this.engine.context,
+      slots: model.maxBatch,
       pages,
       mostPages,
       memory,

@@ -52,7 +52,11 @@ def make_app(
         InputError: ``serve.key`` for a key that nobody could send, or that is easily guessed.
     """
     compressed = Compressed()
-    listed = {"version": API_VERSION, "bundles": [offer.to_json() for offer in offers.values()]}
+    listed = {
+        "version": API_VERSION,
+        "bundles": [offer.to_json() for offer in offers.values()],
+        **({"tabs": True} if tabs else {}),  # whether the app may lend its GPU
+    }
     listing = in_memory(json.dumps(listed).encode(), ".json")
 
     async def bundles(request: Request) -> Response:

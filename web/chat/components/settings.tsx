@@ -3,11 +3,13 @@ import type { AdapterReport } from "../../client/types.ts";
 import { MAX_TOKENS } from "../chat-state.ts";
 import type { Conversation } from "../conversations.ts";
 import type { Extent } from "../export.ts";
+import type { ShownLending } from "../lending.ts";
 import type { ModelState } from "../model.ts";
 import type { Offer } from "../offers.ts";
 import { changed, FIELDS, type Field } from "../settings.ts";
 import { type Defaults, modelDefaults } from "../storage.ts";
 import { Icon } from "./icons.tsx";
+import { LendSetting } from "./lent.tsx";
 import { LoadOptions } from "./load-options.tsx";
 import { Loaded } from "./loaded.tsx";
 import { StorageSettings } from "./storage-settings.tsx";
@@ -21,6 +23,8 @@ interface Props {
   readonly onChange: (changes: Partial<Pick<Conversation, "system" | "settings">>) => void;
   readonly model: ModelState;
   readonly adapter: AdapterReport | null;
+  /** Null where the host wants no GPU lent. */
+  readonly lending: ShownLending | null;
   readonly onLoad: (offer: Offer) => void;
   readonly onExport: (extent: Extent) => void;
   readonly onStorage: () => void;
@@ -100,6 +104,7 @@ export function SettingsDialog(props: Props) {
             </p>
           </>
         )}
+        {props.lending && <LendSetting lending={props.lending} />}
         <StorageSettings onChange={props.onStorage} />
         <p class="pair">
           <button

@@ -1,0 +1,54 @@
+/** Whether this page lends its GPU to the host, and what of it is shown. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Engine } from "../client/index.ts";
+import { type LendState, lend } from "../client/lend.ts";
+import { asksToLend } from "./asks-to-lend.ts";
+import { useStable } from "./hooks.ts";
+import type { Offer } from "./offers.ts";
+import { prefer, preference } from "./preferences.ts";
+
+export interface ShownLending {
+  readonly on: boolean;
+  /** Null while there is nothing to lend. */
+  readonly state: LendState | null;
+  readonly turn: (on: boolean) => void;
+}
+
+/** Lends an engine to a host that wants it, as long as that is on. */
+export function useLending(
+  engine: Engine | null,
+  offer: Offer | null,
+  wanted: boolean,
+): ShownLending {
+  const [on, setOn] = useState(() => asksToLend() || preference("edgewise.lend") === "yes");
+  const [state, setState] = useState<LendState | null>(null);
+  const key = useRef<string | null>(null);
+  key.current ??= keyInAddress();
+  const model = offer?.name;
+  useEffect(() => {
+    setState(null);
+    if (!engine || model === undefined || !wanted || !on) return;
+    const lending = lend(engine, {
+      model,
+      ...(key.current && { key: key.current }),
+      onState: (state) => setState(state.kind === "ended" ? null : state),
+    });
+    return () => lending.stop();
+  }, [engine, model, wanted, on]);
+  return {
+    on,
+    state,
+    turn: useStable((to: boolean) => {
+      prefer("edgewise.lend", to ? "yes" : null);
+      setOn(to);
+    }),
+  };
+}
+
+/** The host's key after `#key=`, which no server is sent; it does not stay in the address. */
+function keyInAddress(): string {
+  const key = new URLSearchParams(location.hash.slice(1)).get("key") ?? "";
+  if (key !== "") history.replaceState(null, "", location.pathname + location.search);
+  return key;
+}
