@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from edgewise.answers import Completion, Piece
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
@@ -31,12 +33,16 @@ from edgewise_runtime.errors import (
 )
 from edgewise_runtime.installed import VERSION
 
+if TYPE_CHECKING:
+    from edgewise.browser_engine import BrowserEngine
+
 __version__ = VERSION
 
 __all__ = [
     "Apart",
     "AsyncEngine",
     "AsyncGeneration",
+    "BrowserEngine",
     "BundleError",
     "CheckpointError",
     "CompileError",
@@ -71,3 +77,12 @@ __all__ = [
     "grammar",
     "regex",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that few use, whose modules take a while to import."""
+    if name == "BrowserEngine":
+        from edgewise.browser_engine import BrowserEngine
+
+        return BrowserEngine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

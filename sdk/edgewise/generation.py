@@ -7,6 +7,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock
 from types import TracebackType
+from typing import Protocol
 
 from edgewise.answers import Completion, Piece
 from edgewise.reading import Readers
@@ -136,6 +137,16 @@ class Generation(Iterator[Piece]):
                 raise again(choice.failure)
 
 
+class Pieces(Protocol):
+    """What streams are made of: a request that is on its way, wherever it is computed."""
+
+    def __iter__(self) -> Iterator[Piece]: ...
+
+    def close(self) -> None: ...
+
+    def completions(self) -> list[Completion]: ...
+
+
 class Stream(Iterator[str]):
     """Iterates over pieces of text; none is empty, and none ends inside a character.
 
@@ -145,7 +156,7 @@ class Stream(Iterator[str]):
     cancel a generation before its end; any thread may close it. Dropping it cancels it, too.
     """
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Pieces) -> None:
         self._generation = generation
 
     def __next__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from edgewise_runtime.errors import EdgewiseError, InputError, UnsupportedError
@@ -56,6 +56,10 @@ class Reasoning:
                 remedy="Leave one of them out.",
                 code=_CODE,
             )
+
+    def to_json(self) -> dict[str, Any]:
+        """What is asked, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def reasoning_of(value: Any) -> Reasoning:

@@ -15,6 +15,7 @@ from edgewise_runtime.text.json_text import read_json
 Kind = Literal["json_object", "json_schema", "regex", "grammar"]
 Syntax = Literal["gbnf", "lark"]
 SYNTAXES = ("gbnf", "lark")
+_KEYS = {"regex": "pattern", "grammar": "grammar"}
 MAX_TEXT = 1 << 18
 """Characters of a regex or a grammar."""
 _CODE = "input.response_format"
@@ -39,6 +40,16 @@ class ResponseFormat:
     syntax: Syntax | None = None
     name: str = ""
     read: Callable[[Any], Any] | None = field(default=None, compare=False, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As OpenAI's API has it, and regexes and grammars besides; see `response_format_of`."""
+        if self.kind == "json_schema":
+            held = {"name": self.name or "answer", "schema": dict(self.schema or {})}
+            return {"type": self.kind, "json_schema": held}
+        if self.kind == "json_object":
+            return {"type": self.kind}
+        syntax = {} if self.syntax is None else {"syntax": self.syntax}
+        return {"type": self.kind, _KEYS[self.kind]: self.text, **syntax}
 
     def parse(self, answer: str) -> Any:
         """Return an answer as what was asked for: an instance of the model or the class, a JSON

@@ -27,6 +27,12 @@ class ToolChoice:
     mode: Literal["auto", "none", "required", "named"]
     name: str | None = None
 
+    def to_json(self) -> Any:
+        """As OpenAI's API has it."""
+        if self.mode != "named":
+            return self.mode
+        return {"type": "function", "function": {"name": self.name}}
+
 
 def tool_choice_of(value: Any, tools: Sequence[Tool] | None) -> ToolChoice:
     """Read and check the option `tool_choice`.

@@ -30,9 +30,12 @@ def engine(bundle: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def reader(
-    bundle: Path, checkpoints: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    bundles: Callable[..., Path],
+    checkpoints: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A reader's own folder."""
+    bundle = bundles(CASE, targets=("cpu", "webgpu"))
     folder = tmp_path_factory.mktemp("reader")
     (folder / "dist").mkdir()
     for name in BUNDLES:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable
-from ipaddress import ip_address
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from edgewise.hosting.kept import KEEP_ALIVE_S, PoolOptions
 from edgewise.hosting.named import named_models
 from edgewise.hosting.pool import Pool
+from edgewise.server.bundles import Offer
+from edgewise.server.guard import is_loopback
 from edgewise.server.keys import VARIABLE, Key
 from edgewise.server.operations.counts import Counts
 from edgewise_runtime.devices.table import FORMS
 from edgewise_runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from edgewise.hosting.tab_model import TabModels
+
+
+BROWSER = "browser"
+"""The device whose GPUs are those of visitors."""
 
 
 def add_api(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +48,12 @@ def add_api(parser: argparse.ArgumentParser) -> None:
         metavar="GIB",
         help="what models in memory may take together (default: what there is)",
     )
-    group.add_argument("--device", metavar="NAME", help=f"{FORMS}; of the machine, for programs")
+    group.add_argument(
+        "--device",
+        metavar="NAME",
+        help=f"{FORMS}; of the machine, for programs. {BROWSER}: visitors' tabs answer, on their "
+        "GPUs",
+    )
     group.add_argument("--threads", type=int, metavar="N", help="of the CPU, for each model")
     group.add_argument("--context", type=int, metavar="N", help="most tokens of each request")
     group.add_argument("--trust", action="store_true", help="run native code of others")
@@ -68,12 +82,29 @@ def check_api(args: argparse.Namespace) -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+def tab_models(args: argparse.Namespace, offered: Mapping[str, Offer]) -> TabModels | None:
+    """The models of these bundles as tabs run them, where ``--device browser`` asks for that.
+
+    Raises InputError ``input.device`` for that without APIs, or with what only a device of this
+    machine can have.
+    """
+    if args.device != BROWSER:
+        return None
+    # Here: no other server waits for what runs on tabs to be imported.
+    from edgewise.hosting.tab_model import TabModel, TabModels
+
+    for flag, given in (
+        ("--no-api", args.no_api),
+        ("--context", args.context is not None),
+        ("--threads", args.threads is not None),
+    ):
+        if given:
+            raise InputError(
+                f"--device {BROWSER} lets visitors' tabs answer; {flag} is not for them.",
+                remedy=f"Leave out {flag}.",
+                code="input.device",
+            )
+    return TabModels({name: TabModel(name, one.bundle) for name, one in offered.items()})
 
 
 def models_of(args: argparse.Namespace, given: Iterable[str], counts: Counts) -> Pool | None:

@@ -14,10 +14,11 @@ from rich.console import Console
 from starlette.types import ASGIApp
 
 from edgewise.cache import is_checkpoint
-from edgewise.cli.api import add_api, check_api, models_of
+from edgewise.cli.api import add_api, check_api, models_of, tab_models
 from edgewise.cli.flags import compiled
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
+from edgewise.hosting.tabs import LEND
 from edgewise.hub.names import is_hub_name
 from edgewise.server.agents import too_small_for_agents
 from edgewise.server.assets import BUILD, assets, built
@@ -104,7 +105,9 @@ def run(args: argparse.Namespace) -> int:
     check_api(args)
     folders = [(name, _bundle(name)) for name in args.bundles]
     counts = Counts()
-    models = models_of(args, map(_asked, folders), counts)
+    offered = offers(for_browsers([folder for _, folder in folders], args.no_api))
+    lent = tab_models(args, offered)
+    models = lent or models_of(args, map(_asked, folders), counts)
     names = [] if models is None else models.names()
     operations = Operations(
         log=Log(args.log_format),
@@ -113,7 +116,6 @@ def run(args: argparse.Namespace) -> int:
         wanted=names,
         keep_agent_lines=args.keep_agent_lines,
     )
-    offered = offers(for_browsers([folder for _, folder in folders], args.no_api))
     everywhere = args.host in EVERYWHERE
     hosts = args.allow_host + ([] if everywhere else [args.host])
     certificate = _certificate(args, hosts)
@@ -121,7 +123,16 @@ def run(args: argparse.Namespace) -> int:
     # Here: no other command needs what reads requests, which takes a while to import.
     from edgewise.server.app import make_app
 
-    app = make_app(offered, assets(), hosts, origins, models, args.api_key, operations)
+    app = make_app(
+        offered,
+        assets(),
+        hosts,
+        origins,
+        models,
+        args.api_key,
+        operations,
+        tabs=lent.tabs if lent else None,
+    )
     port = (0 if args.check else PORT) if args.port is None else args.port
     with listen(args.host, port) as listening:
         if args.check:
@@ -133,6 +144,8 @@ def run(args: argparse.Namespace) -> int:
             _print_certificate(console, certificate, args.allow_host, listening)
         for offer in offered.values():
             console.print(_line(offer))
+        if lent:
+            console.print(f"Tabs that have {url}{LEND} open answer with their GPUs.")
         if names:
             console.print(f"APIs at {url}v1 for programs: {', '.join(names)}.")
             if too_small := too_small_for_agents(_least_context(folders, args.context)):

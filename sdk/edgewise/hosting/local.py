@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any
 
 from edgewise.answers import Completion, Piece
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
 from edgewise.hosting.base import Ask, Call, Ended, Event, Hosted, Json, Said, TokenSaid
 from edgewise.hosting.facts import facts_of
-from edgewise.options import SubmitOptions
+from edgewise.hosting.prompting import Prompting, options_of, prompt_of
 from edgewise_runtime.engine.logprobs import TokenLogprob
-from edgewise_runtime.errors import InputError, UnsupportedError
-from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.text import Tokenizer
 from edgewise_runtime.text.token_bytes import bytes_of
-
-_OPTIONS = SubmitOptions.__annotations__.keys() - {"sampling"}
-"""Those whose values JSON has."""
 
 
 class LocalModel(Hosted):
@@ -29,6 +23,7 @@ class LocalModel(Hosted):
         """`name`: that it is asked for by."""
         self.facts = facts_of(name, engine)
         self._engine = engine
+        self._prompting = Prompting(engine.session.texts)
         self._spelled = _Spelled(engine.tokenizer)
 
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
@@ -45,35 +40,19 @@ class LocalModel(Hosted):
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""
-        options, messages = _options(ask), ask.messages
-        if messages is None:
-            prompt = _prompt(ask)
-            if not isinstance(prompt, str):
-                return len(prompt)
-            return len(await self.tokenize(prompt, special=True))
-        ids_of = self._engine.session.texts.ids_of_chat
-        return len(await asyncio.to_thread(ids_of, messages, ask.tools, ask.variables, options))
+        return await self._prompting.count(ask)
 
     async def tokenize(self, text: str, *, special: bool) -> list[int]:
         """See `Hosted.tokenize`."""
-        encode = self._engine.tokenizer.encode
-        return await asyncio.to_thread(encode, text, add_special_tokens=special)
+        return await self._prompting.tokenize(text, special=special)
 
     async def detokenize(self, token_ids: Sequence[int]) -> str:
         """See `Hosted.detokenize`."""
-        return await asyncio.to_thread(self._engine.tokenizer.decode, token_ids)
+        return await self._prompting.detokenize(token_ids)
 
     async def render(self, ask: Ask) -> str:
         """See `Hosted.render`."""
-        options = _options(ask)
-        if ask.messages is None:
-            raise InputError(
-                "A chat template is of conversations; this is a prompt.",
-                remedy="Pass messages.",
-                code="input.messages",
-            )
-        text_of = self._engine.session.texts.text_of_chat
-        return await asyncio.to_thread(text_of, ask.messages, ask.tools, ask.variables, options)
+        return await self._prompting.render(ask)
 
     async def metrics(self) -> Mapping[str, Json]:
         """See `Hosted.metrics`."""
@@ -84,12 +63,12 @@ class LocalModel(Hosted):
         await self._engine.close()
 
     async def _submit(self, ask: Ask) -> AsyncGeneration:
-        options, tools = _options(ask), ask.tools
+        options, tools = options_of(ask), ask.tools
         if ask.messages is not None:
             return await self._engine.submit_chat(
                 ask.messages, tools=tools, variables=ask.variables, **options
             )
-        return await self._engine.submit(_prompt(ask), tools=tools, **options)
+        return await self._engine.submit(prompt_of(ask), tools=tools, **options)
 
     def _said(self, piece: Piece) -> Said:
         tokens = tuple(map(self._spelled.token, piece.logprobs))
@@ -135,59 +114,3 @@ class _Spelled:
     def _as_spelled(self, token_id: int) -> bytes | None:
         token = self._tokenizer.token_of(token_id)
         return None if token is None else token.encode()
-
-
-def _prompt(ask: Ask) -> str | list[int]:
-    """The prompt of a request without a conversation.
-
-    Raises InputError ``input.prompt``.
-    """
-    if ask.variables is not None:
-        raise InputError(
-            "Variables are of a chat template; this is a prompt.",
-            remedy="Pass messages, or leave out the variables.",
-            code="input.option",
-        )
-    if isinstance(ask.prompt, str):
-        return ask.prompt
-    if isinstance(ask.prompt, list | tuple):
-        return list(ask.prompt)
-    raise InputError(
-        f"{shorten(ask.prompt)} is no prompt.",
-        remedy="Pass messages, or a prompt: text or a list of token ids.",
-        code="input.prompt",
-    )
-
-
-def _options(ask: Ask) -> dict[str, Any]:
-    """The options of a request as the engine takes them, which checks their values.
-
-    Raises InputError ``input.option`` for one that there is not, ``input.prompt`` for a request of
-    a conversation and a prompt.
-    """
-    if ask.messages is not None and ask.prompt is not None:
-        raise InputError(
-            "There are messages and a prompt.", remedy="Pass one of them.", code="input.prompt"
-        )
-    if not isinstance(ask.options, Mapping) or not isinstance(ask.variables, Mapping | None):
-        raise InputError(
-            "Options and variables are by name.", remedy="Pass objects.", code="input.option"
-        )
-    unknown = sorted(ask.options.keys() - _OPTIONS)
-    if unknown:
-        raise InputError(
-            f"There is no option {shorten(unknown[0])}.",
-            remedy=f"There are {', '.join(sorted(_OPTIONS))}.",
-            code="input.option",
-        )
-    options = dict(ask.options)
-    if isinstance(bias := options.get("logit_bias"), Mapping):
-        options["logit_bias"] = {_token(key): value for key, value in bias.items()}
-    return options
-
-
-def _token(key: Json) -> Json:
-    """A key that JSON has made text of as the number that it was; others as they are."""
-    if isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= 10:
-        return int(key)
-    return key

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from edgewise.hosting.base import Models
+from edgewise.hosting.tabs import Tabs
 from edgewise.server.apis import api_routes
 from edgewise.server.bundles import Offer
 from edgewise.server.guard import METHODS, Guard
@@ -32,6 +33,7 @@ def make_app(
     api_key: str | None = None,
     operations: Operations | None = None,
     allow_pull: bool = False,
+    tabs: Mapping[str, Tabs] | None = None,
 ) -> Starlette:
     """The application: bundles under ``/bundles/NAME/``, their list, the app's files, and APIs.
 
@@ -44,6 +46,7 @@ def make_app(
         api_key: that whoever uses the APIs has to send.
         operations: what the server is watched and ended by; None for what nobody looks at.
         allow_pull: whoever uses the APIs may have models fetched from the hub.
+        tabs: of the models that browsers may lend their GPU to, by name.
 
     Raises:
         InputError: ``serve.key`` for a key that nobody could send, or that is easily guessed.
@@ -70,7 +73,7 @@ def make_app(
         if models is None
         else [
             *operations.routes(models),
-            *api_routes(operations.watch(models), allow_pull=allow_pull),
+            *api_routes(operations.watch(models), allow_pull=allow_pull, tabs=tabs),
         ]
     )
     key = None if api_key is None else Key.of(api_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
@@ -230,3 +231,11 @@ def name_of(host: str) -> str:
 
 def _text(status: int, text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", status, {"Cache-Control": "no-store"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

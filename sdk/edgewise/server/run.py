@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic, sleep
 
 import uvicorn
@@ -80,6 +82,14 @@ def run(
         _server(app, certificate, operations or Operations(), models).run(sockets=[listening])
 
 
+@dataclass(frozen=True)
+class Background:
+    """A server that runs in a thread: its address, and the event loop that all of it runs in."""
+
+    url: str
+    loop: asyncio.AbstractEventLoop
+
+
 @contextmanager
 def in_background(
     app: ASGIApp, listening: socket.socket, certificate: Certificate | None = None
@@ -89,8 +99,25 @@ def in_background(
     Raises:
         InputError: ``serve.start`` where it does not come up.
     """
-    server = _server(app, certificate, Operations())
-    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    with in_thread(app, listening, certificate) as background:
+        yield background.url
+
+
+@contextmanager
+def in_thread(
+    app: ASGIApp,
+    listening: socket.socket,
+    certificate: Certificate | None = None,
+    models: Models | None = None,
+) -> Iterator[Background]:
+    """As `in_background`, for who runs something beside it in its event loop.
+
+    Args:
+        models: closed at the end, in that loop.
+    """
+    server = _server(app, certificate, Operations(), models)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_serve, args=(server, loop, listening), daemon=True)
     thread.start()
     deadline = monotonic() + START_SECONDS
     while not server.started and thread.is_alive() and monotonic() < deadline:
@@ -98,10 +125,17 @@ def in_background(
     try:
         if not server.started:
             raise InputError("The server did not start.", code="serve.start")
-        yield url_of(listening, certificate)
+        yield Background(url_of(listening, certificate), loop)
     finally:
         server.should_exit = True
         thread.join(START_SECONDS)
+
+
+def _serve(
+    server: uvicorn.Server, loop: asyncio.AbstractEventLoop, listening: socket.socket
+) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(server.serve(sockets=[listening]))
 
 
 def _server(

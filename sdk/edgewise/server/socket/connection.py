@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from anyio import to_thread
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from edgewise.hosting.tabs import Tabs
 from edgewise.server.reading import AT_ONCE
 from edgewise.server.socket.generations import Generation, Generations
+from edgewise.server.socket.lender import Lender, SocketLine
+from edgewise.server.socket.lending import TabMessage
 from edgewise.server.socket.protocol import (
     SUBPROTOCOL,
     Accepted,
@@ -22,8 +26,8 @@ from edgewise.server.socket.protocol import (
     Ping,
     Pong,
     Resume,
-    ServerMessage,
     Start,
+    Written,
     read,
     write,
 )
@@ -57,6 +61,8 @@ class Close:
     reason: str
 
 
+TAB_LOST = 4002
+"""Closes the socket of a tab that is done without; the reason is the code of the error."""
 TEXT_ONLY = Close(1003, "messages are text frames")
 TOO_WRONG = Close(1008, f"{WRONG} messages in a row were none")
 STALLED = Close(4001, "pieces were not read; resume")
@@ -66,9 +72,15 @@ class Connection:
     """A socket and its generations, which outlive it for a while."""
 
     def __init__(
-        self, socket: WebSocket, generations: Generations, limits: Limits | None = None
+        self,
+        socket: WebSocket,
+        generations: Generations,
+        limits: Limits | None = None,
+        tabs: Mapping[str, Tabs] | None = None,
     ) -> None:
+        """Args: tabs: of the models that its client may lend a GPU to."""
         self._socket = socket
+        self._lender = Lender(tabs or {}, SocketLine(self._reply, self._hang_up))
         self._generations = generations
         self._limits = limits or Limits()
         self._open: dict[str, Generation] = {}
@@ -91,6 +103,7 @@ class Connection:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._lender.left()
             self._ready.clear()
             for generation in self._open.values():
                 self._generations.leave(generation)
@@ -145,6 +158,7 @@ class Connection:
             self._answer(message)
         except MessageError as error:
             self._wrong += 1
+            self._lender.wrong(error)
             # What is wrong with a message is no end of a generation that has its id.
             self._reply(Failed(error, None if error.id in self._open else error.id))
             if self._wrong >= WRONG:
@@ -160,6 +174,21 @@ class Connection:
                     generation.cancel()
             case Ping(echo):
                 self._reply(Pong(echo))
+            case _:
+                self._lend(message)
+
+    def _lend(self, message: TabMessage) -> None:
+        try:
+            self._lender.take(message)
+        except EdgewiseError as error:
+            if self._lender.lends:
+                self._lender.wrong(error)
+            else:
+                self._reply(Failed(error))
+
+    def _hang_up(self, error: EdgewiseError) -> None:
+        self._reply(Failed(error))
+        self._close(Close(TAB_LOST, error.code))
 
     def _begin(self, message: Start | Resume) -> None:
         if message.id in self._open:
@@ -230,7 +259,7 @@ class Connection:
         if generation in self._ready:
             self._ready.remove(generation)
 
-    def _reply(self, message: ServerMessage) -> None:
+    def _reply(self, message: Written) -> None:
         self._replies.append(write(message))
         self._to_send.set()
 

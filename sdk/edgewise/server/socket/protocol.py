@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from edgewise.deltas import (
     Arguments,
@@ -18,6 +18,7 @@ from edgewise.deltas import (
     Reasoning,
 )
 from edgewise.hosting.base import Ask, Ended, Said, TokenSaid
+from edgewise.server.socket.lending import TAB_READERS, TabMessage
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.reading import Fields, parse_json, shorten
 
@@ -102,7 +103,7 @@ class Ping:
     echo: str = ""
 
 
-ClientMessage: TypeAlias = Start | Cancel | Resume | Ping
+ClientMessage: TypeAlias = Start | Cancel | Resume | Ping | TabMessage
 
 
 @dataclass(frozen=True)
@@ -204,8 +205,17 @@ class Pong:
 ServerMessage: TypeAlias = Accepted | Piece | Done | Failed | Pong
 
 
-def write(message: ServerMessage) -> str:
-    """A message as a text frame has it: JSON, all of it ASCII, since models may write anything."""
+class Written(Protocol):
+    """A message of ours."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def write(message: Written) -> str:
+    """A message as a text frame has it: JSON, all of it ASCII, since models may write anything.
+
+    Raises ValueError for numbers that JSON does not have.
+    """
     return json.dumps(message.to_json(), allow_nan=False, separators=(",", ":"))
 
 
@@ -224,10 +234,11 @@ def read(text: str) -> ClientMessage:
         _check_characters(text, value)
         fields = Fields(value, _MESSAGE, InputError)
         kind = fields.get("type")
-        reader = _READERS.get(kind) if isinstance(kind, str) else None
+        known = {**_READERS, **TAB_READERS}
+        reader = known.get(kind) if isinstance(kind, str) else None
         if reader is None:
-            known = ", ".join(_READERS)
-            raise fields.fail("message", f"'type' is {shorten(kind)} and none of {known}", _REMEDY)
+            listed = ", ".join(known)
+            raise fields.fail("message", f"'type' is {shorten(kind)} and none of {listed}", _REMEDY)
         message = reader(fields)
         fields.done()
         return message

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from edgewise.hosting.base import Models
+from edgewise.hosting.tabs import Tabs
 from edgewise.server.failing import answering, headers_of, status_of
 from edgewise.server.socket.connection import Connection, Limits
 from edgewise.server.socket.generations import Bounds, Generations, Later
@@ -28,6 +31,7 @@ def routes(
     limits: Limits | None = None,
     sockets: int = SOCKETS,
     later: Later | None = None,
+    tabs: Mapping[str, Tabs] | None = None,
 ) -> list[BaseRoute]:
     """The routes over these models.
 
@@ -35,8 +39,9 @@ def routes(
         bounds, later: of `Generations`.
         limits: of one socket.
         sockets: open at a time.
+        tabs: of the models that clients may lend their GPU to, by name.
     """
-    api = _Api(Generations(models, bounds, later), limits or Limits(), sockets)
+    api = _Api(Generations(models, bounds, later), limits or Limits(), sockets, tabs or {})
     return [
         WebSocketRoute(PATH, api.socket),
         Route(TICKETS, answering(ticket, failed), methods=["POST"]),
@@ -57,10 +62,13 @@ def failed(error: EdgewiseError) -> Response:
 
 
 class _Api:
-    def __init__(self, generations: Generations, limits: Limits, sockets: int) -> None:
+    def __init__(
+        self, generations: Generations, limits: Limits, sockets: int, tabs: Mapping[str, Tabs]
+    ) -> None:
         self._generations = generations
         self._limits = limits
         self._most = sockets
+        self._tabs = tabs
         self._open = 0
 
     async def socket(self, socket: WebSocket) -> None:
@@ -72,7 +80,7 @@ class _Api:
         else:
             self._open += 1
             try:
-                await Connection(socket, self._generations, self._limits).run()
+                await Connection(socket, self._generations, self._limits, self._tabs).run()
             finally:
                 self._open -= 1
 
