@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Unpack
@@ -14,12 +15,14 @@ import numpy.typing as npt
 from edgewise.answers import Completion
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
+from edgewise.embedding import begin, normalized
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
+from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.text.template import Message
 
 P = ParamSpec("P")
@@ -159,6 +162,19 @@ class AsyncEngine(Loaded):
         """Return the logits after each token; as `Engine.score`."""
         ids, loop = token_ids(tokens), self._session.loop
         return await asyncio.to_thread(loop.call, lambda: loop.engine.score(ids))
+
+    async def embed(
+        self,
+        texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: Pooling = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> npt.NDArray[np.float32]:
+        """Return a vector for each text; as `Engine.embed`."""
+        start = partial(begin, self._session, texts, pooling, truncate=truncate)
+        vectors = await (await asyncio.to_thread(start)).wait()
+        return normalized(vectors) if normalize else vectors
 
     async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages until `unpin`; as `Engine.pin`."""

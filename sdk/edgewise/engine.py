@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgewise.answers import Completion
 from edgewise.cache import Progress
+from edgewise.embedding import begin, normalized
 from edgewise.generation import Generation, Stream, run_together
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
@@ -19,6 +20,7 @@ from edgewise.session import Loaded, Session, Submission
 from edgewise.settings import Settings, drafting
 from edgewise.tools import ToolLike
 from edgewise_runtime.devices.base import Device
+from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.text.template import Message
 
 
@@ -297,6 +299,38 @@ class Engine(Loaded):
         """
         ids = token_ids(tokens)
         return self._session.loop.call(lambda: self._session.loop.engine.score(ids))
+
+    def embed(
+        self,
+        texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: Pooling = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> npt.NDArray[np.float32]:
+        """Return a vector for each text: float32 [texts, hidden].
+
+        It is made of the model's hidden states after its final norm. Texts run beside requests, and
+        each has the vector that it would have alone; they leave nothing in the KV pages.
+
+        Args:
+            texts: text, which gets the tokenizer's special tokens, or token ids as they are; or a
+                list of either, of 2,048 at most.
+            pooling: ``"last"``, the state of the last token, which has seen all others; or
+                ``"mean"``, that of all tokens. Default: the last one's.
+            normalize: make each vector one of length 1, so that the product of two is the cosine of
+                the angle between them. Default: True.
+            truncate: leave out what is behind the context, instead of refusing the text. Default:
+                False.
+
+        Raises:
+            InputError: a text that is empty or too long, too many texts, another `pooling`.
+            BundleError: ``bundle.entry`` for a bundle compiled before there were embeddings.
+            EngineError: ``engine.busy``, ``engine.closed``; ``engine.not_finite`` where the model's
+                numbers have overflowed.
+        """
+        vectors = begin(self._session, texts, pooling, truncate=truncate).result()
+        return normalized(vectors) if normalize else vectors
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:
         """Compute a prefix and keep its KV pages on the device until `unpin`.

@@ -156,7 +156,22 @@ def logits(
     a8: bool = False,
     kv: str = "exact",
 ) -> Doubles:
-    """Teacher-forced logits, float64 ``[n, vocab]``; row i has seen tokens 0..i.
+    """Teacher-forced logits, float64 ``[n, vocab]``; row i has seen tokens 0..i. Arguments as for
+    `hidden`."""
+    states = hidden(cfg, weights, token_ids, a8=a8, kv=kv)
+    head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
+    return (_int8_groups(states) if a8 else states) @ weights[head].astype(np.float64).T
+
+
+def hidden(
+    cfg: ModelConfig,
+    weights: Weights,
+    token_ids: Sequence[int] | NDArray[np.integer],
+    *,
+    a8: bool = False,
+    kv: str = "exact",
+) -> Doubles:
+    """Hidden states after the final norm, float64 ``[n, hidden]``; row i has seen tokens 0..i.
 
     Args:
         a8: quantize the input of every linear to int8 in groups of 32, as w4a8 and w8a8 do.
@@ -209,8 +224,7 @@ def logits(
         h = norm(x, f"{layer}.post_attention_layernorm")
         gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
         x = x + linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
-    head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
-    return activations(norm(x, "model.norm")) @ w[head].T
+    return norm(x, "model.norm")
 
 
 def _int8_groups(x: Doubles) -> Doubles:

@@ -118,6 +118,7 @@ export function sharedBuffers(bounds: StepBounds): ReadonlyMap<string, SharedBuf
     ["grammar_mask", ["input", "int32", [batch, maskWords(vocab)]]],
     ["x", ["output", "float32", [rows, hidden]]],
     ["logits", ["output", "float32", [batch, paddedVocab(vocab)]]],
+    ["hidden", ["output", "float32", [batch, hidden]]],
     ["sampled", ["output", "int32", [batch]]],
     ["logprobs", ["output", "float32", [batch, LOGPROBS]]],
     ["logprob_ids", ["output", "int32", [batch, LOGPROBS]]],

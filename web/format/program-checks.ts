@@ -9,7 +9,7 @@ import { checkShared } from "./plan-checks.ts";
 import { PAGES, pageRows, pagesFor, rowBytes } from "./state.ts";
 
 /** Shared buffers that a program may lack. */
-const OPTIONAL: ReadonlySet<string> = new Set(["logprobs", "logprob_ids"]);
+const OPTIONAL: ReadonlySet<string> = new Set(["logprobs", "logprob_ids", "hidden"]);
 
 type BufferTable = ReadonlyMap<string, PlanBuffer>;
 

@@ -46,7 +46,7 @@ class Awaited:
 
     def add(self, sequence: Sequence) -> None:
         """A prompt is computed, too."""
-        if sequence.holding is not None:
+        if sequence.holding is not None and sequence.pooled is None:
             nth = sequence.computed // self._memory.page_tokens
             key = self._memory.key(sequence.holding.chain, sequence.known, nth)
             if key is not None:
@@ -58,6 +58,8 @@ class Awaited:
         Never for what it has waited for before, so not for ever. What has been found of it is up to
         date after that.
         """
+        if sequence.pooled is not None:
+            return False
         leader, turn = leader_of(sequence), sequence.turn
         if leader is not None:
             return leader.computed < sequence.prompt_len

@@ -14,9 +14,15 @@ from edgewise_runtime.engine.account import Account
 from edgewise_runtime.engine.checks import check_ids, check_prompt
 from edgewise_runtime.engine.config import EngineOptions, step_limits
 from edgewise_runtime.engine.drafting import Drafting
-from edgewise_runtime.engine.faults import find_fault, not_finite, sound_rows
+from edgewise_runtime.engine.faults import (
+    find_fault,
+    not_finite,
+    sound_rows,
+    states_not_finite,
+)
 from edgewise_runtime.engine.logprobs import check_logprobs
 from edgewise_runtime.engine.pins import Pins
+from edgewise_runtime.engine.pooling import check_states
 from edgewise_runtime.engine.runner import Drawn, Runner
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.scheduler import Scheduler
@@ -100,6 +106,11 @@ class GenerationEngine:
         return self._scheduler.limits.tokens
 
     @property
+    def places(self) -> int:
+        """The most sequences that are computed at once."""
+        return self._scheduler.limits.sequences
+
+    @property
     def busy(self) -> bool:
         """Whether anything runs or waits."""
         return bool(self._scheduler.running or self._scheduler.waiting)
@@ -109,7 +120,8 @@ class GenerationEngine:
 
         Raises InputError ``input.empty``, ``input.context``, ``input.token`` or ``input.sampling``
         (too many biases together with the end tokens that `min_tokens` keeps from coming), and
-        BundleError ``bundle.entry`` where log-probabilities are asked of a program that has none.
+        BundleError ``bundle.entry`` where log-probabilities or hidden states are asked of a program
+        that has none.
         """
         vocab = self._program.bundle.model.vocab
         room = min(request.params.max_tokens, 1)
@@ -118,6 +130,8 @@ class GenerationEngine:
         check_ids(request.params.stop_token_ids, "stop_token_ids", vocab)
         if request.params.logprobs:
             check_logprobs(self._program)
+        if request.pooling is not None:
+            check_states(self._program)
         eos = self._program.bundle.model.eos
         made: list[Sequence] = []
         for index in range(request.params.n):
@@ -337,6 +351,7 @@ class GenerationEngine:
                 chunk.sequence.decode_s += seconds
             self._scheduler.computed(chunk.sequence, chunk.start + chunk.count, prefilled=True)
             if chunk.last and chunk.sequence.wants_none:
+                self._check_pooled(chunk.sequence)
                 chunk.sequence.end("length")
         for sequence in step.decodes:
             sequence.bursts += 1
@@ -398,6 +413,13 @@ class GenerationEngine:
         if fault is not None:
             self._memory.withdraw(pages[fault.page :])
         sequence.fail(not_finite(self._program.program, fault, len(sequence.known)))
+
+    def _check_pooled(self, sequence: Sequence) -> None:
+        """Fail a sequence whose hidden states are not finite."""
+        if sequence.pooled is not None and not sequence.pooled.finite:
+            pages = sequence.holding.pages if sequence.holding is not None else []
+            fault = find_fault(self._program, pages[: self._memory.pages_for(len(sequence.known))])
+            sequence.fail(states_not_finite(self._program.program, fault))
 
     def _fail(self, error: EdgewiseError, concerned: Iterable[Sequence]) -> None:
         """End those concerned, or everything where the device is gone."""

@@ -42,6 +42,16 @@ def not_finite(program: Program, fault: Fault | None, tokens: int) -> EngineErro
     )
 
 
+def states_not_finite(program: Program, fault: Fault | None) -> EngineError:
+    """The error of a sequence whose hidden states have no vector; `fault` as for `not_finite`."""
+    what, remedy = _explained(program, fault)
+    return EngineError(
+        f"The model's hidden states are not finite: {what}.",
+        remedy=remedy,
+        code="engine.not_finite",
+    )
+
+
 def _explained(program: Program, fault: Fault | None) -> tuple[str, str]:
     wider = "Compile the model with --quant f32 --target cpu, which computes in float32."
     if fault is None:

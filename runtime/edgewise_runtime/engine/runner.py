@@ -13,6 +13,7 @@ from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.batch import Batch, Span, plan_for
 from edgewise_runtime.engine.logprobs import TokenLogprob, read_logprobs, run_logprobs
 from edgewise_runtime.engine.masks import MaskMaker, Masks
+from edgewise_runtime.engine.pooling import STATES, Pooled
 from edgewise_runtime.engine.sequence import Sequence
 from edgewise_runtime.engine.step import Chunk
 from edgewise_runtime.format.abi import NOT_FINITE, mask_words
@@ -62,6 +63,7 @@ class Runner:
         drawn = [chunk.sequence for chunk in chunks if chunk.draws]
         masks = self._masks.begin([(s, ()) for s in (*drawn, *decodes)])
         self._prefill(spans)
+        self._pool(chunks)
         ends = np.cumsum([span.count for span in spans]) - 1
         whole = [*(chunk.draws for chunk in chunks), *(True for _ in decodes)]
         drawing = [
@@ -140,6 +142,23 @@ class Runner:
                 self._call("logits", r=len(rows))
                 read = self._program.read("logits", slice(0, len(rows)))
                 yield start + first, read[:, :vocab]
+
+    def _pool(self, chunks: Rows[Chunk]) -> None:
+        """Hand the hidden states of the step just run to the sequences that ask for them."""
+        wanted: list[tuple[Pooled, int]] = []
+        first = 0
+        for chunk in chunks:
+            if (pooled := chunk.sequence.pooled) is not None:
+                rows = pooled.wanted(chunk.count, last=chunk.last)
+                wanted += [(pooled, first + row) for row in rows]
+            first += chunk.count
+        for start in range(0, len(wanted), self.sequences):
+            part = wanted[start : start + self.sequences]
+            self._batch.logit_rows([row for _, row in part])
+            self._call(STATES, r=len(part))
+            states = self._program.read(STATES, slice(0, len(part)))
+            for nth, (pooled, _) in enumerate(part):
+                pooled.add(states[nth : nth + 1])
 
     def _prefill(self, spans: Rows[Span]) -> None:
         rows = sum(span.count for span in spans)

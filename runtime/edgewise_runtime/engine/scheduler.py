@@ -123,7 +123,9 @@ class Scheduler:
         if prefilled and sequence.exact == sequence.computed:
             sequence.exact = computed
         sequence.computed = computed
-        if sequence.holding is not None and not sequence.rewound:
+        if sequence.holding is not None and sequence.pooled is not None:
+            sequence.holding.written = computed
+        elif sequence.holding is not None and not sequence.rewound:
             written = min(computed, len(sequence.known))
             sequence.exact = self.memory.publish(
                 sequence.holding, sequence.known, written, sequence.exact
@@ -199,9 +201,9 @@ class Scheduler:
             # Room for all that those who run are still to compute, and a page more for each, so
             # that nobody has to be thrown out soon.
             promised = sum(self._promised(s) for s in self.running) + len(self.running)
-            holding = self.memory.acquire(
-                sequence.chain, sequence.known, total, spare=promised, later=True
-            )
+            # A first token is never found: all of those are computed whose states are asked for.
+            known = sequence.known if sequence.pooled is None else sequence.known[:1]
+            holding = self.memory.acquire(sequence.chain, known, total, spare=promised, later=True)
         if holding is None:
             if not self.running:
                 self.waiting.remove(sequence)
@@ -328,7 +330,7 @@ class Scheduler:
         """Take a sequence's slot and pages; with `keep` what they hold may serve others."""
         holding = sequence.holding
         if holding is not None:
-            if keep and not sequence.rewound:
+            if keep and not sequence.rewound and sequence.pooled is None:
                 args = (sequence.known, sequence.computed, sequence.exact)
                 self.memory.retire(holding, *args)
             else:

@@ -12,6 +12,7 @@ from edgewise_runtime.engine.answer import AnswerText
 from edgewise_runtime.engine.completion import Completion, FinishReason, Timings, Usage
 from edgewise_runtime.engine.constraint import Constraint, Guide, Mask
 from edgewise_runtime.engine.logprobs import TokenLogprob
+from edgewise_runtime.engine.pooling import Pooled, Pooling
 from edgewise_runtime.engine.records import RequestMetrics, RequestRecord
 from edgewise_runtime.engine.sampling import MAX_BIAS, SamplingParams
 from edgewise_runtime.engine.turn import Turn
@@ -45,6 +46,8 @@ class Request:
         pin: whether what it computes is to stay on the device until it is unpinned.
         shown: special tokens that are part of one of these texts are in the answer's text.
         constraint: what the answer must follow, with what has `begun` of it.
+        pooling: make a vector of its prompt's hidden states; None for none. Its pages are its own:
+            it finds none of others, who see nothing of it in what is kept for them.
     """
 
     prompt: tuple[int, ...]
@@ -59,6 +62,7 @@ class Request:
     pin: bool = False
     shown: tuple[str, ...] = ()
     constraint: Constraint | None = None
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Sequence:
         dropped_turns: turns of the conversation left out to stay within the context.
         rewound: its prompt has changed, so what its pages hold is another one's.
         guide: where its answer stands in what it must follow; None where it is free.
+        pooled: what becomes of its hidden states; None where they are not asked for.
     """
 
     def __init__(
@@ -161,6 +166,7 @@ class Sequence:
         constraint = request.constraint
         self.guide = None if constraint is None else Guide(constraint, self.begun)
         self._was_due = False  # the last token taken
+        self.pooled = None if request.pooling is None else Pooled(request.pooling)
         if self.guide is not None and self.guide.ended:
             self.finish_reason = "stop"
 
@@ -319,6 +325,8 @@ class Sequence:
         self.holding = None
         self.slot = -1
         self.counted = False
+        if self.pooled is not None and not self.ended:
+            self.pooled.forget()
 
     def completion(self) -> Completion:
         """Return what has been generated; the sequence must be finished."""

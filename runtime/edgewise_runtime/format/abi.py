@@ -117,6 +117,7 @@ def shared_buffers(
         "grammar_mask": ("input", "int32", (batch, mask_words(vocab))),
         "x": ("output", "float32", (rows, hidden)),
         "logits": ("output", "float32", (batch, padded_vocab(vocab))),
+        "hidden": ("output", "float32", (batch, hidden)),
         "sampled": ("output", "int32", (batch,)),
         "logprobs": ("output", "float32", (batch, LOGPROBS)),
         "logprob_ids": ("output", "int32", (batch, LOGPROBS)),

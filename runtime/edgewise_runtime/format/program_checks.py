@@ -13,7 +13,7 @@ from edgewise_runtime.format.plan import Buffer, Plan, check_shared
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.state import PAGES, page_rows, pages_for
 
-OPTIONAL = ("logprobs", "logprob_ids")
+OPTIONAL = ("logprobs", "logprob_ids", "hidden")
 """Shared buffers that a program may lack."""
 
 

@@ -63,6 +63,7 @@ def test_a_layer_is_few_launches(quant: str, per_layer: int, plans: Callable[[st
         "embed": 1,
         "prefill": (per_layer + 1) * LAYERS,
         "logits": 2,
+        "hidden": 1,
         "sample": 2,
         "logprobs": 1,
         "forward": per_layer * LAYERS + 3,

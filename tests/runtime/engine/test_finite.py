@@ -14,6 +14,7 @@ from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.engine import sequence as running
 from edgewise_runtime.engine.engine import GenerationEngine
 from edgewise_runtime.engine.faults import not_finite
+from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.engine.sequence import Request
 from edgewise_runtime.engine.speculate.base import DraftView
 from edgewise_runtime.engine.speculate.lookup import PromptLookup
@@ -227,3 +228,19 @@ def test_pages_of_float32_hold_what_float16_cannot(bundles: BundleFactory, name:
         assert len(found.tokens) == 24
         assert OVERFLOWING in (*prompt, *found.tokens)
         assert np.isfinite(engine.score(prompt)).all()
+
+
+def test_hidden_states_that_are_not_finite_fail_their_sequence_alone(
+    program: LoadedProgram,
+) -> None:
+    asked = [
+        Request(prompt, SamplingParams(max_tokens=0), pooling="last")
+        for prompt in (sound(1, 20), overflowing(2, 20, 3), sound(3, 40))
+    ]
+    first, wrong, last = run(engine_of(program), asked)
+    assert wrong.failure is not None
+    assert wrong.failure.code == "engine.not_finite"
+    assert "hidden states are not finite: the keys of layer 1" in wrong.failure.message
+    for one in (first, last):
+        assert one.pooled is not None
+        assert one.pooled.finite

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tvm.tirx import PrimFunc
 
+from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph, Node, Value
 from edgewise_compiler.graph.operations import (
     Add,
@@ -280,6 +281,7 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
     """The plans of a CPU program from the graphs ``embed``, ``layers`` and ``head``."""
     embedding = lower_graph(low, graphs["embed"], decode=False)
     head = lower_graph(low, graphs["head"], decode=False)
+    hidden = lower_graph(low, hidden_graph(graphs["head"]), decode=False)
     prefill = lower_graph(low, graphs["layers"], decode=False)
     decode = lower_graph(low, graphs["layers"], decode=True)
     forward = (*embedding, *decode, *head)
@@ -287,6 +289,7 @@ def plans(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[PlanCalls, ...
         PlanCalls("embed", embedding),
         PlanCalls("prefill", prefill),
         PlanCalls("logits", head),
+        PlanCalls(HIDDEN, hidden),
         PlanCalls("sample", sampling_calls(low, low.isa, advance=False)),
         PlanCalls("logprobs", logprobs_calls(low, low.isa)),
         PlanCalls("forward", forward),

@@ -10,6 +10,7 @@ from pathlib import Path
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.graph.build import CPU_FLOAT, CPU_INTEGER, build_graphs, shared_sizes
+from edgewise_compiler.graph.hidden import HIDDEN
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.job import Job, write_dump
 from edgewise_compiler.kernels.cpu.isa import Isa
@@ -87,7 +88,12 @@ def _write_program(
         files[item.plan.name] = f"{home}/plans/{item.plan.name}.json"
         write_json(folder / files[item.plan.name], item.plan.to_json())
     rows, batch = (1, low.bounds.rows), (1, low.bounds.batch)
-    when = {"embed": ("n", rows), "prefill": ("n", rows), "logits": ("r", batch)}
+    when = {
+        "embed": ("n", rows),
+        "prefill": ("n", rows),
+        "logits": ("r", batch),
+        HIDDEN: ("r", batch),
+    }
     return Program(
         id=program_id,
         target=TARGET,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
@@ -33,15 +34,17 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     """The plans of a program.
 
     Args:
-        many: the graphs ``embed`` and ``layers`` for a prefill's rows.
+        many: the graphs for a prefill's rows, whose norms are launches of their own.
         few: all graphs for decoding, norms folded into linears.
     """
     rows, batch = low.bounds.rows, low.bounds.batch
     short, subgroups = replace(low, few=True), low.variant.subgroups
     embedding = lower_graph(low, many["embed"], many_rows=True)
-    made = [PlanCalls("embed", embedding)]
+    hidden = lower_graph(low, hidden_graph(many["head"]), many_rows=True)
+    made = [PlanCalls("embed", embedding), PlanCalls(HIDDEN, hidden)]
     entries: dict[str, tuple[Choice, ...]] = {
         "embed": (({"n": (1, rows)}, "embed"),),
+        HIDDEN: (({"r": (1, batch)}, HIDDEN),),
         "sample": (({"b": (1, batch)}, "sample"),),
         "logprobs": (({"b": (1, batch)}, "logprobs"),),
     }

@@ -51,6 +51,7 @@ def test_decode_is_seven_launches_a_layer(name: str, made: Callable[[str, str], 
     prefill = (12 if "a8" in name else 8) * LAYERS
     assert found == {
         "embed": 1,
+        "hidden": 1,
         "prefill_few": prefill,
         "prefill": prefill,
         "logits_few": 1,
@@ -98,6 +99,7 @@ def test_serial_programs_launch_their_norms_and_have_one_prefill(
     decode = 1 + 8 * LAYERS + 2 + SAMPLING
     assert found == {
         "embed": 1,
+        "hidden": 1,
         "prefill": 8 * LAYERS,
         "logits_few": 2,
         "logits": 2,
