@@ -89,6 +89,8 @@ class Ended:
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``cancelled`` or ``timeout``.
         stop: the stop string that ended it; None where none did.
         timings: seconds, see `Timings.to_json`.
+        context_full: the context ended it, before ``max_tokens``.
+        dropped_turns: oldest turns of the conversation that were left out.
     """
 
     index: int
@@ -102,6 +104,8 @@ class Ended:
     seed: int
     stop: str | None = None
     tokens: tuple[TokenSaid, ...] = ()
+    context_full: bool = False
+    dropped_turns: int = 0
 
 
 Event = Said | Ended

@@ -87,6 +87,8 @@ class LocalModel(Hosted):
             seed=completion.seed,
             stop=completion.stop,
             tokens=tuple(map(self._spelled.token, completion.logprobs or ())),
+            context_full=completion.context_full,
+            dropped_turns=completion.dropped_turns,
         )
 
 

@@ -244,6 +244,8 @@ def _choice(value: Any) -> Ended:
         timings=_timings(fields.get("timings")),
         seed=int(fields.text("seed", SEED)),
         stop=fields.nullable("stop", lambda: _text(fields, "stop")),
+        context_full=fields.flag("context_full"),
+        dropped_turns=fields.integer("dropped_turns", 0, MAX_CONTEXT),
     )
     fields.done()
     return ended
