@@ -190,6 +190,26 @@ def test_a_tab_that_unlends_finishes_and_is_given_no_more(engine: BrowserEngine)
         assert caught.value.code == "tab.none"
 
 
+def test_a_tab_that_lives_and_ends_nothing_is_done_without(bundle: Path) -> None:
+    with BrowserEngine(bundle, beat_s=SOON) as engine, lending(engine.url) as tab:
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(engine.generate, "Once", timeout_s=SOON)
+            tab.next("halt")
+            assert tab.closed() == (4002, "tab.silent")  # its beats were answered
+            with pytest.raises(EngineError, match="was to end") as caught:
+                answer.result()
+        assert caught.value.code == "tab.silent"
+
+
+def test_a_token_that_the_model_has_not_is_not_taken(engine: BrowserEngine) -> None:
+    with lending(engine.url) as tab, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(engine.generate, "Once")
+        tab.end(tab.next("run")["run"], token_ids=[engine.model.vocab])
+        with pytest.raises(EngineError, match="none of") as caught:
+            answer.result()
+        assert caught.value.code == "tab.wrong"
+
+
 def test_a_tab_that_answers_no_beat_is_done_without(bundle: Path) -> None:
     with BrowserEngine(bundle, beat_s=SOON) as engine, lending(engine.url) as tab:
         with ThreadPoolExecutor(1) as pool:
@@ -269,6 +289,7 @@ def test_more_pieces_than_a_context_holds_are_not_taken(engine: BrowserEngine) -
     [
         ({"bundle": "0" * 64}, "tab.bundle"),
         ({"tokenizer": "0" * 64}, "tab.bundle"),
+        ({"context": 1 << 24}, "tab.bundle"),
         ({"model": "another"}, "tab.model"),
     ],
 )

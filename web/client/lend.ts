@@ -7,6 +7,7 @@
 import { EdgewiseError, type ErrorJson } from "../errors.ts";
 import { lentOptions } from "./lend-options.ts";
 import { type FromHost, type Run, readFromHost, type ToHost } from "./lend-protocol.ts";
+import { type HostOptions, openSocket } from "./opening.ts";
 import type { ChatOptions, Completion, EngineInfo, Generation, Message } from "./types.ts";
 import { choiceOf, deltasOf } from "./wire.ts";
 
@@ -28,13 +29,9 @@ export type LendState =
   | { readonly kind: "refused"; readonly error: EdgewiseError }
   | { readonly kind: "ended" };
 
-export interface LendOptions {
-  /** Of the host, such as `https://localhost:8321`; by default the page's own. */
-  readonly host?: string;
+export interface LendOptions extends HostOptions {
   /** The model's name there; by default the bundle's. */
   readonly model?: string;
-  /** What the host wants of programs, where it wants a key. */
-  readonly key?: string;
   readonly onState?: (state: LendState) => void;
 }
 
@@ -45,7 +42,6 @@ export interface Lending {
 
 /** Seconds before a lost connection is tried again, the last one from then on. */
 export const AGAIN_S = [1, 2, 5, 15, 30] as const;
-const SUBPROTOCOL = "edgewise.v1";
 /** Bytes that wait to be sent above which pieces are joined. */
 const CROWDED = 1 << 16;
 const CROWDED_MS = 20;
@@ -87,7 +83,7 @@ class Lender implements Lending {
   private async connect(): Promise<void> {
     this.say({ kind: "connecting" });
     try {
-      const socket = await open(this.options);
+      const socket = await openSocket(this.options);
       if (this.ended) return socket.close();
       this.connection = new Connection(socket, this.engine, this.options.model, {
         running: (running, begun) => {
@@ -259,43 +255,6 @@ class Pieces {
     this.waiting = [];
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
-}
-
-async function open({ host, key }: LendOptions): Promise<WebSocket> {
-  const base = new URL(host ?? location.href);
-  const at = (path: string) => new URL(path, base);
-  const protocols: string[] = key ? await ticket(at("/v1/ws/ticket"), key) : [SUBPROTOCOL];
-  const url = at("/v1/ws");
-  url.protocol = url.protocol.replace("http", "ws");
-  return await new Promise((resolve, reject) => {
-    const socket = new WebSocket(url, protocols);
-    socket.onopen = () => resolve(socket);
-    socket.onerror = () =>
-      reject(
-        new EdgewiseError(
-          "tab.gone",
-          `${url.host} takes no WebSocket.`,
-          "See that it runs, and that its key is right.",
-        ),
-      );
-  });
-}
-
-async function ticket(url: URL, key: string): Promise<string[]> {
-  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-  const answer = await fetch(url, { method: "POST", headers });
-  if (!answer.ok) {
-    throw new EdgewiseError(
-      "tab.key",
-      `${url.host} answers ${answer.status} to the key.`,
-      "Give the key that the host was started with.",
-    );
-  }
-  const { protocols }: { protocols?: unknown } = await answer.json();
-  if (Array.isArray(protocols) && protocols.every((one) => typeof one === "string")) {
-    return protocols;
-  }
-  throw new EdgewiseError("tab.wrong", `${url.host} gave no ticket.`);
 }
 
 function gone(code: number, reason: string): EdgewiseError {

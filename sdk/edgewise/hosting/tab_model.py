@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from edgewise.hosting.base import Ask, Ended, Event, Hosted, Json, Loaded, Models
 from edgewise.hosting.facts import facts_of_texts
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
-from edgewise.hosting.tabs import BEAT_S, Later, Tabs
+from edgewise.hosting.tab import Later
+from edgewise.hosting.tabs import BEAT_S, Tabs
 from edgewise.messages import conversation
 from edgewise.request import read_options
 from edgewise.texts import Texts
@@ -67,6 +68,8 @@ class TabModel(Hosted):
         self.tabs = Tabs(
             digest_of(read_bytes(bundle.folder / MANIFEST, MAX_BYTES)),
             files[TOKENIZER].sha256,
+            context=context,
+            vocab=bundle.model.vocab,
             beat_s=beat_s,
             later=later,
         )
