@@ -12,13 +12,15 @@ import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
 import { spoken } from "./components/markdown-view.tsx";
 import { Messages } from "./components/messages.tsx";
-import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
 import { tokensOf } from "./conversations.ts";
 import { type Extent, exported, save } from "./export.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
+import { lazy, useLazy } from "./lazy.ts";
 import { useLending } from "./lending.ts";
 import { modelDefaults } from "./storage.ts";
+
+const dialog = lazy(async () => (await import("./components/settings.tsx")).SettingsDialog);
 
 export function App() {
   const [state, chat] = useChat();
@@ -29,6 +31,8 @@ export function App() {
   const { model } = models;
   const engine = model.kind === "ready" && model.status !== "failed" ? model.engine : null;
   const offer = model.kind === "none" ? null : model.offer;
+  // Loaded before the host can be out of reach.
+  const SettingsDialog = useLazy(dialog, settings || engine !== null);
   const lending = useLending(engine, offer, models.offers?.tabs === true);
   const maxTokens = useMaxTokens(model.kind === "ready" ? model.offer : null);
 
@@ -155,7 +159,7 @@ export function App() {
         </main>
       </div>
       <Announcer text={state.finished} />
-      {settings && (
+      {settings && SettingsDialog && (
         <SettingsDialog
           key={conversation.id}
           conversation={conversation}

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Engine } from "../client/index.ts";
-import { type LendState, lend } from "../client/lend.ts";
+import type { Lending, LendState } from "../client/lend.ts";
 import { asksToLend } from "./asks-to-lend.ts";
 import { useStable } from "./hooks.ts";
 import type { Offer } from "./offers.ts";
@@ -29,12 +29,21 @@ export function useLending(
   useEffect(() => {
     setState(null);
     if (!engine || model === undefined || !wanted || !on) return;
-    const lending = lend(engine, {
-      model,
-      ...(key.current && { key: key.current }),
-      onState: (state) => setState(state.kind === "ended" ? null : state),
+    let lending: Lending | null = null;
+    let left = false;
+    // Few lend: its code waits.
+    void import("../client/lend.ts").then(({ lend }) => {
+      if (left) return;
+      lending = lend(engine, {
+        model,
+        ...(key.current && { key: key.current }),
+        onState: (state) => setState(state.kind === "ended" ? null : state),
+      });
     });
-    return () => lending.stop();
+    return () => {
+      left = true;
+      lending?.stop();
+    };
   }, [engine, model, wanted, on]);
   return {
     on,

@@ -1,0 +1,3 @@
+/** What a page does together with its host: `edgewise/host`, apart from what every page needs. */
+
+export { type Lendable, type Lending, type LendOptions, type LendState, lend } from "./lend.ts";
