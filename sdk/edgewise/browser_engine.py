@@ -21,6 +21,7 @@ from edgewise.prompt import each_prompt_ids
 from edgewise.tab_generation import TabGeneration
 from edgewise.tools import ToolLike, described
 from edgewise.wanted import Wanted, wanted_of
+from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.errors import EngineError, InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.format.reading import shorten
@@ -291,6 +292,17 @@ class BrowserEngine:
     def score(self, tokens: Sequence[int]) -> NoReturn:
         """Refused: logits do not leave a tab. Raises UnsupportedError ``unsupported.tab``."""
         raise _unsupported("score")
+
+    def embed(
+        self,
+        texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: Pooling = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> NoReturn:
+        """Refused: hidden states do not leave a tab. Raises as `score`."""
+        raise _unsupported("embed")
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> NoReturn:
         """Refused: a tab decides itself what it keeps. Raises as `score`."""

@@ -111,6 +111,19 @@ class Ended:
 Event = Said | Ended
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A text's vector.
+
+    Attributes:
+        data: float32, the lowest byte first.
+        tokens: of the text.
+    """
+
+    data: bytes
+    tokens: int
+
+
 @dataclass(frozen=True)
 class Facts:
     """What there is to say of a model that is loaded.
@@ -123,9 +136,10 @@ class Facts:
         bytes: of its weights.
         context: the most tokens of prompt and answer together.
         vocab: tokens.
+        hidden: numbers of a text's vector, see `Hosted.embed`.
         program, device: what runs, on what, for people.
         template: its chat template; empty where it has none.
-        capabilities: of ``completion``, ``chat``, ``tools``, ``thinking``.
+        capabilities: of ``completion``, ``chat``, ``tools``, ``thinking``, ``embedding``.
         defaults: options that its generation_config.json sets.
         end_tokens: texts of those that end an answer.
     """
@@ -137,6 +151,7 @@ class Facts:
     bytes: int
     context: int
     vocab: int
+    hidden: int
     program: str
     device: str
     template: str
@@ -167,6 +182,20 @@ class Hosted(ABC):
         """What comes of a request: `Said` as it comes, and an `Ended` for each choice.
 
         Closing the generator cancels the request. Whoever does not read it holds up nobody.
+        """
+
+    @abstractmethod
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """The vector of each text, in order; see `edgewise.Engine.embed`.
+
+        Texts run beside requests. Cancelling the task cancels them.
         """
 
     @abstractmethod

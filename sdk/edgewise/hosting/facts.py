@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from edgewise.chat_prompts import ChatPrompts
 from edgewise.hosting.base import Facts
 from edgewise.session import Loaded
 from edgewise.stored import stored_by_scheme
 from edgewise.texts import Texts
+from edgewise_runtime.engine.pooling import gives_states
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.facts import ROTATION
@@ -21,7 +23,7 @@ _PROBE = "probe_of_tools"
 def facts_of(name: str, engine: Loaded) -> Facts:
     """The facts of a model that is asked for by this name."""
     session = engine.session
-    return facts_of_texts(
+    facts = facts_of_texts(
         name,
         session.bundle,
         session.texts,
@@ -29,6 +31,9 @@ def facts_of(name: str, engine: Loaded) -> Facts:
         context=engine.context,
         device=engine.device,
     )
+    if not gives_states(session.program.program):
+        return facts
+    return replace(facts, capabilities=(*facts.capabilities, "embedding"))
 
 
 def facts_of_texts(
@@ -52,6 +57,7 @@ def facts_of_texts(
         bytes=sum(tensor.bytes for tensor in layout.values()),
         context=context,
         vocab=model.vocab,
+        hidden=model.hidden,
         program=program.id,
         device=device,
         template=texts.prompts.source,

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from edgewise.hosting.base import Ask, Ended, Event, Hosted, Json, Loaded, Models
+from edgewise.hosting.base import Ask, Embedded, Ended, Event, Hosted, Json, Loaded, Models
 from edgewise.hosting.facts import facts_of_texts
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
 from edgewise.hosting.tab import Later
@@ -97,6 +97,22 @@ class TabModel(Hosted):
             if timer is not None:
                 timer.cancel()
             self.tabs.leave(run)
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """Refused: hidden states do not leave a tab. Raises UnsupportedError
+        ``unsupported.tab``."""
+        raise UnsupportedError(
+            "Models that tabs run give no embeddings.",
+            remedy="Ask a model that the server runs itself.",
+            code="unsupported.tab",
+        )
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""

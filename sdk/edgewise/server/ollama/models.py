@@ -23,7 +23,7 @@ from edgewise_runtime.installed import VERSION
 FORMAT = "edgewise"
 NEVER = "9999-12-31T23:59:59Z"
 """When a model leaves that stays."""
-CAPABILITIES = ("completion", "tools", "thinking")
+CAPABILITIES = ("completion", "tools", "thinking", "embedding")
 """Those that Ollama has a word for."""
 PARAMETERS = {ours: theirs for theirs, (ours, _) in SAME.items()} | {"max_tokens": "num_predict"}
 
@@ -85,6 +85,7 @@ def shown_of(facts: Facts, since: str) -> dict[str, Any]:
             "general.basename": facts.name,
             "general.parameter_count": facts.parameters,
             f"{facts.family}.context_length": facts.context,
+            f"{facts.family}.embedding_length": facts.hidden,
             f"{facts.family}.vocab_size": facts.vocab,
         },
         "capabilities": [one for one in CAPABILITIES if one in facts.capabilities],

@@ -41,6 +41,7 @@ FACTS = Facts(
     quant="q4",
     bytes=400_000_000,
     context=4096,
+    hidden=64,
     vocab=151_936,
     program="cpu-w4a8",
     device="CPU",
