@@ -47,9 +47,9 @@ export class RemoteEngine implements AnyEngine {
   readonly info: ModelFacts;
   private readonly socket: HostSocket;
 
-  /** @param info of a model that the host has, where that is known already; see `connect`. */
-  constructor(info: ModelFacts, options: HostOptions = {}) {
-    this.info = info;
+  /** @param told of a model that the host has, where that is known already; see `connect`. */
+  constructor(told: Partial<ModelFacts> & { readonly name: string }, options: HostOptions = {}) {
+    this.info = factsOf(told);
     this.socket = new HostSocket(options);
   }
 
@@ -77,7 +77,7 @@ export class RemoteEngine implements AnyEngine {
       );
     }
     const found = bundles.find((bundle) => bundle.name === name);
-    return new RemoteEngine(factsOf(name, found ?? {}), options);
+    return new RemoteEngine({ ...found, name }, options);
   }
 
   /** Answer a conversation, written down as the model's chat template says. */
@@ -204,7 +204,7 @@ function listedOf(value: unknown) {
 }
 
 /** What the host tells of a model; its context is unknown where it is not one for browsers. */
-function factsOf(name: string, told: Partial<ModelFacts>): ModelFacts {
+function factsOf({ name, ...told }: Partial<ModelFacts> & { readonly name: string }): ModelFacts {
   const text = (value: unknown) => (typeof value === "string" ? value : "");
   return {
     name,
