@@ -14,7 +14,7 @@ from edgewise.cache import Progress, find_bundle
 from edgewise.generation import Stream
 from edgewise.hosting.base import Ask
 from edgewise.hosting.tab_model import TARGET, TabModel, TabModels
-from edgewise.hosting.tabs import BEAT_S, LEND
+from edgewise.hosting.tabs import BEAT_S, LEND, MAX_BEAT_S
 from edgewise.messages import each_conversation
 from edgewise.options import RequestOptions, SamplingOptions, documents
 from edgewise.prompt import each_prompt_ids
@@ -95,8 +95,11 @@ class BrowserEngine:
                 "key.",
                 code="serve.host",
             )
-        if not beat_s > 0:
-            raise InputError(f"beat_s is {beat_s!r}; it must be above 0.", code="input.option")
+        if not 0 < beat_s <= MAX_BEAT_S:
+            raise InputError(
+                f"beat_s is {beat_s!r}; it must be above 0 and at most {MAX_BEAT_S}.",
+                code="input.option",
+            )
         if not built():
             raise InputError(
                 "The app that browsers run is not built here.",

@@ -2,9 +2,10 @@
 
     python -m tests.browser.lent BUNDLE BEAT_S
 
-The first line out is ``{"url": ...}``. ``{"id": 1, "do": "generate", "prompt": ...}`` is answered
-by ``{"id": 1, "piece": ...}`` as they come, and then ``{"id": 1, "text": ..., "tokens": ...}`` or
-``{"id": 1, "code": ...}``; ``wait`` and ``tabs`` by ``{"id": 1, "tabs": ...}``.
+The first line out is ``{"url": ...}``. ``{"id": 1, "do": "generate", "prompt": ...}``, or with
+``messages``, is answered by ``{"id": 1, "piece": ...}`` as they come, and then
+``{"id": 1, "text": ..., "tokens": ...}`` or ``{"id": 1, "code": ...}``; ``wait`` and ``tabs`` by
+``{"id": 1, "tabs": ...}``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def do(engine: BrowserEngine, asked: dict[str, Any]) -> None:
     name = asked["id"]
     try:
         if asked["do"] == "generate":
-            stream = engine.generate(asked["prompt"], stream=True, **asked["options"])
+            options = asked["options"]
+            if "messages" in asked:
+                stream = engine.chat(asked["messages"], stream=True, **options)
+            else:
+                stream = engine.generate(asked["prompt"], stream=True, **options)
             for piece in stream:
                 say(id=name, piece=piece)
             completion = stream.completion

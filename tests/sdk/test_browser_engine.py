@@ -210,6 +210,13 @@ def test_a_token_that_the_model_has_not_is_not_taken(engine: BrowserEngine) -> N
         assert caught.value.code == "tab.wrong"
 
 
+@pytest.mark.parametrize("beat_s", [0, -1, float("nan"), 3601])
+def test_beats_are_apart_as_tabs_take_it(bundle: Path, beat_s: float) -> None:
+    with pytest.raises(InputError, match="beat_s is") as caught:
+        BrowserEngine(bundle, beat_s=beat_s)
+    assert caught.value.code == "input.option"
+
+
 def test_a_tab_that_answers_no_beat_is_done_without(bundle: Path) -> None:
     with BrowserEngine(bundle, beat_s=SOON) as engine, lending(engine.url) as tab:
         with ThreadPoolExecutor(1) as pool:

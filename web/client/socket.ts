@@ -176,12 +176,12 @@ export class HostSocket {
     if (!open) return; // it has been given up here
     switch (message.type) {
       case "accepted":
-        this.tries = 0;
         open.secret = message.secret;
         if (open.cancelled) this.send({ type: "cancel", id: message.id });
         break;
       case "piece":
         if (message.n <= open.last) return;
+        this.tries = 0; // as long as something comes each time
         open.last = message.n;
         open.listener.onPiece(message.deltas, message.tokens);
         break;

@@ -23,6 +23,7 @@ LEND = "?lend"
 BEAT_S = 5.0
 """Seconds between beats, which a tab answers itself: pings of a WebSocket are answered by a part of
 the browser that goes on where the tab has stopped."""
+MAX_BEAT_S = 3600
 UNANSWERED = 2
 """Beats without an answer after which a tab is gone."""
 MAX_WAITING = 64

@@ -8,6 +8,7 @@ import { launch, type RunningBrowser } from "./launch.ts";
 import { Lent } from "./lent.ts";
 import { WAIT } from "./paths.ts";
 import { renderersOf } from "./renderers.ts";
+import { by } from "./visits.ts";
 
 const BEAT_S = 1;
 const NARROW = { width: 320, height: 640 };
@@ -44,6 +45,11 @@ describe("a tab that lends its GPU", () => {
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       expect(width).toBeLessThanOrEqual(NARROW.width);
 
+      // What it says to who sits before it, it says to Python.
+      const own = await answered(page, "Tell me a story.", 12);
+      expect((await lent.chat("Tell me a story.", 12)).text).toBe(own);
+      expect(own).not.toBe("");
+
       const { prompts, programs } = readExpected();
       const of = programs["webgpu-f32"];
       if (!of) throw new Error("nothing is expected of webgpu-f32");
@@ -55,14 +61,14 @@ describe("a tab that lends its GPU", () => {
         const odd = expected.findIndex((token, at) => token !== answer.tokens?.[at]);
         if (odd >= 0) expect(isNearTie(of, index, odd, FLOAT32)).toBe(true);
       }
-      await page.getByTestId("lent").getByText("0 answers running, 2 so far").waitFor(WAIT);
+      await page.getByTestId("lent").getByText("0 answers running, 3 so far").waitFor(WAIT);
 
       const second = await opened();
       await lent.wait(2);
       await Promise.all([0, 1, 2, 3].map(() => lent.generate("Once upon a time", 4)));
       const { tabs = [] } = await lent.tabs();
       expect(tabs.map(([, running, served]) => [running, served])).toEqual([
-        [0, 4],
+        [0, 5],
         [0, 2],
       ]);
 
@@ -99,6 +105,41 @@ describe("a tab that lends its GPU", () => {
     WAIT.timeout,
   );
 });
+
+/** What the app in a page answers, greedily, as it keeps it. */
+async function answered(page: Page, question: string, maxTokens: number): Promise<string> {
+  await by(page, "settings").click();
+  await page.getByLabel("Temperature").fill("0");
+  await page.getByLabel("Longest answer").fill(String(maxTokens));
+  await page.getByRole("button", { name: "Done" }).click();
+  await by(page, "prompt").fill(question);
+  await by(page, "prompt").press("Enter");
+  await expect.poll(async () => (await lastKept(page))?.stats, WAIT).toBeDefined();
+  return (await lastKept(page))?.content ?? "";
+}
+
+interface Kept {
+  readonly content: string;
+  /** Once it has ended. */
+  readonly stats?: object;
+}
+
+/** The last message that the app in a page keeps. */
+function lastKept(page: Page): Promise<Kept | undefined> {
+  return page.evaluate(async () => {
+    const opening = indexedDB.open("edgewise-chat");
+    const database = await new Promise<IDBDatabase>((resolve, reject) => {
+      opening.onsuccess = () => resolve(opening.result);
+      opening.onerror = () => reject(opening.error);
+    });
+    const reading = database.transaction("conversations").objectStore("conversations").getAll();
+    await new Promise((resolve) => {
+      reading.onsuccess = resolve;
+    });
+    database.close();
+    return reading.result.at(-1)?.messages.at(-1);
+  });
+}
 
 /** Which of two pages says that it answers. */
 async function busy(...pages: readonly Page[]): Promise<Page> {

@@ -53,6 +53,13 @@ export class Lent {
     return this.ask({ do: "generate", prompt, options }, onPiece);
   }
 
+  /** Answer a question, greedily. */
+  chat(question: string, maxTokens: number): Promise<Answer> {
+    const messages = [{ role: "user", content: question }];
+    const options = { temperature: 0, max_tokens: maxTokens };
+    return this.ask({ do: "generate", messages, options });
+  }
+
   /** As `generate`, once something of it has come. */
   async begun(maxTokens: number): Promise<{ readonly answer: Promise<Answer> }> {
     let answer: Promise<Answer> | undefined;

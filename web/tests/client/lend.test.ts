@@ -21,7 +21,7 @@ const read = (message: unknown) => readFromHost(JSON.stringify(message));
 
 describe("a message of the host", () => {
   it("is read as the page has it", () => {
-    expect(read(example("lent"))).toEqual({ type: "lent" });
+    expect(read(example("lent"))).toEqual({ type: "lent", beatS: 5 });
     expect(read(example("run"))).toEqual({
       ...example("run"),
       prompt: null,
@@ -56,6 +56,9 @@ describe("a message of the host", () => {
     ["tokens that are none", JSON.stringify({ ...example("run"), prompt: [1.5] })],
     ["options that are a list", JSON.stringify({ ...example("run"), options: [] })],
     ["a field more", JSON.stringify({ ...example("halt"), loud: true })],
+    ["no time between beats", JSON.stringify({ ...example("lent"), beat_s: 0 })],
+    ["a time that is none", JSON.stringify({ ...example("lent"), beat_s: "5" })],
+    ["a time too long", JSON.stringify({ ...example("lent"), beat_s: 1e9 })],
     ["a beat that is none", '{"type": "beat", "beat": -1}'],
     ["an error without words", '{"type": "error", "code": "a"}'],
     ["nesting", `{"type": "run", "run": "r1", "options": ${"[".repeat(99)}${"]".repeat(99)}}`],
