@@ -126,7 +126,7 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Facts:
-    """What there is to say of a model that is loaded.
+    """What there is to say of a model.
 
     Attributes:
         name: that it is asked for by.
@@ -137,11 +137,12 @@ class Facts:
         context: the most tokens of prompt and answer together.
         vocab: tokens.
         hidden: numbers of a text's vector, see `Hosted.embed`.
-        program, device: what runs, on what, for people.
+        program, device: what runs, on what, for people; empty where it is not loaded.
         template: its chat template; empty where it has none.
         capabilities: of ``completion``, ``chat``, ``tools``, ``thinking``, ``embedding``.
         defaults: options that its generation_config.json sets.
         end_tokens: texts of those that end an answer.
+        created: when its bundle was written, seconds since the epoch.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Facts:
     capabilities: tuple[str, ...]
     defaults: Mapping[str, Json]
     end_tokens: tuple[str, ...]
+    created: int = 0
 
 
 class Hosted(ABC):
@@ -246,6 +248,14 @@ class Models(ABC):
     @abstractmethod
     def loaded(self) -> list[Loaded]:
         """Those that are in memory now."""
+
+    async def facts(self, name: str) -> Facts | None:
+        """What there is to say of a model, which is not loaded for that.
+
+        None where that cannot be known before it is loaded, or there is no such model.
+        """
+        loaded = (one.hosted.facts for one in self.loaded())
+        return next((facts for facts in loaded if facts.name == name), None)
 
     @abstractmethod
     async def close(self) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from edgewise.hosting.base import Ask, Embedded, Ended, Event, Hosted, Json, Loaded, Models
+from edgewise.hosting.base import Ask, Embedded, Ended, Event, Facts, Hosted, Json, Loaded, Models
 from edgewise.hosting.facts import facts_of_texts
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
 from edgewise.hosting.tab import Later
@@ -205,6 +205,11 @@ class TabModels(Models):
             for one in self.models.values()
             if len(one.tabs)
         ]
+
+    async def facts(self, name: str) -> Facts | None:
+        """See `Models.facts`."""
+        found = self.models.get(name)
+        return None if found is None else found.facts
 
     async def close(self) -> None:
         """See `Models.close`."""

@@ -159,7 +159,8 @@ class EmbeddingAnswer(BaseModel):
 
 
 class ModelSaid(BaseModel):
-    """A model; what follows `owned_by` is said of one that is loaded."""
+    """A model; what follows `owned_by` is not said of a checkpoint that was not compiled yet, and
+    `program` of one that is loaded only."""
 
     id: str
     object: Literal["model"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
-from edgewise.hosting.base import Ask, Embedded, Ended, Event, Hosted, Json, Loaded, Models
+from edgewise.hosting.base import Ask, Embedded, Ended, Event, Facts, Hosted, Json, Loaded, Models
 from edgewise.server.agents import steady
 from edgewise.server.operations.counts import Counts
 from edgewise.server.operations.drain import Drain
@@ -97,6 +97,9 @@ class WatchedModels(Models):
             replace(one, hosted=WatchedModel(one.hosted, self.watch))
             for one in self.models.loaded()
         ]
+
+    async def facts(self, name: str) -> Facts | None:
+        return await self.models.facts(name)
 
     async def close(self) -> None:
         await self.models.close()
