@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgewise.cache import cached_bundle, has_programs, is_checkpoint
+from edgewise.cli.flags import compiled, located
 from edgewise.hosting.kept import KEEP_ALIVE_S, PoolOptions
 from edgewise.hosting.named import named_models
 from edgewise.hosting.pool import Pool
+from edgewise.hosting.room import target_of
 from edgewise.server.bundles import Offer
 from edgewise.server.guard import is_loopback
 from edgewise.server.keys import VARIABLE, Key
@@ -58,6 +62,11 @@ def add_api(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", type=int, metavar="N", help="most tokens of each request")
     group.add_argument("--trust", action="store_true", help="run native code of others")
     group.add_argument(
+        "--allow-pull",
+        action="store_true",
+        help="let clients of Ollama's API have models fetched from the hub to this machine's disk",
+    )
+    group.add_argument(
         "--no-api", action="store_true", help="serve browsers only: nothing is computed here"
     )
 
@@ -67,9 +76,15 @@ def check_api(args: argparse.Namespace) -> None:
 
     Raises:
         InputError: ``serve.key`` for an address of other machines without a key, and for a key that
-            cannot be one.
+            cannot be one; ``serve.pull`` for fetching without APIs.
     """
     if args.no_api:
+        if args.allow_pull:
+            raise InputError(
+                "--allow-pull is for clients of the APIs, which --no-api leaves out.",
+                remedy="Leave out one of them.",
+                code="serve.pull",
+            )
         return
     if args.api_key is not None:
         Key.of(args.api_key)
@@ -110,10 +125,17 @@ def tab_models(args: argparse.Namespace, offered: Mapping[str, Offer]) -> TabMod
 def models_of(args: argparse.Namespace, given: Iterable[str], counts: Counts) -> Pool | None:
     """The models of these names, loaded when somebody asks for them; None with ``--no-api``.
 
-    Raises InputError ``input.model`` for what is no model, and for two of one name.
+    Checkpoints are compiled now, while somebody looks, and not when the first request waits.
+
+    Raises:
+        InputError: ``input.model`` for what is no model, and for two of one name.
+        EdgewiseError: what compiling raises.
     """
     if args.no_api:
         return None
+    named = named_models(given)
+    if not args.check:  # which asks no model
+        named = {name: _compiled(where, args) for name, where in named.items()}
     options = PoolOptions(
         keep_alive_s=args.keep_alive,
         memory_bytes=args.memory,
@@ -123,7 +145,18 @@ def models_of(args: argparse.Namespace, given: Iterable[str], counts: Counts) ->
         context=args.context,
         trust=args.trust,
     )
-    return Pool(named_models(given), options, on_restart=counts.on_restart)
+    return Pool(named, options, on_restart=counts.on_restart)
+
+
+def _compiled(where: str, args: argparse.Namespace) -> str:
+    """The bundle of a model, with programs for the device that programs ask."""
+    target, context = target_of(args.device, None), args.context
+    path = located(Path(where), targets=[target])
+    if is_checkpoint(path):
+        kept = cached_bundle(path, None, context)
+        if has_programs(kept, target, context):
+            return str(kept)
+    return str(compiled(path, None, target=target, context=context))
 
 
 def _seconds(text: str) -> float:

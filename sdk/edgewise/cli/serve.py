@@ -131,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
         models,
         args.api_key,
         operations,
+        allow_pull=args.allow_pull,
         tabs=lent.tabs if lent else None,
     )
     port = (0 if args.check else PORT) if args.port is None else args.port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from edgewise.cache import bundles_folder
-from edgewise.cli.main import main
+from edgewise.cli.api import models_of
+from edgewise.cli.main import main, parse
+from edgewise.server.operations.counts import Counts
+from edgewise.server.operations.environment import fill
 from edgewise_runtime.format.bundle import Bundle
 
 
@@ -65,3 +69,20 @@ def test_what_cannot_be_is_said_before_it_is_compiled(
     assert f"[{code}]" in said
     assert "Packing weights" not in said
     assert not any(bundles_folder().glob("*"))
+
+
+def test_what_is_served_is_compiled_before_anybody_asks(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = parse(["serve", str(fresh), "--context", "64"])
+    models = models_of(fill(args, args.settings, {}), [str(fresh)], Counts())
+    assert models is not None
+    (made,) = bundles_folder().iterdir()
+    assert f"Compiling {fresh} once, to {made}" in " ".join(capsys.readouterr().err.split())
+    facts = asyncio.run(models.facts("fresh"))
+    assert facts is not None
+    assert (facts.name, facts.context) == ("fresh", 64)
+    again = models_of(args, [str(fresh)], Counts())
+    assert again is not None
+    assert again.names() == ["fresh"]
+    assert capsys.readouterr().err == ""

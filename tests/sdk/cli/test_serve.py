@@ -97,6 +97,7 @@ def test_a_check_without_the_app_fails_and_says_how_to_build_it(
             ["{both}", "--host", "192.0.2.1", "--no-api"],
             "Choose an address of this machine with --host.",
         ),
+        (["{both}", "--no-api", "--allow-pull"], "--allow-pull is for clients of the APIs"),
         (["{both}", "--allow-origin", "*"], "'*' is no origin that a browser names a page by."),
         (["{both}", "--allow-origin", "http://a.b/"], "Write http://a.b."),
         (["{both}", "--tls-cert", "c.pem"], "--tls-cert 'c.pem' is given without --tls-key."),
@@ -235,3 +236,21 @@ def test_a_bundle_that_no_browser_runs_answers_programs(bundles: Callable[..., P
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
     process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"), [((), "--allow-pull"), (("--allow-pull",), "hf:ORG/REPO")]
+)
+def test_clients_may_have_models_fetched_where_that_is_allowed(
+    both: Path, more: tuple[str, ...], said: str
+) -> None:
+    argv = command("serve", both, "--port", 0, "--log-format", "none", *more)
+    process = subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    url = process.stdout.readline().split()[1]
+    answer = Client(url).post("/api/pull", {"model": "../etc/passwd"})
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 0
+    process.stdout.close()
+    assert answer.status == (404 if more else 400)
+    assert said in answer.text

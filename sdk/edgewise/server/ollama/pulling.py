@@ -55,7 +55,8 @@ class PullApi:
         if not self._allowed:
             raise UnsupportedError(
                 "This server fetches no models.",
-                remedy=f"On its machine: edgewise pull {asked.model[:80]}",
+                remedy=f"On its machine: edgewise pull {asked.model[:80]}; or start it with "
+                "--allow-pull.",
                 code="unsupported.pull",
             )
         if asked.insecure:
