@@ -1,6 +1,8 @@
 """The process of a model: it loads it, and answers what comes over a socket.
 
-    python -m edgewise.hosting.child FD PARENT
+    python -m edgewise.hosting.child FD PARENT [BYTES]
+
+BYTES is what it may have to itself: who started it ends it at more.
 
 It leaves when the socket ends, at SIGTERM, or when its parent has ended, and then within
 `LEAVES_WITHIN_S`, whatever it is doing.
@@ -30,6 +32,7 @@ from edgewise.hosting.loading import Loading
 from edgewise.hosting.wire import decoded, encoded_error, frame, read_frame
 from edgewise_runtime.errors import EdgewiseError, EngineError
 from edgewise_runtime.format.reading import shorten
+from edgewise_runtime.limits import limit_memory
 
 LEAVES_WITHIN_S = 5.0
 """Seconds for ending what runs, and for writing what is kept on a disk."""
@@ -179,7 +182,8 @@ def main() -> None:
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
-    fd, parent = map(int, sys.argv[1:])
+    fd, parent, *limit = map(int, sys.argv[1:])
+    limit_memory(limit[0] if limit else None)
     _end_with(parent)
     asyncio.run(_main(fd))
 
