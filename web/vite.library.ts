@@ -1,4 +1,4 @@
-/** The npm package: `dist/index.js` for pages and `dist/worker.js`, which it starts. */
+/** The npm package: `dist/index.js` for pages, `dist/worker.js`, which it starts, and `dist/host.js`. */
 
 import { resolve } from "node:path";
 import { defineConfig, type Plugin } from "vite";
@@ -35,6 +35,7 @@ export default defineConfig({
       formats: ["es"],
       entry: {
         index: resolve(here, "client/index.ts"),
+        host: resolve(here, "client/host.ts"),
         worker: resolve(here, "worker/worker.ts"),
       },
     },

@@ -14,13 +14,14 @@ from edgewise.cache import Progress, find_bundle
 from edgewise.generation import Stream
 from edgewise.hosting.base import Ask
 from edgewise.hosting.tab_model import TARGET, TabModel, TabModels
-from edgewise.hosting.tabs import BEAT_S, LEND
+from edgewise.hosting.tabs import BEAT_S, LEND, MAX_BEAT_S
 from edgewise.messages import each_conversation
 from edgewise.options import RequestOptions, SamplingOptions, documents
 from edgewise.prompt import each_prompt_ids
 from edgewise.tab_generation import TabGeneration
 from edgewise.tools import ToolLike, described
 from edgewise.wanted import Wanted, wanted_of
+from edgewise_runtime.engine.pooling import Pooling
 from edgewise_runtime.errors import EngineError, InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle, ModelInfo
 from edgewise_runtime.format.reading import shorten
@@ -94,8 +95,11 @@ class BrowserEngine:
                 "key.",
                 code="serve.host",
             )
-        if not beat_s > 0:
-            raise InputError(f"beat_s is {beat_s!r}; it must be above 0.", code="input.option")
+        if not 0 < beat_s <= MAX_BEAT_S:
+            raise InputError(
+                f"beat_s is {beat_s!r}; it must be above 0 and at most {MAX_BEAT_S}.",
+                code="input.option",
+            )
         if not built():
             raise InputError(
                 "The app that browsers run is not built here.",
@@ -291,6 +295,17 @@ class BrowserEngine:
     def score(self, tokens: Sequence[int]) -> NoReturn:
         """Refused: logits do not leave a tab. Raises UnsupportedError ``unsupported.tab``."""
         raise _unsupported("score")
+
+    def embed(
+        self,
+        texts: str | Sequence[int] | Sequence[str] | Sequence[Sequence[int]],
+        *,
+        pooling: Pooling = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> NoReturn:
+        """Refused: hidden states do not leave a tab. Raises as `score`."""
+        raise _unsupported("embed")
 
     def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> NoReturn:
         """Refused: a tab decides itself what it keeps. Raises as `score`."""

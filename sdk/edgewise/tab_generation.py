@@ -117,4 +117,6 @@ class TabGeneration(Iterator[Piece]):
             ),
             written=ended.text,
             format=self._wanted.format,
+            context_full=ended.context_full,
+            dropped_turns=ended.dropped_turns,
         )

@@ -98,6 +98,8 @@ def choice(text: str, **other: Any) -> Json:
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "cached_tokens": 0},
         "timings": dict.fromkeys(timings, 0.5),
         "seed": "7",
+        "context_full": False,
+        "dropped_turns": 0,
         **other,
     }
 

@@ -190,6 +190,33 @@ def test_a_tab_that_unlends_finishes_and_is_given_no_more(engine: BrowserEngine)
         assert caught.value.code == "tab.none"
 
 
+def test_a_tab_that_lives_and_ends_nothing_is_done_without(bundle: Path) -> None:
+    with BrowserEngine(bundle, beat_s=SOON) as engine, lending(engine.url) as tab:
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(engine.generate, "Once", timeout_s=SOON)
+            tab.next("halt")
+            assert tab.closed() == (4002, "tab.silent")  # its beats were answered
+            with pytest.raises(EngineError, match="was to end") as caught:
+                answer.result()
+        assert caught.value.code == "tab.silent"
+
+
+def test_a_token_that_the_model_has_not_is_not_taken(engine: BrowserEngine) -> None:
+    with lending(engine.url) as tab, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(engine.generate, "Once")
+        tab.end(tab.next("run")["run"], token_ids=[engine.model.vocab])
+        with pytest.raises(EngineError, match="none of") as caught:
+            answer.result()
+        assert caught.value.code == "tab.wrong"
+
+
+@pytest.mark.parametrize("beat_s", [0, -1, float("nan"), 3601])
+def test_beats_are_apart_as_tabs_take_it(bundle: Path, beat_s: float) -> None:
+    with pytest.raises(InputError, match="beat_s is") as caught:
+        BrowserEngine(bundle, beat_s=beat_s)
+    assert caught.value.code == "input.option"
+
+
 def test_a_tab_that_answers_no_beat_is_done_without(bundle: Path) -> None:
     with BrowserEngine(bundle, beat_s=SOON) as engine, lending(engine.url) as tab:
         with ThreadPoolExecutor(1) as pool:
@@ -269,6 +296,7 @@ def test_more_pieces_than_a_context_holds_are_not_taken(engine: BrowserEngine) -
     [
         ({"bundle": "0" * 64}, "tab.bundle"),
         ({"tokenizer": "0" * 64}, "tab.bundle"),
+        ({"context": 1 << 24}, "tab.bundle"),
         ({"model": "another"}, "tab.model"),
     ],
 )
@@ -301,6 +329,7 @@ def test_what_tabs_do_not_do_is_refused_by_name(
 def test_methods_that_tabs_do_not_have_say_so(engine: BrowserEngine) -> None:
     calls: list[Callable[[], object]] = [
         lambda: engine.score([1]),
+        lambda: engine.embed("a"),
         lambda: engine.pin("a"),
         lambda: engine.unpin("a"),
         engine.forget,

@@ -63,6 +63,7 @@ def test_keywords_are_taken_somewhere() -> None:
         *Settings.__annotations__,
         *inspect.signature(Engine.__init__).parameters,
         *inspect.signature(Engine.chat).parameters,
+        *inspect.signature(Engine.embed).parameters,
     }
     keywords = {name for code in PYTHON for name in re.findall(r"\b([a-z_]\w*)=", code)}
     assert {"temperature", "prefix_disk", "draft"} <= keywords

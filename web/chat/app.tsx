@@ -5,20 +5,25 @@ import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
 import { ContextMeter } from "./components/context-meter.tsx";
 import { Header } from "./components/header.tsx";
-import { Interrupted } from "./components/interrupted.tsx";
-import { Lent } from "./components/lent.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
 import { spoken } from "./components/markdown-view.tsx";
 import { Messages } from "./components/messages.tsx";
-import { SettingsDialog } from "./components/settings.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
+import { WhereControl } from "./components/where.tsx";
 import { tokensOf } from "./conversations.ts";
-import { type Extent, exported, save } from "./export.ts";
+import type { Extent } from "./export.ts";
+import type { Answers } from "./going-on.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
+import { useHost } from "./host.ts";
+import { lazy, useLazy } from "./lazy.ts";
 import { useLending } from "./lending.ts";
 import { modelDefaults } from "./storage.ts";
+
+const interruption = lazy(async () => (await import("./components/interrupted.tsx")).Interrupted);
+const lent = lazy(async () => (await import("./components/lent.tsx")).Lent);
+const dialog = lazy(async () => (await import("./components/settings.tsx")).SettingsDialog);
 
 export function App() {
   const [state, chat] = useChat();
@@ -27,10 +32,18 @@ export function App() {
   const [drawer, setDrawer] = useState(false);
   const [settings, setSettings] = useState(false);
   const { model } = models;
-  const engine = model.kind === "ready" && model.status !== "failed" ? model.engine : null;
-  const offer = model.kind === "none" ? null : model.offer;
-  const lending = useLending(engine, offer, models.offers?.tabs === true);
-  const maxTokens = useMaxTokens(model.kind === "ready" ? model.offer : null);
+  const local = model.kind === "ready" && model.status !== "failed" ? model.engine : null;
+  const here = model.kind === "none" ? null : model.offer;
+  const host = useHost(models.offers, here, models.adapter);
+  const isHost = host.where === "host";
+  const engine: Answers | null = isHost ? host.answers : local;
+  const offer = isHost ? host.offer : here;
+  // Loaded before the host can be out of reach.
+  const SettingsDialog = useLazy(dialog, settings || engine !== null);
+  const Interrupted = useLazy(interruption, models.interrupted !== null);
+  const lending = useLending(local, here, models.offers?.tabs === true);
+  const Lent = useLazy(lent, lending.on);
+  const maxTokens = useMaxTokens(engine ? offer : null);
 
   const conversation = currentOf(state.book);
   const writing = state.writing.get(conversation.id);
@@ -86,10 +99,11 @@ export function App() {
           kept={models.kept}
           model={model}
           adapter={models.adapter}
+          host={host}
           theme={theme}
           drawer={drawer}
           onMenu={useStable(() => setDrawer(true))}
-          onPick={load}
+          onPick={isHost ? host.pick : load}
           onSettings={useStable(() => setSettings(true))}
           onTheme={switchTheme}
         />
@@ -108,14 +122,20 @@ export function App() {
             {said.length === 0 && !writing && engine && (
               <div class="hello">
                 <h1>What is on your mind?</h1>
-                <p>{engine.info.name} runs on this device. What you write stays here.</p>
-                <p class="note">{summary(engine.info)}</p>
+                {isHost || !local ? (
+                  <p>{offer?.name} runs on the host. What you write is sent there.</p>
+                ) : (
+                  <>
+                    <p>{local.info.name} runs on this device. What you write stays here.</p>
+                    <p class="note">{summary(local.info)}</p>
+                  </>
+                )}
               </div>
             )}
-            {!engine && models.interrupted && (
+            {!engine && !isHost && models.interrupted && Interrupted && (
               <Interrupted offer={models.interrupted} onLoad={load} onLoadLess={models.loadLess} />
             )}
-            {!engine && (
+            {!engine && !isHost && (
               <LoadPanel
                 model={model}
                 offers={models.offers}
@@ -128,7 +148,8 @@ export function App() {
             )}
           </Log>
           <div class="below">
-            <Lent lending={lending} />
+            {Lent && <Lent lending={lending} />}
+            <WhereControl host={host} />
             <Banners
               failure={failure}
               warnings={warnings}
@@ -155,7 +176,7 @@ export function App() {
         </main>
       </div>
       <Announcer text={state.finished} />
-      {settings && (
+      {settings && SettingsDialog && (
         <SettingsDialog
           key={conversation.id}
           conversation={conversation}
@@ -166,7 +187,9 @@ export function App() {
           lending={models.offers?.tabs ? lending : null}
           onLoad={load}
           onExport={(extent: Extent) =>
-            save(exported(listed(state.book), extent), "edgewise-conversations.json")
+            void import("./export.ts").then(({ exported, save }) =>
+              save(exported(listed(state.book), extent), "edgewise-conversations.json"),
+            )
           }
           onStorage={models.look}
           onClose={() => setSettings(false)}

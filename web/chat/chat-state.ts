@@ -152,7 +152,12 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
         const found = state.book.all.find((one) => one.id === id);
         if (found) keep(answer(found, message, now()));
       }
-      message = ended(message, await generation.completion, { context, tokenizer, droppedTurns });
+      message = ended(message, await generation.completion, {
+        context,
+        tokenizer,
+        droppedTurns,
+        ...(answers.where && { where: answers.where }),
+      });
     } catch (error) {
       failure = { ...failureOf(error), ...(begun.cut ? { begun: begun.id } : {}) };
     }
@@ -248,7 +253,12 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
 function ended(
   message: ChatMessage,
   completion: Completion,
-  asked: { readonly context: number; readonly tokenizer: string; readonly droppedTurns: number },
+  asked: {
+    readonly context: number;
+    readonly tokenizer: string;
+    readonly droppedTurns: number;
+    readonly where?: "host";
+  },
 ): ChatMessage {
   const { usage, timings, finishReason, tokenIds, contextFull } = completion;
   const { cut: _, ...others } = message;
@@ -262,6 +272,7 @@ function ended(
     contextFull,
     context: asked.context,
     droppedTurns: asked.droppedTurns + completion.droppedTurns,
+    ...(asked.where && { by: asked.where }),
   };
   const cut = { tokenizer: asked.tokenizer, tokens: tokenIds };
   return { ...others, stats, ...(finishReason === "length" ? { cut } : {}) };

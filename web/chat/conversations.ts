@@ -19,6 +19,8 @@ export interface AnswerStats {
   readonly context: number;
   /** Turns of the conversation, the oldest, that the model was not given. */
   readonly droppedTurns: number;
+  /** Who answered; this device where nothing is said. */
+  readonly by?: "host";
 }
 
 /** What an answer goes on from: its tokens, and the tokenizer that they are of. */

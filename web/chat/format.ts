@@ -64,6 +64,7 @@ export function answerDetails(stats: AnswerStats): string {
       ? `${cachedTokens} of ${promptTokens} prompt tokens cached`
       : `${promptTokens} prompt tokens`,
     ...(contextFull ? ["ended where the context does"] : ENDINGS[finish]),
+    ...(stats.by === "host" ? ["by the host"] : []),
   ];
   return parts.join(" · ");
 }

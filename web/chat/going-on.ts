@@ -11,6 +11,8 @@ import { type ChatMessage, tokensOf } from "./conversations.ts";
 /** What answers: an engine. */
 export interface Answers {
   readonly info: Pick<EngineInfo, "context" | "thinking" | "tokenizer">;
+  /** Where it answers; this device where nothing is said. */
+  readonly where?: "host";
   chat(messages: readonly Message[], options: AnswerOptions): Generation;
 }
 

@@ -1,10 +1,11 @@
 /** Whether this page lends its GPU to the host, and what of it is shown. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Engine } from "../client/index.ts";
-import { type LendState, lend } from "../client/lend.ts";
+import type { Lending, LendState } from "../client/lend.ts";
 import { asksToLend } from "./asks-to-lend.ts";
 import { useStable } from "./hooks.ts";
+import { key } from "./key.ts";
 import type { Offer } from "./offers.ts";
 import { prefer, preference } from "./preferences.ts";
 
@@ -23,18 +24,25 @@ export function useLending(
 ): ShownLending {
   const [on, setOn] = useState(() => asksToLend() || preference("edgewise.lend") === "yes");
   const [state, setState] = useState<LendState | null>(null);
-  const key = useRef<string | null>(null);
-  key.current ??= keyInAddress();
   const model = offer?.name;
   useEffect(() => {
     setState(null);
     if (!engine || model === undefined || !wanted || !on) return;
-    const lending = lend(engine, {
-      model,
-      ...(key.current && { key: key.current }),
-      onState: (state) => setState(state.kind === "ended" ? null : state),
+    let lending: Lending | null = null;
+    let left = false;
+    // Few lend: its code waits.
+    void import("../client/lend.ts").then(({ lend }) => {
+      if (left) return;
+      lending = lend(engine, {
+        model,
+        ...(key && { key }),
+        onState: (state) => setState(state.kind === "ended" ? null : state),
+      });
     });
-    return () => lending.stop();
+    return () => {
+      left = true;
+      lending?.stop();
+    };
   }, [engine, model, wanted, on]);
   return {
     on,
@@ -44,11 +52,4 @@ export function useLending(
       setOn(to);
     }),
   };
-}
-
-/** The host's key after `#key=`, which no server is sent; it does not stay in the address. */
-function keyInAddress(): string {
-  const key = new URLSearchParams(location.hash.slice(1)).get("key") ?? "";
-  if (key !== "") history.replaceState(null, "", location.pathname + location.search);
-  return key;
 }

@@ -9,6 +9,8 @@ export interface Offer {
   readonly quant: string;
   /** Most tokens of a conversation. */
   readonly context: number;
+  /** SHA-256 of its tokenizer.json, where the host says it. */
+  readonly tokenizer?: string;
   /** Bytes to download by program. */
   readonly bytes: Readonly<Record<string, number>>;
 }
@@ -19,6 +21,8 @@ export interface Offers {
   readonly fresh: boolean;
   /** Whether the host wants GPUs lent to it. */
   readonly tabs: boolean;
+  /** Names of models that the host answers with itself. */
+  readonly answers: readonly string[];
 }
 
 /** The host's list; offline the one it gave last. Empty where there is neither. */
@@ -29,9 +33,9 @@ export async function askForOffers(): Promise<Offers> {
     const text = await response.text();
     const offers = readOffers(text);
     prefer("edgewise.offers", text);
-    return { offers, fresh: true, tabs: wantsTabs(text) };
+    return { offers, fresh: true, ...readHost(text) };
   } catch {
-    return { offers: remembered(), fresh: false, tabs: false };
+    return { offers: remembered(), fresh: false, tabs: false, answers: [] };
   }
 }
 
@@ -55,9 +59,15 @@ export function readOffers(text: string): readonly Offer[] {
   return Array.isArray(listed) ? listed.filter(isOffer) : [];
 }
 
-function wantsTabs(text: string): boolean {
+/** What the host does besides offering models. */
+function readHost(text: string): Pick<Offers, "tabs" | "answers"> {
   const json: unknown = JSON.parse(text);
-  return typeof json === "object" && json !== null && "tabs" in json && json.tabs === true;
+  const told = typeof json === "object" && json !== null ? json : {};
+  const answers: unknown = "answers" in told ? told.answers : [];
+  return {
+    tabs: "tabs" in told && told.tabs === true,
+    answers: Array.isArray(answers) ? answers.filter((name) => typeof name === "string") : [],
+  };
 }
 
 function isOffer(value: unknown): value is Offer {

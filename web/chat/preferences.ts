@@ -6,7 +6,8 @@ export type Preference =
   | "edgewise.loading"
   | "edgewise.model"
   | "edgewise.offers"
-  | "edgewise.theme";
+  | "edgewise.theme"
+  | "edgewise.where";
 
 export function preference(name: Preference): string | null {
   try {

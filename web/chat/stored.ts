@@ -100,7 +100,8 @@ function readStats(value: unknown): AnswerStats | null {
   const counts = { tokens, promptTokens, cachedTokens, context, droppedTurns };
   const numbers = { ttftMs, tokensPerSecond, ...counts };
   if (!areNumbers(numbers) || !isFinish(finish) || typeof contextFull !== "boolean") return null;
-  return { ...numbers, finish, contextFull };
+  const by = value.by === "host" ? { by: "host" as const } : {};
+  return { ...numbers, finish, contextFull, ...by };
 }
 
 function readCut(value: unknown): Cut | null {

@@ -28,6 +28,11 @@ const NAMES = {
   top_p: "topP",
 } as const satisfies Readonly<Record<string, keyof ChatOptions>>;
 
+/** The protocol's names by ours. */
+export const OPTION_NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries(NAMES).map(([wire, name]) => [name, wire]),
+);
+
 /**
  * Options by our names; the engine checks their values.
  *

@@ -35,7 +35,7 @@ export interface Run {
 }
 
 export type FromHost =
-  | { readonly type: "lent" }
+  | { readonly type: "lent"; readonly beatS: number }
   | Run
   | { readonly type: "halt"; readonly run: string }
   | { readonly type: "beat"; readonly beat: number }
@@ -47,6 +47,7 @@ const MAX_ITEMS = 4096;
 const MAX_TEXT = 4096;
 const RUN = /^r[0-9]{1,18}$/;
 const TAB = /^t[0-9]{1,18}$/;
+const MAX_BEAT_S = 3600;
 
 /**
  * A message of the host.
@@ -81,8 +82,10 @@ function parsed(data: string): Readonly<Record<string, unknown>> {
 const READERS: Readonly<Record<string, (fields: Fields) => FromHost>> = {
   lent(fields) {
     fields.text("tab", TAB);
-    fields.get("beat_s");
-    return { type: "lent" };
+    const beatS = fields.get("beat_s");
+    if (typeof beatS === "number" && beatS > 0 && beatS <= MAX_BEAT_S)
+      return { type: "lent", beatS };
+    throw fields.fail("range", `'beat_s' is ${shorten(beatS)}; it must be in 0..${MAX_BEAT_S}`);
   },
   run: (fields) => ({
     type: "run",

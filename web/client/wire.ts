@@ -58,5 +58,7 @@ export function choiceOf(completion: Completion) {
       decode_tokens_per_s: timings.decodeTokensPerSecond,
     },
     seed: completion.seed,
+    context_full: completion.contextFull,
+    dropped_turns: completion.droppedTurns,
   };
 }

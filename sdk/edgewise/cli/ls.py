@@ -15,14 +15,17 @@ from rich.text import Text
 
 from edgewise.cache import stored_bundle, stored_bundles
 from edgewise.cli.output import stdout_console
+from edgewise.hosting.facts import facts_of_bundle
 from edgewise.hub.names import hub_model, is_hub_name
 from edgewise.hub.stored import stored
-from edgewise.units import size
+from edgewise.units import size, weights
 from edgewise_runtime.errors import EdgewiseError, InputError
 from edgewise_runtime.format.bundle import Bundle
 
 GAP = 2
 """Columns of space between columns of the table."""
+TOLD = ("chat", "tools", "thinking")
+"""Of what models can, what not all of them can."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,10 @@ class Row:
 
     name: str
     size: str
+    parameters: str
     weights: str
     context: str
+    can: str
     targets: str
     where: str
 
@@ -53,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
     rows, troubles = [], []
     for folder, where in found.items():
         try:
-            rows.append(_row(Bundle.open(folder, verify=False), folder, where))
+            rows.append(_row(folder, where))
         except EdgewiseError as error:
-            rows.append(Row(folder.name, "?", "?", "?", "unusable", where))
+            rows.append(Row(folder.name, "?", "?", "?", "?", "", "unusable", where))
             troubles.append(f"{folder.name} is unusable: {error.said}")
     if rows:
         show(console, rows)
@@ -83,7 +88,9 @@ def show(console: Console, rows: Sequence[Row]) -> None:
         return
     for row in rows:
         console.print(Text(row.name, style="bold"), soft_wrap=True)
-        facts = f"{row.size} · {row.weights} · context {row.context} · {row.targets} · {row.where}"
+        stored = f"{row.parameters} weights in {row.weights}"
+        told = (row.size, stored, f"context {row.context}", row.can, row.targets, row.where)
+        facts = " · ".join(filter(None, told))
         console.print(Padding(Text(facts), (0, 0, 0, GAP)), soft_wrap=False)
 
 
@@ -110,13 +117,17 @@ def named(name: str) -> Path:
     return found
 
 
-def _row(bundle: Bundle, folder: Path, where: str) -> Row:
-    """What the manifest says of a bundle, by the name of its folder: the one that commands take."""
+def _row(folder: Path, where: str) -> Row:
+    """What a bundle says of itself, by the name of its folder: the one that commands take."""
+    bundle = Bundle.open(folder, verify=False)
+    facts = facts_of_bundle(folder.name, folder)
     return Row(
         folder.name,
         size(bundle.total_bytes),
-        bundle.model.stored,
-        str(bundle.model.context),
+        weights(facts.parameters),
+        facts.quant,
+        str(facts.context),
+        ", ".join(one for one in facts.capabilities if one in TOLD),
         ", ".join(dict.fromkeys(program.target for program in bundle.manifest.programs)),
         where,
     )

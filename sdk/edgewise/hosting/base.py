@@ -89,6 +89,8 @@ class Ended:
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``cancelled`` or ``timeout``.
         stop: the stop string that ended it; None where none did.
         timings: seconds, see `Timings.to_json`.
+        context_full: the context ended it, before ``max_tokens``.
+        dropped_turns: oldest turns of the conversation that were left out.
     """
 
     index: int
@@ -102,14 +104,29 @@ class Ended:
     seed: int
     stop: str | None = None
     tokens: tuple[TokenSaid, ...] = ()
+    context_full: bool = False
+    dropped_turns: int = 0
 
 
 Event = Said | Ended
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A text's vector.
+
+    Attributes:
+        data: float32, the lowest byte first.
+        tokens: of the text.
+    """
+
+    data: bytes
+    tokens: int
+
+
 @dataclass(frozen=True)
 class Facts:
-    """What there is to say of a model that is loaded.
+    """What there is to say of a model.
 
     Attributes:
         name: that it is asked for by.
@@ -119,11 +136,13 @@ class Facts:
         bytes: of its weights.
         context: the most tokens of prompt and answer together.
         vocab: tokens.
-        program, device: what runs, on what, for people.
+        hidden: numbers of a text's vector, see `Hosted.embed`.
+        program, device: what runs, on what, for people; empty where it is not loaded.
         template: its chat template; empty where it has none.
-        capabilities: of ``completion``, ``chat``, ``tools``, ``thinking``.
+        capabilities: of ``completion``, ``chat``, ``tools``, ``thinking``, ``embedding``.
         defaults: options that its generation_config.json sets.
         end_tokens: texts of those that end an answer.
+        created: when its bundle was written, seconds since the epoch.
     """
 
     name: str
@@ -133,12 +152,14 @@ class Facts:
     bytes: int
     context: int
     vocab: int
+    hidden: int
     program: str
     device: str
     template: str
     capabilities: tuple[str, ...]
     defaults: Mapping[str, Json]
     end_tokens: tuple[str, ...]
+    created: int = 0
 
 
 class Hosted(ABC):
@@ -163,6 +184,20 @@ class Hosted(ABC):
         """What comes of a request: `Said` as it comes, and an `Ended` for each choice.
 
         Closing the generator cancels the request. Whoever does not read it holds up nobody.
+        """
+
+    @abstractmethod
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """The vector of each text, in order; see `edgewise.Engine.embed`.
+
+        Texts run beside requests. Cancelling the task cancels them.
         """
 
     @abstractmethod
@@ -213,6 +248,14 @@ class Models(ABC):
     @abstractmethod
     def loaded(self) -> list[Loaded]:
         """Those that are in memory now."""
+
+    async def facts(self, name: str) -> Facts | None:
+        """What there is to say of a model, which is not loaded for that.
+
+        None where that cannot be known before it is loaded, or there is no such model.
+        """
+        loaded = (one.hosted.facts for one in self.loaded())
+        return next((facts for facts in loaded if facts.name == name), None)
 
     @abstractmethod
     async def close(self) -> None:

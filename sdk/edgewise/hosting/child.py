@@ -56,6 +56,7 @@ class Child:
         self._does: dict[str, Callable[..., Awaitable[Json]]] = {
             "load": self._load,
             "ask": self._ask,
+            "embed": self._embed,
             "count": lambda _, ask: self._loaded.count(_ask_of(ask)),
             "render": lambda _, ask: self._loaded.render(_ask_of(ask)),
             "tokenize": lambda _, text, special: self._loaded.tokenize(text, special=special),
@@ -121,6 +122,16 @@ class Child:
                     # The other side has had them, and they are most of it.
                     event = replace(event, tokens=())
                 await self._send("event", number, event)
+        return None
+
+    async def _embed(
+        self, number: int, texts: Json, pooling: Json, normalize: Json, truncate: Json
+    ) -> Json:
+        # One by one: all of them may be more than a frame holds.
+        for one in await self._loaded.embed(
+            texts, pooling=pooling, normalize=normalize, truncate=truncate
+        ):
+            await self._send("event", number, one)
         return None
 
     async def _send(self, *values: Any) -> None:

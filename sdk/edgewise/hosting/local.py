@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 
 from edgewise.answers import Completion, Piece
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
-from edgewise.hosting.base import Ask, Call, Ended, Event, Hosted, Json, Said, TokenSaid
+from edgewise.embedding import begin, normalized
+from edgewise.hosting.base import (
+    Ask,
+    Call,
+    Embedded,
+    Ended,
+    Event,
+    Hosted,
+    Json,
+    Said,
+    TokenSaid,
+)
 from edgewise.hosting.facts import facts_of
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
 from edgewise_runtime.calls import joined
@@ -52,6 +65,26 @@ class LocalModel(Hosted):
         finally:
             # Without waiting for the step in progress: who closes this has gone.
             generation.cancel()
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """See `Hosted.embed`."""
+        start = partial(begin, self._engine.session, texts, pooling, truncate=truncate)
+        embedding = await asyncio.to_thread(start)
+        vectors = await embedding.wait()
+        if normalize:
+            vectors = normalized(vectors)
+        rows = vectors.astype("<f4", copy=False)
+        return [
+            Embedded(row.tobytes(), tokens)
+            for row, tokens in zip(rows, embedding.tokens, strict=True)
+        ]
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""
@@ -102,6 +135,8 @@ class LocalModel(Hosted):
             seed=completion.seed,
             stop=completion.stop,
             tokens=tuple(map(self._spelled.token, completion.logprobs or ())),
+            context_full=completion.context_full,
+            dropped_turns=completion.dropped_turns,
         )
 
 

@@ -12,10 +12,11 @@ from math import isnan
 from pathlib import Path
 
 from edgewise.cache import find_bundle
-from edgewise.hosting.base import Hosted, Loaded, Models
+from edgewise.hosting.base import Facts, Hosted, Loaded, Models
 from edgewise.hosting.kept import Kept, PoolOptions
 from edgewise.hosting.loading import Loading
 from edgewise.hosting.named import listed_models
+from edgewise.hosting.on_disk import OnDisk
 from edgewise.hosting.pooled import ASKED_WITHIN_S, Pooled
 from edgewise.hosting.process import Limits
 from edgewise.hosting.resident import KNOWN
@@ -59,6 +60,8 @@ class Pool(Models):
         self._clock = clock
         self._available = available
         self._on_restart = on_restart
+        self._target = target_of(self._options.device, self._options.program)
+        self._on_disk = OnDisk(target=self._target, context=self._options.context)
         self._entries: dict[str, Kept] = {}
         self._one_at_a_time = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -91,6 +94,14 @@ class Pool(Models):
             for entry in self._entries.values()
             if entry.worker is not None and entry.worker.process
         ]
+
+    async def facts(self, name: str) -> Facts | None:
+        """See `Models.facts`; of a checkpoint nothing is known before it is compiled."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.worker is not None:
+            return entry.worker.facts
+        where = self._named.get(name) or (await asyncio.to_thread(self._known)).get(name)
+        return None if where is None else await self._on_disk.facts(name, where)
 
     async def tidy(self) -> None:
         """Let those go whose time has come."""
@@ -159,17 +170,16 @@ class Pool(Models):
     async def _load(self, entry: Kept) -> Worker:
         options = self._options
         try:
-            target = target_of(options.device, options.program)
             bundle = await asyncio.to_thread(
                 find_bundle,
                 Path(entry.where),
-                target=target,
+                target=self._target,
                 context=options.context,
                 progress=lambda *_: None,
             )
             async with self._one_at_a_time:
                 entry.bytes = await asyncio.to_thread(
-                    needed_bytes, bundle, target=target, context=options.context
+                    needed_bytes, bundle, target=self._target, context=options.context
                 )
                 await self._make_room(entry)
                 entry.worker = await Worker.load(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 
-from edgewise.hosting.base import Ask, Event, Hosted, Json
+from edgewise.hosting.base import Ask, Embedded, Event, Hosted, Json
 from edgewise.hosting.kept import Kept
 from edgewise.hosting.worker import Worker
 from edgewise_runtime.errors import EngineError
@@ -40,6 +40,19 @@ class Pooled(Hosted):
         ):
             async for event in events:
                 yield event
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        async with self._using(0.0) as worker:
+            return await worker.embed(
+                texts, pooling=pooling, normalize=normalize, truncate=truncate
+            )
 
     async def count(self, ask: Ask) -> int:
         async with self._using(ASKED_WITHIN_S) as worker:

@@ -7,10 +7,11 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from edgewise.hosting.base import Ask, Ended, Event, Hosted, Json, Loaded, Models
+from edgewise.hosting.base import Ask, Embedded, Ended, Event, Facts, Hosted, Json, Loaded, Models
 from edgewise.hosting.facts import facts_of_texts
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
-from edgewise.hosting.tabs import BEAT_S, Later, Tabs
+from edgewise.hosting.tab import Later
+from edgewise.hosting.tabs import BEAT_S, Tabs
 from edgewise.messages import conversation
 from edgewise.request import read_options
 from edgewise.texts import Texts
@@ -67,6 +68,8 @@ class TabModel(Hosted):
         self.tabs = Tabs(
             digest_of(read_bytes(bundle.folder / MANIFEST, MAX_BYTES)),
             files[TOKENIZER].sha256,
+            context=context,
+            vocab=bundle.model.vocab,
             beat_s=beat_s,
             later=later,
         )
@@ -94,6 +97,22 @@ class TabModel(Hosted):
             if timer is not None:
                 timer.cancel()
             self.tabs.leave(run)
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """Refused: hidden states do not leave a tab. Raises UnsupportedError
+        ``unsupported.tab``."""
+        raise UnsupportedError(
+            "Models that tabs run give no embeddings.",
+            remedy="Ask a model that the server runs itself.",
+            code="unsupported.tab",
+        )
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""
@@ -186,6 +205,11 @@ class TabModels(Models):
             for one in self.models.values()
             if len(one.tabs)
         ]
+
+    async def facts(self, name: str) -> Facts | None:
+        """See `Models.facts`."""
+        found = self.models.get(name)
+        return None if found is None else found.facts
 
     async def close(self) -> None:
         """See `Models.close`."""

@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import count
 from threading import Condition
-from typing import Protocol
 
 from edgewise.deltas import CallBegins, CallEnds, Delta
-from edgewise.hosting.base import Ask, Ended, Event, Said
+from edgewise.hosting.base import Ask, Ended, Said
+from edgewise.hosting.tab import Later, Lent, Line, Run, Tab, Timer
 from edgewise_runtime.engine.completion import Timings, Usage
-from edgewise_runtime.errors import EdgewiseError, EngineError, InputError, again
+from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
 
 LEND = "?lend"
 """What the address of a page ends with that lends its GPU by itself."""
 BEAT_S = 5.0
 """Seconds between beats, which a tab answers itself: pings of a WebSocket are answered by a part of
 the browser that goes on where the tab has stopped."""
+MAX_BEAT_S = 3600
 UNANSWERED = 2
 """Beats without an answer after which a tab is gone."""
 MAX_WAITING = 64
@@ -33,117 +33,6 @@ MAX_SLOTS = 64
 """Requests that one tab takes at a time."""
 MAX_TEXT = 16 << 20
 """Characters of one answer."""
-TRIES = 2
-"""Tabs that a request is given to, where one is lost before it has said anything."""
-
-
-class Timer(Protocol):
-    """Of something that is to happen later."""
-
-    def cancel(self) -> object: ...
-
-
-Later = Callable[[float, Callable[[], None]], Timer]
-"""Calls something in so many seconds."""
-
-
-class Line(Protocol):
-    """How a tab is reached; nothing here waits."""
-
-    def begin(self, run: str, ask: Ask) -> None:
-        """Ask it for an answer."""
-
-    def halt(self, run: str) -> None:
-        """No more of an answer is wanted."""
-
-    def beat(self, beat: int) -> None:
-        """Is it there?"""
-
-    def hang_up(self, error: EdgewiseError) -> None:
-        """It is not wanted any more."""
-
-
-@dataclass(frozen=True)
-class Lent:
-    """What a tab says of itself.
-
-    Attributes:
-        model: the name of the bundle that it has loaded.
-        bundle: the digest that its bundle.json carries of itself.
-        tokenizer: SHA-256 of its tokenizer.json.
-        program, device: what runs, on what, for people.
-        context: the most tokens of prompt and answer together.
-        slots: requests that it takes at a time.
-    """
-
-    model: str
-    bundle: str
-    tokenizer: str
-    program: str
-    device: str
-    context: int
-    slots: int
-
-
-@dataclass(eq=False)
-class Run:
-    """A request, and what has come of it.
-
-    Attributes:
-        events: what comes of it; an error is the end, and so is an `Ended`.
-        tries: tabs that it may still be given to.
-        dropped: nobody wants more of it.
-    """
-
-    id: str
-    ask: Ask
-    events: asyncio.Queue[Event | EdgewiseError] = field(default_factory=asyncio.Queue)
-    tries: int = TRIES
-    dropped: bool = False
-    halted: bool = False
-    pieces: int = 0
-    characters: int = 0
-
-    async def next(self) -> Event:
-        """What comes next. Raises what it ended with."""
-        event = await self.events.get()
-        if isinstance(event, EdgewiseError):
-            raise again(event)
-        return event
-
-
-@dataclass(eq=False)
-class Tab:
-    """A tab that lends its GPU.
-
-    Attributes:
-        running: what it was given and has not ended, by id.
-        turn: when it was given something last.
-        leaving: it takes no more.
-        beat, heard: the last beat that it was asked for, and that it answered.
-        served: how many requests it was given.
-    """
-
-    id: str
-    lent: Lent
-    line: Line
-    running: dict[str, Run] = field(default_factory=dict)
-    turn: int = 0
-    leaving: bool = False
-    beat: int = 0
-    heard: int = 0
-    served: int = 0
-    timer: Timer | None = None
-
-    @property
-    def takes(self) -> bool:
-        """Whether it may be given one more."""
-        return not self.leaving and len(self.running) < self.lent.slots
-
-    @property
-    def load(self) -> tuple[float, int]:
-        """What balances: its share of busy slots, and then who has waited longest."""
-        return len(self.running) / self.lent.slots, self.turn
 
 
 class Tabs:
@@ -154,17 +43,22 @@ class Tabs:
         bundle: str,
         tokenizer: str,
         *,
+        context: int,
+        vocab: int,
         beat_s: float = BEAT_S,
         later: Later | None = None,
     ) -> None:
         """Those of the bundle with this digest, whose tokenizer.json has this SHA-256.
 
         Args:
+            context: the most tokens that the bundle's model holds.
+            vocab: tokens that it has.
             beat_s: seconds between beats.
             later: the event loop's own where there is none.
         """
         self.beat_s = beat_s
         self._bundle, self._tokenizer = bundle, tokenizer
+        self._context, self._vocab = context, vocab
         self._later = later or _later
         self._tabs: dict[str, Tab] = {}
         self._waiting: deque[Run] = deque()
@@ -196,13 +90,21 @@ class Tabs:
         """A tab more.
 
         Raises:
-            InputError: ``tab.bundle`` for another bundle than this, or another tokenizer.
+            InputError: ``tab.bundle`` for another bundle than this, another tokenizer, or a context
+                that the model does not have.
             EngineError: ``engine.busy`` where there are as many as may be.
         """
         if (lent.bundle, lent.tokenizer) != (self._bundle, self._tokenizer):
             raise InputError(
                 f"The tab has another bundle than {lent.model!r} is here: its digest is "
                 f"{lent.bundle}, and {self._bundle} here.",
+                remedy="Load the model again in the tab.",
+                code="tab.bundle",
+            )
+        if lent.context > self._context:
+            raise InputError(
+                f"The tab has a context of {lent.context:,} tokens; {lent.model!r} has "
+                f"{self._context:,}.",
                 remedy="Load the model again in the tab.",
                 code="tab.bundle",
             )
@@ -227,6 +129,12 @@ class Tabs:
         if not tab.heard < beat <= tab.beat:
             raise wrong(f"beat {beat} was not asked for")
         tab.heard = beat
+        halted = [run for run in tab.running.values() if run.halted]
+        for run in halted:
+            run.late += 1
+        # Its page lives, and what computes does not: nobody waits for that.
+        if any(run.late > UNANSWERED for run in halted):
+            self.lose(tab, self._silent(tab, f"{UNANSWERED} beats after it was to end an answer"))
 
     def said(self, tab: Tab, run_id: str, deltas: tuple[Delta, ...]) -> None:
         """It has said more of an answer. Raises EngineError ``tab.wrong`` for what cannot be."""
@@ -244,6 +152,8 @@ class Tabs:
         run = self._running(tab, run_id)
         if len(ended.token_ids) > tab.lent.context:
             raise wrong(f"run {run_id!r} has more tokens than a context of {tab.lent.context}")
+        if any(token >= self._vocab for token in ended.token_ids):
+            raise wrong(f"run {run_id!r} has a token that is none of {self._vocab:,}")
         if ended.finish_reason == "cancelled" and not run.halted:
             error = EngineError(
                 "The tab has stopped the answer.", remedy="Ask again.", code="tab.stopped"
@@ -368,20 +278,19 @@ class Tabs:
 
     def _tick(self, tab: Tab) -> None:
         if tab.beat - tab.heard >= UNANSWERED:
-            silent = tab.beat - tab.heard
-            self.lose(
-                tab,
-                EngineError(
-                    f"The tab that answered ({tab.lent.device}) has stopped: {silent} beats, "
-                    f"{self.beat_s:g} s apart, were not answered.",
-                    remedy="Ask again; bring the tab to the front, or open the app anew.",
-                    code="tab.silent",
-                ),
-            )
+            missed = tab.beat - tab.heard
+            self.lose(tab, self._silent(tab, f"{missed} beats, {self.beat_s:g} s apart, missed"))
             return
         tab.beat += 1
         tab.line.beat(tab.beat)
         tab.timer = self._later(self.beat_s, lambda: self._tick(tab))
+
+    def _silent(self, tab: Tab, why: str) -> EngineError:
+        return EngineError(
+            f"The tab that answered ({tab.lent.device}) has stopped: {why}.",
+            remedy="Ask again; bring the tab to the front, or open the app anew.",
+            code="tab.silent",
+        )
 
     def _noticed(self) -> None:
         with self._changed:

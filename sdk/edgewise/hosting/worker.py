@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from edgewise.hosting.base import Ask, Event, Facts, Hosted, Json, Said, TokenSaid
+from edgewise.hosting.base import Ask, Embedded, Event, Facts, Hosted, Json, Said, TokenSaid
 from edgewise.hosting.loading import Loading
 from edgewise.hosting.process import Limits, Process
 from edgewise.hosting.wire import decoded, decoded_event
@@ -72,6 +72,20 @@ class Worker(Hosted):
                     yield event
                 else:
                     yield replace(event, tokens=tuple(said))
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        """See `Hosted.embed`."""
+        child = await self._running()
+        given = list(texts), pooling, normalize, truncate
+        async with child.ask("embed", *given) as request, aclosing(request.events()) as events:
+            return [decoded(Embedded, value) async for value in events]
 
     async def count(self, ask: Ask) -> int:
         """See `Hosted.count`."""

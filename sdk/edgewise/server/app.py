@@ -55,7 +55,9 @@ def make_app(
     listed = {
         "version": API_VERSION,
         "bundles": [offer.to_json() for offer in offers.values()],
-        **({"tabs": True} if tabs else {}),  # whether the app may lend its GPU
+        # Whether the app may lend its GPU, and which models it may ask.
+        **({"tabs": True} if tabs else {}),
+        **({"answers": models.names()} if models is not None and not tabs else {}),
     }
     listing = in_memory(json.dumps(listed).encode(), ".json")
 

@@ -54,6 +54,7 @@ class Offer:
             "family": model.family,
             "quant": model.stored,
             "context": model.context,
+            "tokenizer": self.bundle.manifest.files["tokenizer.json"].sha256,
             "bytes": dict(self.download),
             "programs": list(self.download),
         }

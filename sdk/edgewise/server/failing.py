@@ -11,6 +11,7 @@ from edgewise.server.operations.entry import note_failure
 from edgewise_runtime.errors import EdgewiseError
 
 STATUSES = {
+    "bundle.entry": 400,
     "constraint": 400,
     "engine.busy": 503,
     "engine.closed": 503,

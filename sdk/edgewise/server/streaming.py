@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from edgewise.server.failing import known
+from edgewise.server.writing import written
 from edgewise_runtime.errors import EdgewiseError
 
 T = TypeVar("T")
@@ -46,6 +47,34 @@ def ndjson(
 ) -> StreamingResponse:
     """JSON values, one a line; each text is a whole line. Else as `sse`."""
     return _Stream(lines, "application/x-ndjson", headers, failed)
+
+
+def json_list(
+    value: Mapping[str, Any],
+    key: str,
+    items: Iterable[Any],
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> StreamingResponse:
+    """One JSON object with a list in it whose items are made and written one at a time, so that a
+    long one takes no memory, and holds up nobody.
+
+    Args:
+        value: all else of the object.
+        key: of the list.
+    """
+    return _Stream(_items(value, key, items), "application/json", headers, None)
+
+
+async def _items(
+    value: Mapping[str, Any], key: str, items: Iterable[Any]
+) -> AsyncGenerator[str, None]:
+    before = written({**value, key: []}).removesuffix("]}")
+    for item in items:
+        yield before + written(item)
+        before = ","
+        await asyncio.sleep(0)  # whoever reads as fast as this writes is not alone
+    yield ("" if before == "," else before) + "]}"
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:

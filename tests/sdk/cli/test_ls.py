@@ -14,15 +14,18 @@ from edgewise import Engine
 from edgewise.cache import bundles_folder
 from edgewise.cli.ls import Row, show
 from edgewise.cli.main import main
+from edgewise.hosting.facts import facts_of_bundle
+from edgewise.units import weights
 from tests.sdk.cli.conftest import Run
 
 NAME = "tiny-q4"
 ROWS = [
-    Row("demo-q4", "4.2 MiB", "q4", "512", "cpu, webgpu", "dist"),
-    Row("SmolLM2-135M-Instruct-balanced", "105.9 MiB", "balanced", "2048", "cpu", "dist"),
-    Row("SmolLM2-135M.Q4_1-0a1b2c3d4e5f", "93.1 MiB", "as-file", "4096", "cpu", "cache"),
+    Row("demo-q4", "4.2 MiB", "4.0M", "q4", "512", "chat", "cpu, webgpu", "dist"),
+    Row("SmolLM2-135M-Instruct", "105.9 MiB", "134.5M", "balanced", "2048", "chat", "cpu", "dist"),
+    Row("SmolLM2-135M.Q4_1-0a1b2c3d4e5f", "93.1 MiB", "134.5M", "q4", "4096", "", "cpu", "cache"),
 ]
-LONG = Row("A" * 70 + "-balanced", "1.1 GiB", "balanced", "131072", "cpu, webgpu", "cache")
+ABOUT = ("1.1 GiB", "1.7B", "balanced", "131072", "chat, tools, thinking", "cpu, webgpu", "cache")
+LONG = Row("A" * 70 + "-balanced", *ABOUT)
 
 
 @pytest.fixture
@@ -50,13 +53,21 @@ def test_it_fits_a_terminal_and_names_stay_in_one_piece(width: int) -> None:
 
 
 def test_where_there_is_room_it_is_a_table() -> None:
-    heading, *lines = shown(ROWS, 90)
-    assert heading.split() == ["name", "size", "weights", "context", "targets", "where"]
+    heading, *lines = shown(ROWS, 110)
+    columns = ["name", "size", "parameters", "weights", "context", "can", "targets", "where"]
+    assert heading.split() == columns
     assert len(lines) == len(ROWS)
 
 
 def test_a_name_longer_than_a_line_is_not_cut() -> None:
     assert LONG.name in shown([*ROWS, LONG], 60)
+
+
+def test_what_a_model_is_and_can_do_is_told(edgewise: Run, stored: None) -> None:
+    facts = facts_of_bundle(NAME, Path("dist") / NAME)
+    _, line = edgewise("ls").splitlines()
+    for told in (weights(facts.parameters), facts.quant, str(facts.context), "cpu", "dist"):
+        assert f" {told} " in f"{line} "
 
 
 def test_names_of_the_cache_are_listed_and_what_is_being_written_is_not(

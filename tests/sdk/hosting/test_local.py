@@ -259,14 +259,16 @@ def test_it_says_what_it_is(bundle: Path, calling: Path) -> None:
         assert (facts.name, facts.family, facts.quant) == ("tiny", "llama", "q4")
         assert (facts.context, facts.vocab) == (engine.context, engine.model.vocab)
         assert (facts.program, facts.device) == (engine.program, engine.device)
-        assert facts.capabilities == ("completion", "chat")
+        assert facts.capabilities == ("completion", "chat", "embedding")
+        assert facts.hidden == engine.model.hidden
         assert facts.bytes == engine.memory()["param"]
         # Four bits and a sixteenth of a byte a weight, but for the float32 ones.
         assert facts.bytes / 4 < facts.parameters < facts.bytes * 2
         assert facts.template
 
     async def caller(model: LocalModel, engine: AsyncEngine) -> None:
-        assert model.facts.capabilities == ("completion", "chat", "tools", "thinking")
+        expected = ("completion", "chat", "tools", "thinking", "embedding")
+        assert model.facts.capabilities == expected
 
     play(bundle, plain)
     play(calling, caller)

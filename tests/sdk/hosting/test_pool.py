@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,42 @@ def test_every_question_is_passed_on(bundle: Path) -> None:
                 Ask(messages=[{"role": "user", "content": "Hello"}])
             )
             assert (await model.metrics())["num_requests_running"] == 0
+
+    run(scenario())
+
+
+def test_what_a_model_is_is_known_before_it_is_loaded(calling: Path, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with pool(calling, "a", context=32) as models:
+            before = await models.facts("a")
+            assert before is not None
+            assert models.loaded() == []
+            assert (before.name, before.context, before.program, before.device) == ("a", 32, "", "")
+            assert {"completion", "chat", "tools", "thinking"} <= set(before.capabilities)
+            loaded = (await models.get("a")).facts
+            assert replace(before, program=loaded.program, device=loaded.device) == loaded
+            assert await models.facts("a") == loaded
+
+    run(scenario())
+
+
+def test_nothing_is_known_of_what_is_not_there_and_of_what_is_broken(
+    bundle: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(bundle, tmp_path / "dist" / "broken")
+    manifest = tmp_path / "dist" / "broken" / "bundle.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b"{}")
+
+    async def scenario() -> None:
+        async with pool(bundle, "a") as models:
+            assert models.names() == ["a", "broken"]
+            assert await models.facts("broken") is None
+            assert await models.facts("other") is None
+            manifest.write_bytes(whole)
+            found = await models.facts("broken")
+            assert found is not None
+            assert found.name == "broken"
 
     run(scenario())
 

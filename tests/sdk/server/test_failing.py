@@ -11,6 +11,8 @@ from edgewise_runtime.errors import EdgewiseError
 @pytest.mark.parametrize(
     ("code", "status"),
     [
+        ("bundle.entry", 400),
+        ("bundle.checksum", 500),
         ("input", 400),
         ("input.sampling", 400),
         ("input.model", 404),

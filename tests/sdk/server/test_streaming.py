@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncGenerator, Iterator
 
@@ -14,7 +15,7 @@ from starlette.routing import Route
 
 from edgewise.server.failing import answering, headers_of, status_of
 from edgewise.server.run import in_background, listen
-from edgewise.server.streaming import begun, ndjson, sse, while_there
+from edgewise.server.streaming import begun, json_list, ndjson, sse, while_there
 from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
 from tests.sdk.server.client import Client
 
@@ -162,3 +163,15 @@ def test_who_does_not_read_is_sent_no_more_than_buffers_hold(
         assert client.get("/lines").text == "1\n2\n"
         connection.close()
     assert source.closed.wait(SECONDS)
+
+
+@pytest.mark.parametrize("items", [[], [1], [[0.5, 2], "three", {"four": 4}]])
+@pytest.mark.parametrize("value", [{}, {"object": "list", "more": {"a": [1]}}])
+def test_a_list_written_an_item_at_a_time_is_one_object(
+    value: dict[str, object], items: list[object]
+) -> None:
+    async def whole() -> str:
+        pieces = json_list(value, "data", iter(items)).body_iterator
+        return "".join([str(piece) async for piece in pieces])
+
+    assert json.loads(asyncio.run(whole())) == {**value, "data": items}

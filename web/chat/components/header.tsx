@@ -1,6 +1,7 @@
 import { memo } from "preact/compat";
 import type { AdapterReport } from "../../client/types.ts";
 import { bytes } from "../format.ts";
+import type { Host } from "../host.ts";
 import type { ModelState } from "../model.ts";
 import { downloadBytes, type Offer } from "../offers.ts";
 import { type Kept, keptOf } from "../storage.ts";
@@ -12,6 +13,7 @@ interface Props {
   readonly kept: Kept | null;
   readonly model: ModelState;
   readonly adapter: AdapterReport | null;
+  readonly host: Host;
   readonly theme: Theme;
   readonly drawer: boolean;
   readonly onMenu: () => void;
@@ -22,8 +24,9 @@ interface Props {
 
 /** The bar above: which model, what it runs on, settings and theme. */
 export const Header = memo(function Header(props: Props) {
-  const { offers, kept, model, adapter } = props;
-  const chosen = model.kind === "none" ? "" : model.offer.url;
+  const { offers, kept, model, adapter, host } = props;
+  const isHost = host.where === "host";
+  const chosen = isHost ? (host.offer?.url ?? "") : model.kind === "none" ? "" : model.offer.url;
   return (
     <header class="bar">
       <button
@@ -41,7 +44,7 @@ export const Header = memo(function Header(props: Props) {
         <select
           data-testid="model-picker"
           value={chosen}
-          disabled={adapter?.available === false}
+          disabled={adapter?.available === false && !isHost}
           onChange={(event) => {
             const offer = offers.find(({ url }) => url === event.currentTarget.value);
             if (offer) props.onPick(offer);
@@ -56,8 +59,12 @@ export const Header = memo(function Header(props: Props) {
           ))}
         </select>
       </label>
-      <span class={`status ${mood(model, adapter)}`} data-testid="device-status" role="status">
-        {statusText(model, adapter)}
+      <span
+        class={`status ${isHost ? "good" : mood(model, adapter)}`}
+        data-testid="device-status"
+        role="status"
+      >
+        {isHost ? "Answers from the host" : statusText(model, adapter)}
       </span>
       <IconButton
         icon={props.theme === "dark" ? "sun" : "moon"}

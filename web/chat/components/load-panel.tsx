@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { AdapterReport } from "../../client/types.ts";
-import { howToGetWebGpu } from "../advice.ts";
 import { bytes } from "../format.ts";
+import { lazy, useLazy } from "../lazy.ts";
 import type { ModelState } from "../model.ts";
 import { downloadBytes, type Offer, type Offers } from "../offers.ts";
 import { type Kept, keptOf } from "../storage.ts";
@@ -18,14 +18,17 @@ interface Props {
   readonly onAskAgain: () => void;
 }
 
+const advice = lazy(async () => (await import("../advice.ts")).howToGetWebGpu);
+
 /** What stands between a person and a loaded model: the choice, progress, or why it does not work. */
 export function LoadPanel(props: Props) {
   const { model, offers, adapter, onLoad } = props;
+  const howToGetWebGpu = useLazy(advice, adapter?.available === false);
   if (adapter && !adapter.available) {
     return (
       <Trouble title="This page needs WebGPU">
         <p>{adapter.reason}</p>
-        <p>{howToGetWebGpu(navigator.userAgent, isSecureContext)}</p>
+        {howToGetWebGpu && <p>{howToGetWebGpu(navigator.userAgent, isSecureContext)}</p>}
       </Trouble>
     );
   }

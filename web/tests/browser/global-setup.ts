@@ -1,6 +1,6 @@
 /** Before all browser tests: builds the app and the test pages, compiles bundles, starts the host. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { build } from "vite";
 import type {} from "vitest"; // for what is declared of it below
 import type { TestProject } from "vitest/node";
-import { BUILD, PAGES, REPOSITORY } from "./paths.ts";
+import { BUILD, PAGES, python, REPOSITORY } from "./paths.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -69,13 +69,6 @@ async function buildPages(): Promise<void> {
       rolldownOptions: { input: join(import.meta.dirname, "pages", "library.html") },
     },
   });
-}
-
-function python(): string {
-  const named = process.env.EDGEWISE_PYTHON;
-  const path = named ?? join(REPOSITORY, ".venv", "bin", "python");
-  if (!named && !existsSync(path)) throw new Error(`no ${path}: set EDGEWISE_PYTHON or run make`);
-  return path;
 }
 
 function freePort(): Promise<number> {

@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
+import { renderersOf } from "./renderers.ts";
 import { openSession, type Session } from "./session.ts";
 
 const PIECE = 32 << 20;
@@ -53,20 +54,15 @@ interface Memory {
 
 /** The largest renderer of this browser, by the kernel's own count. */
 function renderers(): Memory {
-  const all = readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(memoryOf);
+  const all = renderersOf(browser).map(memoryOf);
   return {
     resident: Math.max(...all.map(({ resident }) => resident)),
     peak: Math.max(...all.map(({ peak }) => peak)),
   };
 }
 
-function memoryOf(pid: string): Memory {
+function memoryOf(pid: number): Memory {
   try {
-    const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-    const ours = command.includes(browser.profile);
-    if (!ours || !command.includes("--type=renderer")) return { resident: 0, peak: 0 };
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     const bytes = (key: string) =>
       1024 * Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? 0);

@@ -1,4 +1,5 @@
 /** Where the browser tests keep what they make. */
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 export const REPOSITORY = resolve(import.meta.dirname, "../../..");
@@ -13,3 +14,11 @@ export const WAIT = { timeout: 300_000 };
 
 /** The full counts, which `make test-full` asks for; else a sample of them. */
 export const FULL = Boolean(process.env.EDGEWISE_FULL);
+
+/** What runs Python. */
+export function python(): string {
+  const named = process.env.EDGEWISE_PYTHON;
+  const path = named ?? join(REPOSITORY, ".venv", "bin", "python");
+  if (!named && !existsSync(path)) throw new Error(`no ${path}: set EDGEWISE_PYTHON or run make`);
+  return path;
+}

@@ -10,6 +10,7 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
+import { connect, type Socket } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { PAGES } from "./paths.ts";
 import { patchScript } from "./worker-patch.ts";
@@ -40,6 +41,12 @@ export interface HostProxy {
   shared: boolean;
   /** While true, whoever connects is hung up on. */
   down: boolean;
+  /** Bytes from the host after which a WebSocket breaks, where one is to; the next one has twice as many. */
+  socketBytes: number;
+  /** WebSockets that broke so. */
+  broken: number;
+  /** WebSockets that are open. */
+  readonly sockets: ReadonlySet<Socket>;
   close(): Promise<void>;
 }
 
@@ -70,6 +77,13 @@ export async function startProxy(host: string): Promise<HostProxy> {
       void own(incoming, outgoing, proxy.shared ? shared(policy) : policy);
     else forward(incoming, outgoing, host, path, proxy);
   });
+  const sockets = new Set<Socket>();
+  server.on("upgrade", (incoming, socket: Socket, head) => {
+    if (proxy.down) return void socket.destroy();
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+    passOn(incoming, socket, head, host, proxy);
+  });
   let port = await listen(server);
   for (; used.has(port); port = await listen(server)) await closed(server);
   used.add(port);
@@ -79,7 +93,13 @@ export async function startProxy(host: string): Promise<HostProxy> {
     fault: () => null,
     shared: false,
     down: false,
-    close: () => closed(server),
+    socketBytes: Number.POSITIVE_INFINITY,
+    broken: 0,
+    sockets,
+    close: () => {
+      for (const socket of sockets) socket.destroy();
+      return closed(server);
+    },
   };
   return proxy;
 }
@@ -158,6 +178,40 @@ function forward(
   asked.once("error", () => outgoing.destroy());
   outgoing.once("close", () => asked.destroy());
   incoming.pipe(asked);
+}
+
+/** A WebSocket: its handshake, and then whatever comes. */
+function passOn(
+  incoming: IncomingMessage,
+  socket: Socket,
+  head: Buffer,
+  host: string,
+  proxy: HostProxy,
+): void {
+  const target = new URL(host);
+  const upstream = connect(Number(target.port), target.hostname);
+  const headers = { ...incoming.headers, host: target.host, origin: target.origin };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  upstream.write(`GET ${incoming.url} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
+  upstream.write(head);
+  let left = proxy.socketBytes;
+  socket.pipe(upstream);
+  upstream.on("data", (chunk: Buffer) => {
+    socket.write(chunk.subarray(0, Math.max(left, 0)), () => {
+      if (left > 0 || socket.destroyed) return;
+      proxy.broken += 1;
+      proxy.socketBytes *= 2;
+      socket.destroy();
+    });
+    left -= chunk.length;
+  });
+  for (const [one, other] of [
+    [socket, upstream],
+    [upstream, socket],
+  ] as const) {
+    one.once("error", () => other.destroy());
+    one.once("close", () => other.destroy());
+  }
 }
 
 function spoil(

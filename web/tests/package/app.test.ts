@@ -11,7 +11,8 @@ const WEB = join(import.meta.dirname, "../..");
 /** Bytes of scripts and styles, gzipped, without what waits. */
 const MOST = 150_000;
 /** What waits, by the names of their chunks. */
-const WAITING = /^(?:asking|constraints|highlight|math|thoughts|tools)-/;
+const WAITING =
+  /^(?:advice|asking|constraints|export|highlight|interrupted|lend|lent|math|opening|remote|settings|thoughts|tools)-/;
 
 let built: string;
 

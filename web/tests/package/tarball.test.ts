@@ -86,8 +86,9 @@ function complaints(files: Readonly<Record<string, string>>): string {
   return spawnSync(tsc, ["--project", project], { encoding: "utf8" }).stdout;
 }
 
+/** Its scripts, but those that only `edgewise/host` needs. */
 function codeOf(folder: string): Buffer[] {
-  const names = readdirSync(folder).filter((name) => name.endsWith(".js"));
+  const names = readdirSync(folder).filter((name) => name.endsWith(".js") && name !== "host.js");
   return names.map((name) => readFileSync(join(folder, name)));
 }
 
@@ -101,7 +102,8 @@ describe("the npm package", () => {
   });
 
   it("is at most 150 KB of code, gzipped", () => {
-    const gzipped = codeOf(join(installed, "dist")).map((text) => gzipSync(text).length);
+    const needed = codeOf(join(installed, "dist"));
+    const gzipped = needed.map((text) => gzipSync(text).length);
     expect(gzipped.reduce((a, b) => a + b)).toBeLessThan(MOST_CODE);
   });
 

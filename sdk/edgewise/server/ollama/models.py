@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,39 +17,36 @@ from edgewise.server.ollama.options import SAME
 from edgewise.server.ollama.requests import Named
 from edgewise.server.reading import read_body
 from edgewise.server.writing import json_response
+from edgewise.units import weights
 from edgewise_runtime.installed import VERSION
 
 FORMAT = "edgewise"
 NEVER = "9999-12-31T23:59:59Z"
 """When a model leaves that stays."""
-CAPABILITIES = ("completion", "tools", "thinking")
+CAPABILITIES = ("completion", "tools", "thinking", "embedding")
 """Those that Ollama has a word for."""
 PARAMETERS = {ours: theirs for theirs, (ours, _) in SAME.items()} | {"max_tokens": "num_predict"}
 
 
 def details_of(facts: Facts | None) -> dict[str, Any]:
-    """What lists say of a model; of one that is not loaded little is known."""
+    """What lists say of a model; of one that is not compiled yet little is known."""
     family = "" if facts is None else facts.family
     return {
         "parent_model": "",
         "format": FORMAT,
         "family": family,
         "families": [family] if family else [],
-        "parameter_size": "" if facts is None else size_of(facts.parameters),
+        "parameter_size": "" if facts is None else weights(facts.parameters),
         "quantization_level": "" if facts is None else facts.quant,
     }
 
 
-def listed_of(name: str, facts: Facts | None, since: str) -> dict[str, Any]:
-    """A model of a list.
-
-    Args:
-        since: when the server began to offer it.
-    """
+def listed_of(name: str, facts: Facts | None) -> dict[str, Any]:
+    """A model of a list."""
     return {
         "name": name,
         "model": name,
-        "modified_at": since,
+        "modified_at": modified_of(facts),
         "size": 0 if facts is None else facts.bytes,
         "digest": digest_of(name, facts),
         "details": details_of(facts),
@@ -74,7 +70,7 @@ def running_of(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def shown_of(facts: Facts, since: str) -> dict[str, Any]:
+def shown_of(facts: Facts) -> dict[str, Any]:
     """All that is known of a model."""
     return {
         "parameters": parameters_of(facts),
@@ -85,10 +81,11 @@ def shown_of(facts: Facts, since: str) -> dict[str, Any]:
             "general.basename": facts.name,
             "general.parameter_count": facts.parameters,
             f"{facts.family}.context_length": facts.context,
+            f"{facts.family}.embedding_length": facts.hidden,
             f"{facts.family}.vocab_size": facts.vocab,
         },
         "capabilities": [one for one in CAPABILITIES if one in facts.capabilities],
-        "modified_at": since,
+        "modified_at": modified_of(facts),
     }
 
 
@@ -103,12 +100,9 @@ def parameters_of(facts: Facts) -> str:
     return "\n".join(f"{name:<30} {value}" for name, value in [*own, *stops])
 
 
-def size_of(parameters: int) -> str:
-    """A number of weights for people, such as ``596.0M``."""
-    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if parameters >= unit:
-            return f"{parameters / unit:.1f}{letter}"
-    return str(parameters)
+def modified_of(facts: Facts | None) -> str:
+    """When a model was made; the beginning of time where nobody knows."""
+    return time_of(datetime.fromtimestamp(0 if facts is None else facts.created, UTC))
 
 
 def digest_of(name: str, facts: Facts | None) -> str:
@@ -122,13 +116,11 @@ class ModelsApi:
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._since = time_of(datetime.now(UTC))
 
     async def tags(self, request: Request) -> Response:
         """All of them."""
-        known = self._known()
-        names = self._models.names()
-        listed = [listed_of(name, known.get(name), self._since) for name in names]
+        models = self._models
+        listed = [listed_of(name, await models.facts(name)) for name in models.names()]
         return json_response({"models": listed})
 
     async def running(self, request: Request) -> Response:
@@ -136,16 +128,15 @@ class ModelsApi:
         return json_response({"models": [running_of(one) for one in self._models.loaded()]})
 
     async def show(self, request: Request) -> Response:
-        """One of them, which is loaded for that if it was not. Raises InputError
-        ``input.model``."""
+        """One of them, which is loaded for that only where nothing is known of it before.
+
+        Raises InputError ``input.model``.
+        """
         asked = await read_body(request, Named)
         name = named(asked.model, self._models.names())
-        facts = self._known().get(name) or (await self._models.get(name)).facts
-        return json_response(shown_of(facts, self._since))
+        facts = await self._models.facts(name) or (await self._models.get(name)).facts
+        return json_response(shown_of(facts))
 
     async def version(self, request: Request) -> Response:
         """Of the server."""
         return json_response({"version": VERSION})
-
-    def _known(self) -> Mapping[str, Facts]:
-        return {one.hosted.facts.name: one.hosted.facts for one in self._models.loaded()}

@@ -9,15 +9,8 @@ from edgewise.server.failing import Endpoint
 from edgewise_runtime.errors import UnsupportedError
 
 _COMPILE = "Compile a model with `edgewise compile`, and name it to `edgewise serve`."
-_NO_VECTORS = (
-    "embeddings",
-    "Models here give no embeddings: their programs hand out no hidden states.",
-    "Ask a server that has an embedding model.",
-)
 
 REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, str, str]]] = {
-    "/api/embed": (("POST",), _NO_VECTORS),
-    "/api/embeddings": (("POST",), _NO_VECTORS),
     "/api/create": (("POST",), ("create", "Models are not made over the network.", _COMPILE)),
     "/api/copy": (
         ("POST",),

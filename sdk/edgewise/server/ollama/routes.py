@@ -9,6 +9,7 @@ from edgewise.hosting.base import Models
 from edgewise.server.failing import Endpoint, answering, headers_of, status_of
 from edgewise.server.ollama.answering import AnsweringApi
 from edgewise.server.ollama.answers import error_of
+from edgewise.server.ollama.embedding import EmbeddingApi
 from edgewise.server.ollama.models import ModelsApi
 from edgewise.server.ollama.pulling import PullApi
 from edgewise.server.ollama.refusing import REFUSED, refusing
@@ -23,9 +24,12 @@ def routes(models: Models, *, allow_pull: bool = False) -> list[Route]:
         allow_pull: clients may have models fetched from the hub.
     """
     asked, listed, pulled = AnsweringApi(models), ModelsApi(models), PullApi(allowed=allow_pull)
+    embedded = EmbeddingApi(models)
     table: list[tuple[str, tuple[str, ...], Endpoint]] = [
         ("/api/chat", ("POST",), asked.chat),
         ("/api/generate", ("POST",), asked.generate),
+        ("/api/embed", ("POST",), embedded.embed),
+        ("/api/embeddings", ("POST",), embedded.embeddings),
         ("/api/tags", ("GET",), listed.tags),
         ("/api/show", ("POST",), listed.show),
         ("/api/ps", ("GET",), listed.running),

@@ -134,8 +134,33 @@ class TextAnswer(Answer):
     choices: list[TextChoice]
 
 
+class EmbeddingSaid(BaseModel):
+    """A text's vector: numbers, or in base64 the bytes of float32, the lowest first."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingUsage(BaseModel):
+    """What vectors took."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingAnswer(BaseModel):
+    """Vectors of texts."""
+
+    object: Literal["list"]
+    model: str
+    usage: EmbeddingUsage
+    data: list[EmbeddingSaid]
+
+
 class ModelSaid(BaseModel):
-    """A model; what follows `owned_by` is said of one that is loaded."""
+    """A model; what follows `owned_by` is not said of a checkpoint that was not compiled yet, and
+    `program` of one that is loaded only."""
 
     id: str
     object: Literal["model"]

@@ -1,17 +1,46 @@
-"""``POST /v1/embeddings``: refused until a compiled program gives hidden states."""
+"""``POST /v1/embeddings``."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from edgewise_runtime.errors import UnsupportedError
+from edgewise.hosting.base import Embedded, Models
+from edgewise.server.openai.embeddings_request import EmbeddingRequest
+from edgewise.server.reading import read_body
+from edgewise.server.streaming import json_list, while_there
+from edgewise.server.vectors import as_base64, check_vectors, tokens_of, vector_of
 
 
-async def embeddings(request: Request) -> Response:
-    """Raise UnsupportedError ``unsupported.embeddings``."""
-    raise UnsupportedError(
-        "There are no embeddings: no compiled program gives hidden states.",
-        remedy="Ask a server of an embedding model.",
-        code="unsupported.embeddings",
-    )
+class EmbeddingsApi:
+    """Gives vectors of texts."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    async def create(self, request: Request) -> Response:
+        """The vectors, of length 1, in the order of the texts."""
+        asked = await read_body(request, EmbeddingRequest)
+        found = await while_there(request, self._found(asked))
+        tokens = tokens_of(found)
+        value = {
+            "object": "list",
+            "model": asked.model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+        return json_list(value, "data", _written(asked, found))
+
+    async def _found(self, asked: EmbeddingRequest) -> list[Embedded]:
+        hosted = await self._models.get(asked.model)
+        check_vectors(hosted.facts, len(asked.texts), asked.dimensions)
+        return await hosted.embed(asked.texts, pooling=asked.pooling or "last")
+
+
+def _written(asked: EmbeddingRequest, found: Sequence[Embedded]) -> Iterator[dict[str, Any]]:
+    for index, one in enumerate(found):
+        vector = vector_of(one, asked.dimensions)
+        coded = as_base64(vector) if asked.encoding_format == "base64" else vector.tolist()
+        yield {"object": "embedding", "index": index, "embedding": coded}

@@ -12,13 +12,11 @@ from edgewise.server.writing import json_response
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.reading import shorten
 
-CREATED = 0
-"""Nobody has noted when a model was made, and clients expect a time."""
-
 
 def model_of(name: str, facts: Facts | None) -> dict[str, Any]:
-    """A model as the API lists it; more than its name is known of one that is loaded."""
-    listed = {"id": name, "object": "model", "created": CREATED, "owned_by": "edgewise"}
+    """A model as the API lists it; of one that is not compiled yet only the name is known."""
+    created = 0 if facts is None else facts.created
+    listed = {"id": name, "object": "model", "created": created, "owned_by": "edgewise"}
     if facts is None:
         return listed
     return {
@@ -31,7 +29,7 @@ def model_of(name: str, facts: Facts | None) -> dict[str, Any]:
         "size": facts.bytes,
         "vocabulary": facts.vocab,
         "capabilities": list(facts.capabilities),
-        "program": facts.program,
+        **({"program": facts.program} if facts.program else {}),
     }
 
 
@@ -43,8 +41,7 @@ class ModelsApi:
 
     async def listing(self, request: Request) -> Response:
         """All of them."""
-        known = self._known()
-        data = [model_of(name, known.get(name)) for name in self._models.names()]
+        data = [model_of(name, await self._models.facts(name)) for name in self._models.names()]
         return json_response({"object": "list", "data": data})
 
     async def one(self, request: Request) -> Response:
@@ -57,7 +54,4 @@ class ModelsApi:
                 remedy=f"There are {', '.join(names[:20])}.",
                 code="input.model",
             )
-        return json_response(model_of(name, self._known().get(name)))
-
-    def _known(self) -> dict[str, Facts]:
-        return {one.hosted.facts.name: one.hosted.facts for one in self._models.loaded()}
+        return json_response(model_of(name, await self._models.facts(name)))

@@ -11,6 +11,7 @@ from edgewise.server.failing import Endpoint, answering
 from edgewise.server.openai.answers import (
     ChatAnswer,
     DeletedResponse,
+    EmbeddingAnswer,
     ModelList,
     ModelSaid,
     ResponseAnswer,
@@ -20,7 +21,8 @@ from edgewise.server.openai.chat import ChatApi
 from edgewise.server.openai.chat_request import ChatRequest
 from edgewise.server.openai.completions import CompletionsApi
 from edgewise.server.openai.completions_request import CompletionRequest
-from edgewise.server.openai.embeddings import embeddings
+from edgewise.server.openai.embeddings import EmbeddingsApi
+from edgewise.server.openai.embeddings_request import EmbeddingRequest
 from edgewise.server.openai.failing import failed
 from edgewise.server.openai.models import ModelsApi
 from edgewise.server.openai.openapi import Operation, serving
@@ -31,6 +33,7 @@ from edgewise_runtime.format.reading import shorten
 
 METHODS = ("GET", "POST", "DELETE")
 CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
+VECTORS = "/v1/embeddings"
 MODEL, RESPONSE = "/v1/models/{name:path}", "/v1/responses/{name}"
 
 
@@ -50,7 +53,10 @@ def routes(models: Models) -> list[Route]:
         ),
         (Operation("GET", RESPONSE, "What was kept.", ResponseAnswer), responses.retrieve),
         (Operation("DELETE", RESPONSE, "It is gone.", DeletedResponse), responses.delete),
-        (Operation("POST", "/v1/embeddings", "Refused.", None), embeddings),
+        (
+            Operation("POST", VECTORS, "Vectors.", EmbeddingAnswer, EmbeddingRequest),
+            EmbeddingsApi(models).create,
+        ),
         (Operation("GET", "/v1/models", "All models.", ModelList), listed.listing),
         (Operation("GET", MODEL, "A model.", ModelSaid), listed.one),
     ]
@@ -75,6 +81,6 @@ async def _missing(request: Request) -> Response:
     asked = f"{request.method} {request.url.path}"
     raise InputError(
         f"There is no {shorten(asked, 200)[1:-1]} here.",
-        remedy="There are chat/completions, completions, responses and models.",
+        remedy="There are chat/completions, completions, responses, embeddings and models.",
         code="input.path",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,11 @@ class Entry:
             self.cached_tokens += usage.cached_tokens
         self.completion_tokens += usage.completion_tokens
         self.ended[choice.finish_reason] = None
+
+    def on_embedded(self, tokens: Iterable[int]) -> None:
+        """Texts of so many tokens each have their vectors."""
+        self.prompt_tokens += sum(tokens)
+        self.ended["embedded"] = None
 
     def on_failed(self, error: Exception) -> None:
         """An error that nobody foresaw; its message may have a client's text in it."""

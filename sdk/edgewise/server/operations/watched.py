@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 
-from edgewise.hosting.base import Ask, Ended, Event, Hosted, Json, Loaded, Models
+from edgewise.hosting.base import Ask, Embedded, Ended, Event, Facts, Hosted, Json, Loaded, Models
 from edgewise.server.agents import steady
 from edgewise.server.operations.counts import Counts
 from edgewise.server.operations.drain import Drain
@@ -98,6 +98,9 @@ class WatchedModels(Models):
             for one in self.models.loaded()
         ]
 
+    async def facts(self, name: str) -> Facts | None:
+        return await self.models.facts(name)
+
     async def close(self) -> None:
         await self.models.close()
 
@@ -132,6 +135,28 @@ class WatchedModel(Hosted):
                 if missing:
                     entry.ended[LEFT] = None
                 raise
+
+    async def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        pooling: str = "last",
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> list[Embedded]:
+        with self._watch.asked(self.facts.name) as entry:
+            try:
+                found = await self._hosted.embed(
+                    texts, pooling=pooling, normalize=normalize, truncate=truncate
+                )
+            except EdgewiseError as error:
+                entry.ended[error.code] = None
+                raise
+            except CancelledError:
+                entry.ended[LEFT] = None
+                raise
+            entry.on_embedded(one.tokens for one in found)
+            return found
 
     async def count(self, ask: Ask) -> int:
         return await self._hosted.count(self._watch.steadied(ask))

@@ -6,16 +6,25 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from edgewise.server.wire_types import JsonObject, Name, Strict, Text, TokenIds
+from edgewise.embedding import MAX_TEXTS
+from edgewise.server.wire_types import MAX_COUNT, JsonObject, Name, Strict, Text, TokenIds
 
 MAX_MESSAGES = 1 << 14
 MAX_TOOLS = 256
+MAX_DOCUMENTS = MAX_TEXTS - 1
+"""Of one query, which is embedded with them."""
 
 
 class OfModel(Strict):
     """A request about one model; where only one is served, its name may be left out."""
 
     model: Name | None = None
+
+
+class Document(Strict):
+    """A document with its text."""
+
+    text: Text
 
 
 class TokenizeRequest(OfModel):
@@ -31,6 +40,20 @@ class DetokenizeRequest(OfModel):
     """``POST /detokenize``."""
 
     tokens: TokenIds
+
+
+class RerankRequest(OfModel):
+    """``POST /rerank``. Documents are texts, or objects with one as `text`."""
+
+    query: Text
+    documents: Annotated[list[Text | Document], Field(min_length=1, max_length=MAX_DOCUMENTS)]
+    top_n: Annotated[int, Field(ge=1, le=MAX_COUNT)] | None = None
+    return_documents: bool | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """Of the documents."""
+        return [one if isinstance(one, str) else one.text for one in self.documents]
 
 
 class TemplateRequest(OfModel):

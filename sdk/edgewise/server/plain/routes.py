@@ -9,10 +9,12 @@ from starlette.routing import Route
 
 from edgewise.hosting.base import Models
 from edgewise.server.failing import Endpoint, answering, headers_of, status_of
-from edgewise.server.plain.tokens import TokensApi, rerank
+from edgewise.server.plain.reranking import RerankingApi
+from edgewise.server.plain.tokens import TokensApi
 from edgewise.server.writing import json_response
 from edgewise_runtime.errors import EdgewiseError
 
+RERANKING = ("/rerank", "/reranking", "/v1/rerank", "/v1/reranking")
 TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -24,13 +26,12 @@ TYPES = {
 
 def routes(models: Models) -> list[Route]:
     """The routes, all of which answer errors in llama.cpp's words."""
-    tokens = TokensApi(models)
+    tokens, reranking = TokensApi(models), RerankingApi(models)
     table: list[tuple[str, Endpoint]] = [
         ("/tokenize", tokens.tokenize),
         ("/detokenize", tokens.detokenize),
         ("/apply-template", tokens.apply_template),
-        ("/rerank", rerank),
-        ("/v1/rerank", rerank),
+        *((path, reranking.rerank) for path in RERANKING),
     ]
     return [Route(path, answering(endpoint, failed), methods=["POST"]) for path, endpoint in table]
 

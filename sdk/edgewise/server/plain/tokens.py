@@ -106,14 +106,3 @@ class TokensApi:
 
     async def _hosted(self, asked: OfModel) -> Hosted:
         return await self._models.get(name_of(asked, self._models.names()))
-
-
-async def rerank(request: Request) -> Response:
-    """Raise UnsupportedError ``unsupported.rerank``: no model here scores documents."""
-    raise UnsupportedError(
-        "No reranker model is served: what edgewise compiles are models that generate text, which "
-        "give no scores of documents.",
-        remedy="Send /rerank to a server with a reranker, or ask a model by /v1/chat/completions "
-        "which of the documents answer the query.",
-        code="unsupported.rerank",
-    )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgewise.hosting.base import Ask
-from edgewise.hosting.tabs import Lent, Tab, Tabs, wrong
+from edgewise.hosting.tab import Lent, Tab
+from edgewise.hosting.tabs import Tabs, wrong
 from edgewise.server.socket.lending import (
     Alive,
     Beat,

@@ -21,7 +21,8 @@ from edgewise.deltas import (
     Reasoning,
 )
 from edgewise.hosting.base import Ask, Call, Ended
-from edgewise.hosting.tabs import MAX_SLOTS, MAX_TEXT, Lent
+from edgewise.hosting.tab import Lent
+from edgewise.hosting.tabs import MAX_SLOTS, MAX_TEXT
 from edgewise_runtime.engine.completion import Usage
 from edgewise_runtime.errors import EdgewiseError, EngineError, InputError
 from edgewise_runtime.format.reading import HEX_SHA256, Fields, shorten
@@ -244,6 +245,8 @@ def _choice(value: Any) -> Ended:
         timings=_timings(fields.get("timings")),
         seed=int(fields.text("seed", SEED)),
         stop=fields.nullable("stop", lambda: _text(fields, "stop")),
+        context_full=fields.flag("context_full"),
+        dropped_turns=fields.integer("dropped_turns", 0, MAX_CONTEXT),
     )
     fields.done()
     return ended

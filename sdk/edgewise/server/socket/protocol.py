@@ -379,4 +379,6 @@ def _choice(ended: Ended) -> dict[str, Any]:
         },
         "timings": dict(ended.timings),
         "seed": ended.seed,
+        "context_full": ended.context_full,
+        "dropped_turns": ended.dropped_turns,
     }

@@ -176,7 +176,7 @@ def test_models_are_listed_shown_and_running(served: Served) -> None:
     assert listed[0].details.family == "llama"
     shown = served.client.show(MODEL)
     assert shown.template == served.models.hosted(MODEL).facts.template
-    assert shown.capabilities == ["completion", "tools", "thinking"]
+    assert shown.capabilities == ["completion", "tools", "thinking", "embedding"]
     assert shown.modelinfo is not None
     assert shown.modelinfo["llama.context_length"] == served.models.hosted(MODEL).facts.context
     assert "temperature                    0.7" in (shown.parameters or "")
@@ -208,8 +208,6 @@ REFUSED: list[tuple[Any, int, str]] = [
     (lambda client: client.generate(PLAIN, "Hi", raw=True, system="Hi"), 400, "raw"),
     (lambda client: client.chat(PLAIN, MESSAGES, options={"top_p": 7}), 400, "top_p"),
     (lambda client: client.chat(PLAIN, [{"role": "god", "content": ""}]), 400, "god"),
-    (lambda client: client.embed(PLAIN, "Hi"), 400, "embeddings"),
-    (lambda client: client.embeddings(PLAIN, "Hi"), 400, "embeddings"),
     (lambda client: client.pull("org/model"), 400, "edgewise pull org/model"),
     (lambda client: client.push("org/model"), 400, "not sent"),
     (lambda client: client.create("mine", from_=PLAIN), 400, "edgewise compile"),

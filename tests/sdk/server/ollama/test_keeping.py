@@ -66,7 +66,12 @@ def test_a_model_stays_as_long_as_a_client_says(thinking: Path) -> None:
                 # A context is told while the model is still there.
                 assert (await ask(keep_alive=0))["context"]
                 shown = await client.post("/api/show", json={"model": MODEL})
-                assert shown.json()["capabilities"] == ["completion", "tools", "thinking"]
+                assert shown.json()["capabilities"] == [
+                    "completion",
+                    "tools",
+                    "thinking",
+                    "embedding",
+                ]
             finally:
                 await pool.close()
 

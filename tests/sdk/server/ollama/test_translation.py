@@ -26,7 +26,6 @@ from edgewise.server.ollama.models import (
     digest_of,
     parameters_of,
     shown_of,
-    size_of,
 )
 from edgewise.server.ollama.names import named
 from edgewise.server.ollama.options import format_of, reasoning_of, sampling_of, warning_of
@@ -41,6 +40,7 @@ FACTS = Facts(
     quant="q4",
     bytes=400_000_000,
     context=4096,
+    hidden=64,
     vocab=151_936,
     program="cpu-w4a8",
     device="CPU",
@@ -446,22 +446,8 @@ def test_an_error_is_what_happened_and_what_to_do() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        (12, "12"),
-        (1200, "1.2K"),
-        (596_049_920, "596.0M"),
-        (4_022_468_096, "4.0B"),
-        (0, "0"),
-    ],
-)
-def test_numbers_of_weights_are_for_people(parameters: int, said: str) -> None:
-    assert size_of(parameters) == said
-
-
 def test_a_model_is_shown_in_ollamas_words() -> None:
-    shown = shown_of(FACTS, "2026-01-01T00:00:00Z")
+    shown = shown_of(FACTS)
     assert shown["details"] == {
         "parent_model": "",
         "format": "edgewise",

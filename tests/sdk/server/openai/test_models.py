@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from openai import APIStatusError, NotFoundError, OpenAI
+from openai import NotFoundError, OpenAI
 
 from edgewise import Engine
 from tests.sdk.server.client import Client
@@ -22,7 +22,7 @@ def test_models_are_listed_with_what_is_known_of_them(client: OpenAI, engine: En
     assert (more["family"], more["quantization"]) == ("llama", "q4")
     assert more["parameters"] > 0
     assert more["size"] > 0
-    assert {"completion", "chat", "tools"} <= set(more["capabilities"])
+    assert {"completion", "chat", "tools", "embedding"} <= set(more["capabilities"])
     assert client.models.retrieve(MODEL) == model
 
 
@@ -32,13 +32,6 @@ def test_a_model_that_is_not_there_is_named(client: OpenAI) -> None:
             client.models.retrieve(name)
         assert raised.value.code == "model_not_found"
         assert name[:50] in str(raised.value)
-
-
-def test_embeddings_are_refused_with_the_reason(client: OpenAI) -> None:
-    with pytest.raises(APIStatusError) as raised:
-        client.embeddings.create(model=MODEL, input="a")
-    assert (raised.value.status_code, raised.value.code) == (400, "unsupported.embeddings")
-    assert "hidden states" in str(raised.value)
 
 
 @pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/audio/speech", "/v1/files", "/v1"])

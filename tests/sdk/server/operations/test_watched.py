@@ -20,7 +20,7 @@ from edgewise.hosting.loading import Loading
 from edgewise.hosting.local import LocalModel
 from edgewise.hosting.worker import Worker
 from edgewise.server.operations import metrics
-from edgewise.server.operations.entry import CURRENT, Entry
+from edgewise.server.operations.entry import CURRENT, LEFT, Entry
 from edgewise.server.operations.exposition import text_of
 from edgewise.server.operations.logs import Log
 from edgewise.server.operations.metrics import of_models, snapshots
@@ -99,6 +99,29 @@ def test_tokens_and_why_it_ended_are_noted_and_nothing_that_was_said(play: Play)
     assert 0 < said["ttft_s"] <= said["duration_s"]
     assert said["agent_lines"] == "claude-code"
     assert CANARY not in json.dumps(said)
+
+
+def test_texts_that_are_embedded_count_their_tokens(play: Play) -> None:
+    async def scenario(models: Models, operations: Operations) -> None:
+        hosted = await models.get("tiny")
+        with request() as entry:
+            found = await hosted.embed([CANARY, "other"], pooling="mean", normalize=False)
+        assert entry.prompt_tokens == sum(one.tokens for one in found) > 0
+        assert list(entry.ended) == ["embedded"]
+        assert CANARY not in json.dumps(entry.to_json())
+        with request() as entry, pytest.raises(InputError):
+            await hosted.embed([""])
+        assert list(entry.ended) == ["input.empty"]
+        with request() as entry:
+            task = asyncio.create_task(hosted.embed([REST] * 400))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert list(entry.ended) == [LEFT]
+        assert operations.counts.streams == 0
+
+    play(scenario)
 
 
 def test_choices_count_their_tokens_and_their_prompt_once(play: Play) -> None:

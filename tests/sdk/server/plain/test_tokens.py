@@ -80,8 +80,6 @@ def test_a_conversation_becomes_a_prompt(served: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/rerank", {"query": "a", "documents": ["b"]}, 400, "No reranker model is served"),
-        ("/v1/rerank", {}, 400, "No reranker model is served"),
         ("/tokenize", {"content": "a", "model": "nope"}, 404, "There is no 'nope'"),
         ("/tokenize", {"content": 7}, 400, "content"),
         ("/tokenize", {}, 400, "content"),

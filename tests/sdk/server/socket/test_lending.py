@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, NoCall, Reasoning
-from edgewise.hosting import tabs
+from edgewise.hosting import tab, tabs
 from edgewise.hosting.base import Ask, Call, Ended
-from edgewise.hosting.tabs import Lent
+from edgewise.hosting.tab import Lent
 from edgewise.server.socket import connection, lending
 from edgewise.server.socket.lending import (
     Alive,
@@ -89,7 +89,7 @@ def test_the_page_has_every_message_and_the_bounds_of_the_code() -> None:
     ):
         assert said in PAGE
     assert tabs.UNANSWERED == 2
-    assert tabs.TRIES == 2
+    assert tab.TRIES == 2
 
 
 def test_all_deltas_and_calls_are_read() -> None:

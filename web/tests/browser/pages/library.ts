@@ -1,4 +1,5 @@
 /** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
+import { type AnyEngine, type ModelFacts, RemoteEngine } from "../../../client/host.ts";
 import { EdgewiseError, Engine } from "../../../client/index.ts";
 import type {
   AnswerDelta,
@@ -25,6 +26,8 @@ export interface Answer {
 
 export interface Library {
   load(name: string, url: string, options: LoadOptions): Promise<Outcome<EngineInfo>>;
+  /** Ask the host's model by this name here. */
+  connect(name: string, model?: string): Promise<Outcome<ModelFacts>>;
   generate(
     name: string,
     prompt: string | readonly number[],
@@ -48,6 +51,7 @@ declare global {
 }
 
 const engines = new Map<string, Engine>();
+const remotes = new Map<string, RemoteEngine>();
 const heard: string[] = [];
 
 globalThis.library = {
@@ -62,9 +66,15 @@ globalThis.library = {
       engines.set(name, engine);
       return engine.info;
     }),
+  connect: (name, model) =>
+    outcome(async () => {
+      const remote = await RemoteEngine.connect(model === undefined ? {} : { model });
+      remotes.set(name, remote);
+      return remote.info;
+    }),
   generate: (name, prompt, options) =>
     outcome(async () => {
-      const generation = engine(name).generate(prompt, options);
+      const generation = answering(name).generate(prompt, options);
       let pieces = 0;
       for await (const piece of generation) pieces += piece === "" ? 0 : 1;
       const { tokenIds, text, finishReason, usage } = await generation.completion;
@@ -72,7 +82,7 @@ globalThis.library = {
     }),
   chat: (name, messages, options) =>
     outcome(async () => {
-      const generation = engine(name).chat(messages, options);
+      const generation = answering(name).chat(messages, options);
       const deltas: AnswerDelta[] = [];
       for await (const delta of generation.deltas) deltas.push(delta);
       return { completion: await generation.completion, deltas };
@@ -80,10 +90,15 @@ globalThis.library = {
   stats: (name) => engine(name).stats(),
   info: (name) => engine(name).info,
   close: async (name) => {
-    await engine(name).close();
+    await answering(name).close();
     engines.delete(name);
+    remotes.delete(name);
   },
 };
+
+function answering(name: string): AnyEngine {
+  return remotes.get(name) ?? engine(name);
+}
 
 function engine(name: string): Engine {
   const found = engines.get(name);
