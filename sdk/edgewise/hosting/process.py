@@ -18,12 +18,7 @@ from typing import Any
 
 from edgewise.hosting.base import Json
 from edgewise.hosting.child import LEAVES_WITHIN_S
-<<<<<<< HEAD
-from edgewise.hosting.wire import decoded_error, frame, read_frame
-=======
-from edgewise.hosting.resident import KNOWN, resident_bytes
 from edgewise.hosting.wire import decoded_error, frame, lists_of, read_frame
->>>>>>> bench
 from edgewise_runtime.errors import EdgewiseError, EngineError, UnsupportedError, again
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.resident import KNOWN, resident_bytes
