@@ -21,7 +21,7 @@ from tests.sdk.cli.commands import command, environment
 from tests.sdk.other_texts import with_texts
 from tests.sdk.server.client import Client
 from tests.sdk.server.load.conftest import CONTEXT, MODEL
-from tests.sdk.server.load.streams import APIS, Api, ask, read
+from tests.sdk.server.load.streams import APIS, ask, read
 from tests.sdk.test_constrained import TEMPLATE
 
 CHILD = "edgewise.hosting.child"
@@ -120,10 +120,13 @@ def test_a_stream_whose_model_is_killed_says_so_and_the_next_one_is_answered(
         begun = read(stream, until, BEGUN)
         killed = server.child
         os.kill(killed, signal.SIGKILL)
-        *before, last = values(begun + read(stream, until, 1 << 24), name)
+        said = values(begun + read(stream, until, 1 << 24), name)
+    *before, last = said
     assert before
     assert says_it(name, last)
     assert "SIGKILL" in json.dumps(last)
+    numbers = [value["sequence_number"] for value in said if "sequence_number" in value]
+    assert numbers == list(range(len(numbers)))
     with closing(ask(server.url, api, 4)) as after:
         assert api.ends in read(after, api, 1 << 20)
     assert server.child != killed
