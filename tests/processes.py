@@ -16,13 +16,14 @@ def running(pid: int) -> bool:
         return False
 
 
-def children(words: str) -> list[int]:
-    """This process's children whose command line has these words in it."""
+def children(words: str, parent: int | None = None) -> list[int]:
+    """A process's children, usually this one's, whose command line has these words in it."""
     found = []
+    wanted = os.getpid() if parent is None else parent
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            ours = int(_stat(int(path.name))[1]) == os.getpid()
-            if ours and words.encode() in (path / "cmdline").read_bytes():
+            theirs = int(_stat(int(path.name))[1]) == wanted
+            if theirs and words.encode() in (path / "cmdline").read_bytes():
                 found.append(int(path.name))
         except (FileNotFoundError, ProcessLookupError):
             continue

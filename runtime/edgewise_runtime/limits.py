@@ -1,13 +1,42 @@
-"""How much CPU and memory this process may use, containers' limits (cgroups) included."""
+"""How much CPU and memory this process may use, with limits of containers (cgroups) and of whoever
+started it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from edgewise_runtime.resident import resident_bytes
 
 PROC = Path("/proc")
 CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass
+class _Own:
+    """Bytes that this process may have to itself; None for as many as there are."""
+
+    most: int | None = None
+
+
+_own = _Own()
+
+
+def limit_memory(most: int | None) -> None:
+    """Note that somebody ends this process when it has more than so many bytes to itself.
+
+    What asks `available_memory` from now on keeps within them; None takes the limit away.
+    """
+    _own.most = most
+
+
+def own_memory_left() -> int | None:
+    """Bytes that this process may still take by `limit_memory`, None without such a limit."""
+    if _own.most is None:
+        return None
+    return max(0, _own.most - (resident_bytes(os.getpid()) or 0))
 
 
 def _text(path: Path) -> str:
@@ -61,8 +90,8 @@ def cpu_quota(proc: Path = PROC, cgroup: Path = CGROUP) -> float | None:
 def available_memory(proc: Path = PROC, cgroup: Path = CGROUP) -> int | None:
     """Bytes this process can still take without swapping or being killed, None if unknown.
 
-    The kernel's estimate for the machine, or what a container's limit leaves; file pages the
-    kernel can drop count as available in both.
+    The kernel's estimate for the machine, what a container's limit leaves, or what `limit_memory`
+    does; file pages the kernel can drop count as available in all of them.
     """
     amounts = [amount for amount in (_meminfo(proc), _sysconf()) if amount is not None][:1]
     for folder in _folders("memory", proc, cgroup):
@@ -74,6 +103,8 @@ def available_memory(proc: Path = PROC, cgroup: Path = CGROUP) -> int | None:
             if limit is not None and usage is not None:
                 cache = _field(_text(folder / "memory.stat"), cache_name)
                 amounts.append(max(0, limit - usage + cache))
+    if (own := own_memory_left()) is not None:
+        amounts.append(own)
     return min(amounts, default=None)
 
 

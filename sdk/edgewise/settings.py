@@ -19,6 +19,7 @@ from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
+from edgewise_runtime.limits import own_memory_left
 
 LOOKUP = "lookup"
 MAX_CACHE_BYTES = 1 << 50
@@ -158,7 +159,7 @@ def open_store(
     settings: Settings, program: LoadedProgram, device: Device, metrics: Metrics
 ) -> PageStore | None:
     """Where a program's KV pages go that have no room on its device; None for nowhere."""
-    room = 0 if device.host_memory else settings.prefix_memory
+    room = 0 if device.host_memory else _room(settings.prefix_memory)
     memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:
         return memory
@@ -171,6 +172,12 @@ def open_store(
     )
     behind = WriteBehind(disk, on_dropped=lambda pages: metrics.on_pages_moved(dropped=pages))
     return behind if memory is None else Tiered(memory, behind)
+
+
+def _room(wanted: int) -> int:
+    """Bytes of this process's memory for copies of pages: so many, or half of what it may take."""
+    left = own_memory_left()
+    return wanted if left is None else min(wanted, left // 2)
 
 
 def _refused(name: str, value: object, wanted: str) -> InputError:

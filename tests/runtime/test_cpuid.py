@@ -194,6 +194,20 @@ def test_a_containers_memory_limit_is_found(
     assert limits.available_memory(*tree(tmp_path, files)) == available
 
 
+def test_a_limit_of_its_own_leaves_what_the_process_does_not_have_yet(tmp_path: Path) -> None:
+    files = {"proc/meminfo": f"MemAvailable: {1 << 40} kB\n"}
+    try:
+        limits.limit_memory(1 << 40)
+        left = limits.available_memory(*tree(tmp_path, files))
+        assert left is not None
+        assert (1 << 40) - (8 << 30) < left < 1 << 40
+        limits.limit_memory(1)
+        assert limits.available_memory(*tree(tmp_path, files)) == 0
+    finally:
+        limits.limit_memory(None)
+    assert limits.available_memory(*tree(tmp_path, files)) == 1 << 50
+
+
 def test_without_any_of_these_files_the_machine_is_asked(tmp_path: Path) -> None:
     available = limits.available_memory(*tree(tmp_path, {}))
     assert available is None or available > 1 << 20

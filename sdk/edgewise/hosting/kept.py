@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgewise.hosting.base import Json
-from edgewise.hosting.resident import resident_bytes
 from edgewise.hosting.worker import Worker
+from edgewise_runtime.resident import resident_bytes
 
 KEEP_ALIVE_S = 300.0
 

@@ -19,13 +19,13 @@ from edgewise.hosting.named import listed_models
 from edgewise.hosting.on_disk import OnDisk
 from edgewise.hosting.pooled import ASKED_WITHIN_S, Pooled
 from edgewise.hosting.process import Limits
-from edgewise.hosting.resident import KNOWN
 from edgewise.hosting.room import needed_bytes, target_of
 from edgewise.hosting.worker import Worker
 from edgewise.units import size
 from edgewise_runtime.errors import EngineError, InputError
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.limits import available_memory
+from edgewise_runtime.resident import KNOWN
 
 _AGES_S = 3e9
 """About a century."""

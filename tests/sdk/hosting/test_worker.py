@@ -26,6 +26,7 @@ from tests.processes import children, eventually, running
 from tests.sdk.hosting.asking import ADD, LONG, MESSAGES, TEXT, ended, events, run, used
 
 CHILD = "edgewise.hosting.child"
+LONG_CONTEXT = 4096
 NOTHING_KEPT = {"prefix_device": 0, "prefix_memory": 0}
 WRONG = [
     (Ask(prompt=TEXT, options={"temperature": -1}), "input.sampling"),
@@ -175,8 +176,7 @@ def test_a_cancelled_task_cancels_its_request(bundle: Path) -> None:
 def test_who_does_not_read_holds_up_nobody(bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(bundle, Limits(unread=16), settings=NOTHING_KEPT) as model:
-            # With log-probabilities each token is a step.
-            stalled = model.ask(Ask(prompt=TEXT, options={**LONG, "logprobs": True}))
+            stalled = model.ask(Ask(prompt=TEXT, options=LONG))
             await anext(stalled)
             for _ in range(2):
                 (one,) = ended(await events(model, Ask(prompt=TEXT, options=LONG)))
@@ -222,6 +222,27 @@ def test_a_child_that_takes_too_much_memory_is_ended_and_the_error_says_so(bundl
         assert caught.value.code == "engine.gone"
         assert "of memory and may have 8 MiB" in caught.value.message
         assert children(CHILD) == []
+
+    run(scenario())
+
+
+def test_a_child_has_no_more_pages_than_its_limit_has_room_for(long_bundle: Path) -> None:
+    limit = 64 << 20
+
+    async def pages(limits: Limits | None, prompts: int) -> tuple[int, int]:
+        """How many there are, and bytes of those that are kept once prompts have filled them."""
+        async with worker(long_bundle, limits, context=LONG_CONTEXT) as model:
+            for number in range(prompts):
+                prompt = [5 + number, *(6 + place % 50 for place in range(LONG_CONTEXT - 3))]
+                assert ended(await events(model, Ask(prompt=prompt, options={"max_tokens": 2})))
+            metrics = await model.metrics()
+            return metrics["kv_pages"], metrics["prefix_cache_bytes"]
+
+    async def scenario() -> None:
+        few, kept = await pages(Limits(memory_bytes=limit), 8)
+        assert 0 < kept < limit // 2
+        many, _ = await pages(None, 1)
+        assert few < many
 
     run(scenario())
 

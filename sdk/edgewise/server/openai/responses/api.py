@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import count
 from time import time
 from typing import Any
 
@@ -35,7 +36,9 @@ class ResponsesApi:
         """The next items of a conversation, whole or as events."""
         asked = await read_body(request, ResponseRequest)
         if asked.stream:
-            return sse(await begun(request, self._frames(asked)), failed=_failed_frame)
+            numbered = _Numbered()
+            events = await begun(request, self._frames(asked, numbered))
+            return sse(events, failed=numbered.failed_frame)
         return json_response(await while_there(request, self._whole(asked)))
 
     async def retrieve(self, request: Request) -> Response:
@@ -57,18 +60,19 @@ class ResponsesApi:
                     pass
         return self._kept(answer)
 
-    async def _frames(self, asked: ResponseRequest) -> AsyncGenerator[str, None]:
+    async def _frames(
+        self, asked: ResponseRequest, numbered: _Numbered
+    ) -> AsyncGenerator[str, None]:
         hosted = await self._models.get(asked.model)
         answer = _Answer(asked, self._conversation(asked))
-        number = 0
+        first = True
         async with aclosing(_events(hosted, answer)) as events:
             async for event in events:
-                for told in answer.of(event) if number else (*answer.begin(), *answer.of(event)):
-                    yield _frame({**told, "sequence_number": number})
-                    number += 1
+                for told in (*answer.begin(), *answer.of(event)) if first else answer.of(event):
+                    yield numbered.frame(told)
+                first = False
         response = self._kept(answer)
-        told = {"type": f"response.{response['status']}", "response": response}
-        yield _frame({**told, "sequence_number": number})
+        yield numbered.frame({"type": f"response.{response['status']}", "response": response})
 
     def _conversation(self, asked: ResponseRequest) -> list[dict[str, Any]]:
         before = asked.previous_response_id
@@ -197,10 +201,17 @@ class _Answer:
         }
 
 
-def _frame(event: dict[str, Any]) -> str:
-    return f"event: {event['type']}\ndata: {written(event)}\n\n"
+class _Numbered:
+    """Writes the events of a stream, each with its number."""
 
+    def __init__(self) -> None:
+        self._numbers = count()
 
-def _failed_frame(error: EdgewiseError) -> str:
-    said = body_of(error)["error"]
-    return _frame({**said, "type": "error", "sequence_number": 0})
+    def frame(self, event: dict[str, Any]) -> str:
+        """An event, the next one."""
+        told = {**event, "sequence_number": next(self._numbers)}
+        return f"event: {told['type']}\ndata: {written(told)}\n\n"
+
+    def failed_frame(self, error: EdgewiseError) -> str:
+        """The last event of a stream that an error ended."""
+        return self.frame({**body_of(error)["error"], "type": "error"})
