@@ -91,6 +91,7 @@ class Ended:
         timings: seconds, see `Timings.to_json`.
         context_full: the context ended it, before ``max_tokens``.
         dropped_turns: oldest turns of the conversation that were left out.
+        thought_tokens: of its tokens those that were thought, see `thoughts`.
     """
 
     index: int
@@ -106,6 +107,7 @@ class Ended:
     tokens: tuple[TokenSaid, ...] = ()
     context_full: bool = False
     dropped_turns: int = 0
+    thought_tokens: int = 0
 
 
 Event = Said | Ended

@@ -23,6 +23,7 @@ from edgewise.hosting.base import (
 )
 from edgewise.hosting.facts import facts_of
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
+from edgewise.hosting.thoughts import thought_tokens
 from edgewise_runtime.calls import joined
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.errors import UnsupportedError
@@ -62,7 +63,7 @@ class LocalModel(Hosted):
                         yield said
                     held.clear()
             for completion in await generation.results():
-                yield self._ended(completion)
+                yield self._ended(completion, await self._thought_tokens(completion))
         finally:
             # Without waiting for the step in progress: who closes this has gone.
             generation.cancel()
@@ -123,7 +124,13 @@ class LocalModel(Hosted):
         tokens = tuple(map(self._spelled.token, piece.logprobs))
         return Said(piece.deltas, piece.token_ids, tokens, piece.index)
 
-    def _ended(self, completion: Completion) -> Ended:
+    async def _thought_tokens(self, completion: Completion) -> int:
+        thought, ids = completion.reasoning, completion.token_ids
+        if not thought:
+            return 0
+        return await asyncio.to_thread(thought_tokens, thought, ids, self._engine.tokenizer.decode)
+
+    def _ended(self, completion: Completion, thought: int) -> Ended:
         return Ended(
             index=completion.index,
             text=completion.text,
@@ -138,6 +145,7 @@ class LocalModel(Hosted):
             tokens=tuple(map(self._spelled.token, completion.logprobs or ())),
             context_full=completion.context_full,
             dropped_turns=completion.dropped_turns,
+            thought_tokens=thought,
         )
 
 

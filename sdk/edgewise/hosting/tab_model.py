@@ -12,6 +12,7 @@ from edgewise.hosting.facts import facts_of_texts
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
 from edgewise.hosting.tab import Later
 from edgewise.hosting.tabs import BEAT_S, Tabs
+from edgewise.hosting.thoughts import thought_tokens
 from edgewise.messages import conversation
 from edgewise.request import read_options
 from edgewise.texts import Texts
@@ -92,6 +93,8 @@ class TabModel(Hosted):
                 event = await run.next()
                 if isinstance(event, Ended) and event.finish_reason == "cancelled":
                     event = replace(event, finish_reason="timeout")  # nothing else halts it here
+                if isinstance(event, Ended) and event.reasoning:
+                    event = replace(event, thought_tokens=await self._thought_tokens(event))
                 yield event
         finally:
             if timer is not None:
@@ -140,6 +143,10 @@ class TabModel(Hosted):
         """See `Hosted.close`."""
         self.tabs.close()
         self._bundle.close()
+
+    async def _thought_tokens(self, ended: Ended) -> int:
+        decode = self.texts.tokenizer.decode
+        return await asyncio.to_thread(thought_tokens, ended.reasoning, ended.token_ids, decode)
 
     def _checked(self, ask: Ask) -> tuple[Ask, float | None]:
         """What a tab is asked, and for how many seconds. Raises as an engine would."""

@@ -64,6 +64,7 @@ API_HEADERS = (
     "OpenAI-Beta",
     "OpenAI-Organization",
     "OpenAI-Project",
+    "X-Request-Id",
     "anthropic-beta",
     "anthropic-dangerous-direct-browser-access",
     "anthropic-version",
@@ -71,6 +72,9 @@ API_HEADERS = (
     *(f"x-stainless-{name}" for name in _STAINLESS.split()),
 )
 """What the clients of the APIs send from a page."""
+
+EXPOSED = ("Content-Range", "Retry-After", "X-Request-Id", "request-id")
+"""What pages may read of an answer besides what every page may."""
 
 OPEN = ("/health", "/ready")
 """Routes of the API that tell nobody anything, and need no key."""
@@ -225,7 +229,7 @@ class Guard:
         origin = Headers(scope=scope).get("origin")
         if origin in self._origins:
             headers["Access-Control-Allow-Origin"] = origin
-            headers["Access-Control-Expose-Headers"] = "Content-Range"
+            headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED)
 
 
 def _check_size(scope: Scope) -> None:

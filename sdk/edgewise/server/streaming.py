@@ -97,6 +97,24 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
+async def waiting(
+    events: AsyncGenerator[T, None], seconds: float
+) -> AsyncGenerator[T | None, None]:
+    """The same events, and None each time that the first of them has not come for so long."""
+    first = asyncio.ensure_future(_first(events))
+    try:
+        while not (await asyncio.wait((first,), timeout=seconds))[0]:
+            yield None
+        for event in first.result():
+            yield event
+        async for event in events:
+            yield event
+    finally:
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await events.aclose()
+
+
 async def begun(request: Request, events: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """The same events once the first has come: an error before it can still have a status.
 

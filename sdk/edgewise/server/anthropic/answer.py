@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.hosting.base import Ended, Event
-from edgewise.server.anthropic.blocks import Blocks, Told
+from edgewise.server.anthropic.blocks import Blocks, Told, broken_call
 from edgewise.server.anthropic.request import MessagesRequest
 from edgewise.server.writing import new_id
 from edgewise_runtime.engine.completion import Usage
@@ -19,6 +19,8 @@ STOPPED = {
     "tool_calls": "tool_use",
 }
 """Why an answer ended, in the API's words: what was cut off for another reason is so, too."""
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+"""Why an answer may end in the middle of a call."""
 PING: Told = {"type": "ping"}
 """Says that the answer is still coming."""
 
@@ -29,15 +31,17 @@ class Answer:
 
     Attributes:
         prompt_tokens: what its prompt was counted as before it was asked.
+        streams: it is told in events.
     """
 
     asked: MessagesRequest
     prompt_tokens: int = 0
+    streams: bool = False
     id: str = field(default_factory=lambda: new_id("msg_"))
     blocks: Blocks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.blocks = Blocks(self.asked.one_call, self.asked.shows_thoughts)
+        self.blocks = Blocks(self.asked.one_call, self.asked.shows_thoughts, self.streams)
 
     def begin(self) -> Iterator[Told]:
         """The first events. What the cache gave is known in the end only."""
@@ -57,8 +61,11 @@ class Answer:
 
     def _end(self, ended: Ended) -> Iterator[Told]:
         yield from self.blocks.end()
-        usage = usage_of(ended.usage)
-        yield {"type": "message_delta", "delta": self._stopped(ended), "usage": usage}
+        usage, stopped = usage_of(ended.usage), self._stopped(ended)
+        if self.blocks.cut is not None and stopped["stop_reason"] not in CUT_OFF:
+            # Nothing else would tell that what was told as a call is none.
+            raise broken_call(self.blocks.cut, "not whole")
+        yield {"type": "message_delta", "delta": stopped, "usage": usage}
         yield {"type": "message_stop"}
 
     def whole(self, ended: Ended) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -127,11 +127,12 @@ Turns: TypeAlias = Annotated[list[Turn], Field(min_length=1, max_length=MAX_MESS
 def messages_of(system: Sequence[Part] | None, turns: Sequence[Turn]) -> list[dict[str, Any]]:
     """The messages that a chat template reads.
 
-    Turns of one role that follow one another are one turn, as the API has it.
+    Turns of one role that follow one another are one turn, as the API has it. A last one that is
+    the model's own is left out, see `text_begun`.
 
     Raises:
         InputError: ``input.messages`` for blocks that a role does not have, for results of calls
-            that were not made, and where the last turn is the model's own.
+            that were not made, and for a last turn of the model's own that is more than text.
         UnsupportedError: ``unsupported.content`` for a block that is not read, by its type.
     """
     found = []
@@ -147,14 +148,34 @@ def messages_of(system: Sequence[Part] | None, turns: Sequence[Turn]) -> list[di
         for where, block in placed:
             _check(role, block, where)
         found += told.of(role, placed)
-    if turns[-1].role == "assistant":
+    if turns[-1].role != "assistant":
+        return found
+    for block in _own(turns):
+        if not isinstance(block, TextBlock):
+            raise InputError(
+                f"The last message is the assistant's and has {block.type}; an answer goes on from "
+                "text only.",
+                remedy="End with a message of the user.",
+                code="input.messages",
+            )
+    if len(found) == 1:
         raise InputError(
-            "The last message is the assistant's; answers that are begun for the model are not "
-            "supported.",
-            remedy="End with a message of the user.",
+            "All messages are the assistant's.",
+            remedy="Begin with a message of the user.",
             code="input.messages",
         )
-    return found
+    return found[:-1]
+
+
+def text_begun(turns: Sequence[Turn]) -> str:
+    """The text that the next turn goes on from; nothing where the last turn is not the model's."""
+    return "".join(block.text for block in _own(turns) if isinstance(block, TextBlock))
+
+
+def _own(turns: Sequence[Turn]) -> list[Block]:
+    """The blocks of the model's own turns that end a conversation."""
+    last = takewhile(lambda turn: turn.role == "assistant", reversed(turns))
+    return [block for turn in reversed(list(last)) for block in turn.content]
 
 
 Placed: TypeAlias = tuple[str, Block]

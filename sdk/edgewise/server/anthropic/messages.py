@@ -11,21 +11,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgewise.hosting.base import Ask, Ended, Hosted, Models
-from edgewise.server.anthropic.answer import Answer
+from edgewise.server.anthropic.answer import PING, Answer
 from edgewise.server.anthropic.blocks import Told
 from edgewise.server.anthropic.failing import failed_frame, named
 from edgewise.server.anthropic.request import CountRequest, MessagesRequest
 from edgewise.server.reading import read_body
-from edgewise.server.streaming import begun, sse, while_there
+from edgewise.server.streaming import begun, sse, waiting, while_there
 from edgewise.server.writing import frame, json_response
-from edgewise_runtime.errors import EngineError, UnsupportedError
+from edgewise_runtime.errors import EngineError, InputError, UnsupportedError
+
+PING_SECONDS = 10.0
 
 
 class MessagesApi:
     """Answers conversations, and counts their tokens."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, ping_s: float = PING_SECONDS) -> None:
+        """`ping_s`: seconds of a stream without anything to tell, after which it says that."""
         self._models = models
+        self._ping_s = ping_s
 
     async def create(self, request: Request) -> Response:
         """The next turn of a conversation, whole or in events."""
@@ -42,7 +46,7 @@ class MessagesApi:
 
     async def _counted(self, asked: CountRequest) -> dict[str, int]:
         hosted = await self._models.get(asked.model)
-        _, tokens = await counted(hosted, asked.ask())
+        _, tokens = await counted(hosted, await begun_by(hosted, asked))
         return {"input_tokens": tokens}
 
     async def _whole(self, asked: MessagesRequest) -> dict[str, Any]:
@@ -66,21 +70,51 @@ class MessagesApi:
         hosted = await self._models.get(asked.model)
         # What is told first has the size of the prompt. Its text is then kept as tokens, so that
         # asking does not take as long again.
-        ask, tokens = await counted(hosted, asked.ask())
-        answer, begins = Answer(asked, tokens), True
+        ask, tokens = await counted(hosted, await begun_by(hosted, asked))
+        answer, begins = Answer(asked, tokens, streams=True), True
         try:
-            async with aclosing(hosted.ask(ask)) as events:
+            async with aclosing(waiting(hosted.ask(ask), self._ping_s)) as events:
                 async for event in events:
-                    # Not before the first: an error before it still has a status.
+                    # Not before the first, unless that takes long: an error before it still has a
+                    # status.
                     for one in answer.begin() if begins else ():
                         yield one
+                    if event is None and not begins:
+                        yield PING
                     begins = False
-                    for one in answer.of(event):
+                    for one in () if event is None else answer.of(event):
                         yield one
         except Exception:
             for one in answer.broken():
                 yield one
             raise
+
+
+async def begun_by(hosted: Hosted, asked: CountRequest) -> Ask:
+    """What a model is asked, its answer begun with what the last message says.
+
+    Raises:
+        InputError: ``input.messages`` for what writes out special tokens, with which whoever wrote
+            it could speak for others.
+    """
+    ask, text = asked.ask(), asked.begins
+    if not text:
+        return ask
+    ids = await hosted.tokenize(text, special=False)
+    alone = Ask(messages=[{"role": "user", "content": text}])
+    plain = await hosted.tokenize(await hosted.render(alone), special=False)
+    if len(plain) != await hosted.count(alone):
+        raise InputError(
+            "The last message is the assistant's and writes out special tokens, which are no text "
+            "where an answer goes on from it.",
+            remedy="Leave them out, or end with a message of the user.",
+            code="input.messages",
+        )
+    options = {**ask.options, "begun": ids}
+    # What the answer goes on from is said, and not thought.
+    if "thinking" in hosted.facts.capabilities:
+        options["reasoning"] = {"enabled": False}
+    return replace(ask, options=options)
 
 
 async def counted(hosted: Hosted, ask: Ask) -> tuple[Ask, int]:
@@ -106,5 +140,5 @@ async def counted(hosted: Hosted, ask: Ask) -> tuple[Ask, int]:
 
 async def _fitting(hosted: Hosted, asked: MessagesRequest) -> Ask:
     """What a model is asked; it is counted only where that may change it."""
-    ask = asked.ask()
+    ask = await begun_by(hosted, asked)
     return ask if ask.options["reasoning"] is None else (await counted(hosted, ask))[0]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from edgewise.hosting.base import Ask
-from edgewise.server.anthropic.conversation import Parts, Turns, messages_of
+from edgewise.server.anthropic.conversation import Parts, Turns, messages_of, text_begun
 from edgewise.server.wire_types import Count, JsonObject, Name, Number, Seed, Stops, Strict, Text
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
@@ -111,14 +111,26 @@ class CountRequest(Strict):
         """Whether thoughts are told, not only that there are some."""
         return self.thinking is None or self.thinking.display != "omitted"
 
+    @property
+    def begins(self) -> str:
+        """What the answer goes on from: the text of a last message that is the assistant's."""
+        return text_begun(self.messages)
+
     def ask(self) -> Ask:
-        """What the model is asked.
+        """What the model is asked, but for what its answer begins with.
 
         Raises:
             InputError: ``input.messages``, ``input.tools`` and ``input.body`` for what contradicts
                 itself.
             UnsupportedError: ``unsupported.content``, ``unsupported.tool``.
         """
+        if self.begins and self.thinking and self.thinking.type != "disabled":
+            raise InputError(
+                "The last message is the assistant's, from which no answer goes on that begins "
+                "with a thought.",
+                remedy="End with a message of the user, or leave thinking out.",
+                code="input.messages",
+            )
         tools = [tool.described(f"tools.{at}") for at, tool in enumerate(self.tools or ())]
         return Ask(
             messages=messages_of(self.system, self.messages),

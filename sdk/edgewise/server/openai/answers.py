@@ -30,6 +30,12 @@ class CachedTokens(Shape):
     cached_tokens: int
 
 
+class ThoughtTokens(Shape):
+    """Tokens of the answer that were thought."""
+
+    reasoning_tokens: int
+
+
 class UsageSaid(Shape):
     """Tokens in and out."""
 
@@ -37,6 +43,7 @@ class UsageSaid(Shape):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
+    completion_tokens_details: ThoughtTokens
 
 
 class LikelyToken(Shape):

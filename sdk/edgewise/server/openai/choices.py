@@ -30,19 +30,22 @@ async def whole(events: AsyncGenerator[Event, None]) -> list[Ended]:
 
 def usage_of(ended: Iterable[Ended]) -> dict[str, Any]:
     """What all choices took: their prompt counts once."""
-    every = [one.usage for one in ended]
+    choices = list(ended)
+    every = [one.usage for one in choices]
     prompt = max((one.prompt_tokens for one in every), default=0)
     cached = min((one.cached_tokens for one in every), default=0)
-    return usage_json(prompt, sum(one.completion_tokens for one in every), cached)
+    thought = sum(one.thought_tokens for one in choices)
+    return usage_json(prompt, sum(one.completion_tokens for one in every), cached, thought)
 
 
-def usage_json(prompt: int, completion: int, cached: int) -> dict[str, Any]:
-    """Tokens as the API counts them."""
+def usage_json(prompt: int, completion: int, cached: int, thought: int = 0) -> dict[str, Any]:
+    """Tokens as the API counts them; those that were thought are of the completion's."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": thought},
     }
 
 

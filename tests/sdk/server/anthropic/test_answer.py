@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.deltas import CallBegins, Content
+from edgewise.deltas import Arguments, CallBegins, Content, NoCall
 from edgewise.hosting.base import Ended, Said
 from edgewise.server.anthropic.answer import PING, Answer, usage_of
 from edgewise.server.anthropic.failing import body_of, failed
@@ -61,6 +61,19 @@ def test_no_block_is_left_open_by_an_error() -> None:
     begun = [*answer.begin(), *answer.of(Said((Content("Hel"), CallBegins(0, "a", "f"))))]
     assert begun[-1]["type"] == "content_block_delta"
     assert [event["type"] for event in answer.broken()] == ["content_block_stop"]
+
+
+@pytest.mark.parametrize("end", [ended("stop", 3), ended("stop", 3, "END"), ended("tool_calls")])
+def test_what_is_half_of_a_call_is_said_to_be_none(end: Ended) -> None:
+    cut = Said((CallBegins(0, "a", "f"), Arguments(0, "{"), NoCall(0, "f({", "cut")))
+    answer = Answer(ASKED, streams=True)
+    list(answer.of(cut))
+    with pytest.raises(EngineError, match="'f' is none"):
+        list(answer.of(end))
+    answer = Answer(ASKED, streams=True)
+    list(answer.of(cut))
+    delta, _ = answer.of(ended("length"))
+    assert delta["delta"]["stop_reason"] == "max_tokens"
 
 
 def test_a_ping_says_that_a_call_is_coming() -> None:

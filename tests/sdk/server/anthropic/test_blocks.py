@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, Delta, NoCall, Reasoning
 from edgewise.server.anthropic.blocks import SIGNATURE, Blocks
+from edgewise_runtime.errors import EngineError
 from tests.sdk.server.anthropic.folding import folded
 
 START = {
@@ -84,7 +85,7 @@ def test_an_answer_is_blocks_in_their_order(
     assert folded([START, *events])["content"] == content
 
 
-def test_a_call_is_told_once_it_has_ended() -> None:
+def test_a_call_of_a_whole_answer_is_one_once_it_has_ended() -> None:
     blocks = Blocks()
     begins, arguments, ends = call(0)
     assert list(blocks.of([begins, arguments])) == []
@@ -95,9 +96,43 @@ def test_a_call_is_told_once_it_has_ended() -> None:
     ]
 
 
+def test_a_call_is_streamed_as_it_comes() -> None:
+    blocks = Blocks(streams=True)
+    begins, _, ends = call(0)
+    assert [event["type"] for event in blocks.of([begins])] == ["content_block_start"]
+    for part in ('{"x"', ": 1}"):
+        [event] = blocks.of([Arguments(0, part)])
+        assert event["delta"] == {"type": "input_json_delta", "partial_json": part}
+    assert [event["type"] for event in blocks.of([ends])] == ["content_block_stop"]
+    assert blocks.content == [used(0)]
+
+
+def test_a_streamed_call_that_is_cut_is_left_as_it_is() -> None:
+    events, blocks = told([[Content("a"), *no_call(0, '<tool_call>{"x')]], streams=True)
+    assert blocks.cut == "add"
+    assert [event["type"] for event in events][-3:] == [
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    ]
+    assert "<tool_call>" not in json.dumps(events)
+
+
+def test_a_streamed_call_that_is_malformed_ends_the_answer() -> None:
+    begun = [*call(0), *call(1)[:2], NoCall(1, "<tool_call>{x", "malformed")]
+    with pytest.raises(EngineError, match="call of 'add' is none: it is malformed") as raised:
+        told([begun], streams=True)
+    assert raised.value.code == "engine.call"
+    # In a whole answer it is text: nobody has been told yet.
+    _, blocks = told([begun])
+    assert blocks.content == [used(0), text("<tool_call>{x")]
+
+
 def test_calls_after_the_first_are_left_out_where_one_is_asked_for() -> None:
     deltas = [*call(0), *call(1), *no_call(2, "<tool_call>")]
-    assert told([deltas], one_call=True)[1].content == [used(0), text("<tool_call>")]
+    for streams in (False, True):
+        _, blocks = told([deltas], one_call=True, streams=streams)
+        assert blocks.content == [used(0), text("<tool_call>")]
 
 
 def test_a_thought_that_is_not_to_be_told_is_there_and_empty() -> None:
@@ -169,17 +204,22 @@ def test_however_an_answer_is_cut_its_events_add_up_to_the_message(
 ) -> None:
     deltas = deltas_of(parts)
     how = {"one_call": one_call, "shows_thoughts": shows}
+    whole_calls = all(kind != "none" for kind, _ in parts)
+    if whole_calls:  # else a stream has told what a whole answer leaves out
+        streamed, blocks = told(data.draw(cut(deltas)), **how, streams=True)
+        assert folded([START, *streamed])["content"] == blocks.content
+        assert blocks.content == told([deltas], **how)[1].content
     _, whole = told([deltas], **how)
     events, blocks = told(data.draw(cut(deltas)), **how)
     assert blocks.content == whole.content
     assert folded([START, *events])["content"] == whole.content
 
 
-@given(st.data(), st.lists(PARTS, max_size=6))
+@given(st.data(), st.lists(PARTS, max_size=6), st.booleans())
 def test_every_block_starts_once_and_stops_before_the_next(
-    data: st.DataObject, parts: list[tuple[str, str]]
+    data: st.DataObject, parts: list[tuple[str, str]], streams: bool
 ) -> None:
-    events, blocks = told(data.draw(cut(deltas_of(parts))))
+    events, blocks = told(data.draw(cut(deltas_of(parts))), streams=streams)
     open_block, stopped = None, 0
     for event in events:
         match event["type"]:

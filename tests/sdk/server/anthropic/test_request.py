@@ -159,6 +159,23 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "http://169.254.169.2
 DOCUMENT = {"type": "document", "source": {"type": "base64", "data": "AAAA"}}
 
 
+def test_a_last_message_of_the_assistant_is_what_its_answer_begins_with() -> None:
+    begun = [*QUESTION, assistant(text("The ans")), assistant(text("wer is"))]
+    request = MessagesRequest.model_validate(
+        {"model": "m", "max_tokens": 5, "messages": begun, "thinking": {"type": "disabled"}}
+    )
+    assert request.begins == "The answer is"
+    assert (
+        request.ask().messages
+        == MessagesRequest.model_validate({"model": "m", "max_tokens": 5, "messages": QUESTION})
+        .ask()
+        .messages
+    )
+    assert MessagesRequest.model_validate(
+        {"model": "m", "max_tokens": 5, "messages": [*begun, user(text("So?"))]}
+    ).begins == ""  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
@@ -173,8 +190,12 @@ DOCUMENT = {"type": "document", "source": {"type": "base64", "data": "AAAA"}}
         ({"messages": [user(result("a1"))]}, "input.messages", "'a1', which the message before"),
         ({"messages": [*QUESTION, assistant(SUN), user(text("So"), result("a1"))]},
          "input.messages", "comes after text"),
-        ({"messages": [*QUESTION, assistant(text("The answer is"))]}, "input.messages",
-         "The last message is the assistant's"),
+        ({"messages": [*QUESTION, assistant(text("I look"), SUN)]}, "input.messages",
+         "The last message is the assistant's and has tool_use"),
+        ({"messages": [assistant(text("The answer is"))]}, "input.messages", "All messages are"),
+        ({"messages": [*QUESTION, assistant(text("It is"))],
+          "thinking": {"type": "enabled", "budget_tokens": 9}}, "input.messages",
+         "begins with a thought"),
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "unsupported.tool",
          "tools.0 is of type 'web_search_20250305'"),
         ({"tools": [{"name": "forecast"}]}, "input.tools", "tools.0 has no input_schema"),

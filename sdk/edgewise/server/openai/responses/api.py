@@ -12,7 +12,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from edgewise.deltas import Reasoning
 from edgewise.hosting.base import Ended, Event, Hosted, Models, Said
 from edgewise.server.openai.choices import with_one_call
 from edgewise.server.openai.failing import body_of
@@ -105,7 +104,6 @@ class _Answer:
     created: int = field(default_factory=lambda: int(time()))
     ended: Ended | None = None
     _items: Items = field(init=False)
-    _thought: int = 0
 
     def __post_init__(self) -> None:
         self._items = Items(logprobs=self.asked.logprobs)
@@ -118,9 +116,6 @@ class _Answer:
     def of(self, event: Event) -> Iterator[dict[str, Any]]:
         """The events that an event of the model makes."""
         if isinstance(event, Said):
-            # Near enough: a step that ends a thought may have tokens of both.
-            if event.deltas and all(isinstance(delta, Reasoning) for delta in event.deltas):
-                self._thought += len(event.token_ids)
             yield from self._items.of(event)
         else:
             self.ended = event
@@ -196,7 +191,7 @@ class _Answer:
             "input_tokens": usage.prompt_tokens,
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
             "output_tokens": usage.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": self._thought},
+            "output_tokens_details": {"reasoning_tokens": self.ended.thought_tokens},
             "total_tokens": usage.total_tokens,
         }
 
