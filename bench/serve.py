@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from engines import BUILD
 from machine import busy_seconds, describe, wait_until_idle
-from rounds import in_turn
+from rounds import CLEAN, in_turn
 from serving.client import Server
 from serving.figures import Seen, Slo, medians, ratios, summary
 from serving.load import closed_loop, open_loop
@@ -206,10 +206,13 @@ def watched(
 
 
 def summarized(of: Mapping[str, list[Figures]]) -> dict[str, Any]:
-    """Medians of each server, and ours over the peer's."""
-    found: dict[str, Any] = {name: medians(rounds) for name, rounds in of.items()}
+    """Medians of each server's rounds that shared the machine with nobody, or of all where there is
+    none such, and ours over the peer's."""
+    clean = {name: [one for one in rounds if one["own"] >= CLEAN] for name, rounds in of.items()}
+    found: dict[str, Any] = {name: medians(clean[name] or rounds) for name, rounds in of.items()}
     beside = {"ratios": ratios(found[OURS], found[PEER])} if PEER in found else {}
-    return {**found, **beside, "rounds": dict(of)}
+    counts = {name: len(rounds) for name, rounds in clean.items()}
+    return {**found, **beside, "clean": counts, "rounds": dict(of)}
 
 
 def chosen(names: str) -> list[str]:

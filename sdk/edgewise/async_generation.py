@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from edgewise.answers import Completion, Piece
 from edgewise.reading import Readers
@@ -38,10 +39,10 @@ class AsyncGeneration(AsyncIterator[Piece]):
         self._readers = Readers(submission.reading, [one.index for one in self._choices])
         self._owner = owner
         inbox = _Inbox(len(self._choices))
-        events = asyncio.get_running_loop()
+        mail = _mail_of(asyncio.get_running_loop())
         for choice in self._choices:
-            choice.on_piece = partial(_post, events, ref(choice), inbox.put)
-            choice.on_end = partial(_post, events, ref(choice), inbox.end, choice.index)
+            choice.on_piece = partial(_post, mail, ref(choice), inbox.put)
+            choice.on_end = partial(_post, mail, ref(choice), inbox.end, choice.index)
         loop.submit(self._choices)
         self._inbox = inbox
 
@@ -62,6 +63,16 @@ class AsyncGeneration(AsyncIterator[Piece]):
             if choice.failure is not None:
                 raise again(choice.failure)
         raise StopAsyncIteration
+
+    def gather(self, seconds: float) -> None:
+        """Let pieces that come within so many seconds of each other wait for one another: `more`
+        then tells that there are several. The first is not held up, nor is the end of an answer."""
+        self._inbox.apart_s = seconds
+
+    @property
+    def more(self) -> bool:
+        """Whether a piece is there already, which is the next to be read."""
+        return self._inbox.more
 
     @property
     def done(self) -> bool:
@@ -112,49 +123,109 @@ class _Inbox:
     """Pieces in the event loop's thread, for tasks that wait for them.
 
     It knows nothing of its `AsyncGeneration`, so that one nobody reads any more can go.
+
+    Attributes:
+        apart_s: seconds that pieces are held back for after one has been read.
     """
 
     def __init__(self, choices: int) -> None:
+        self.apart_s = 0.0
+        self._events = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         # Of a choice that has ended its index.
         self._pieces: deque[Written | int] = deque()
         self._running = set(range(choices))
+        self._read_at = -math.inf
+        self._held: asyncio.TimerHandle | None = None
 
     @property
     def ended(self) -> bool:
         """Whether no more pieces will come."""
         return not self._running
 
+    @property
+    def more(self) -> bool:
+        """Whether the next that is read is a piece that is there."""
+        return self._held is None and bool(self._pieces) and isinstance(self._pieces[0], Written)
+
     def put(self, piece: Written) -> None:
         """A choice has a piece."""
         self._pieces.append(piece)
-        self._changed.set()
+        if self._held is not None:
+            return
+        now = self._events.time()
+        if now - self._read_at >= self.apart_s:
+            self._changed.set()
+        else:
+            # At the same moments for all answers: who sends them sends them together.
+            due = math.ceil(now / self.apart_s) * self.apart_s
+            self._held = self._events.call_at(due, self._let_go)
 
     def end(self, index: int) -> None:
         """A choice has ended."""
         if index in self._running:
             self._running.discard(index)
             self._pieces.append(index)
-        self._changed.set()
+        self._let_go()
 
     async def get(self) -> Written | int | None:
         """Wait for the next piece, or the index of a choice that has ended; None at the end."""
-        while not self._pieces and self._running:
+        while self._running and (not self._pieces or self._held is not None):
             self._changed.clear()
             await self._changed.wait()
-        return self._pieces.popleft() if self._pieces else None
+        if not self._pieces:
+            return None
+        if self.apart_s:
+            self._read_at = self._events.time()
+        return self._pieces.popleft()
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+        self._changed.set()
 
 
-def _post(
-    events: asyncio.AbstractEventLoop,
-    choice: ref[Choice],
-    call: Callable[..., None],
-    *args: object,
-) -> None:
+class _Mail:
+    """Calls for an event loop from engines' threads: those of a step wake it once, not each."""
+
+    def __init__(self, events: asyncio.AbstractEventLoop) -> None:
+        # It is kept for as long as the loop is, see `_MAILS`, and must not keep that.
+        self._events = ref(events)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._woken = False
+
+    def post(self, call: Callable[[], None]) -> bool:
+        """Let the loop make a call; False where it has closed. Any thread may."""
+        events = self._events()
+        if events is None or events.is_closed():
+            return False
+        self._calls.append(call)
+        if not self._woken:
+            self._woken = True
+            try:
+                events.call_soon_threadsafe(self._open)
+            except RuntimeError:  # it has closed since
+                return False
+        return True
+
+    def _open(self) -> None:
+        # Before anything is taken out: what comes from now on wakes it again.
+        self._woken = False
+        while self._calls:
+            self._calls.popleft()()
+
+
+_MAILS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mail] = WeakKeyDictionary()
+
+
+def _mail_of(events: asyncio.AbstractEventLoop) -> _Mail:
+    if (found := _MAILS.get(events)) is None:
+        found = _MAILS[events] = _Mail(events)
+    return found
+
+
+def _post(mail: _Mail, choice: ref[Choice], call: Callable[..., None], *args: object) -> None:
     """From the engine's thread: let the event loop make a call."""
-    try:
-        events.call_soon_threadsafe(call, *args)
-    except RuntimeError:
-        # The event loop has closed: nobody reads any more.
-        if (found := choice()) is not None:
-            found.cancelled = True
+    if not mail.post(partial(call, *args)) and (found := choice()) is not None:
+        found.cancelled = True  # nobody reads any more

@@ -207,6 +207,13 @@ class TestReport:
         assert "output_tok_s 2.00" in lines[3]
         assert "ttft_p50_s 0.50" in lines[3]
 
+    def test_rounds_that_shared_the_machine_count_where_there_is_no_other(self) -> None:
+        slow, quick = {**figures(1.0), "own": 0.5}, figures(4.0)
+        found = summarized({OURS: [slow, quick, slow], PEER: [slow, slow]})
+        assert found[OURS] == quick
+        assert found[PEER] == slow
+        assert found["clean"] == {OURS: 1, PEER: 0}
+
     def test_a_server_alone_has_a_line_and_a_drawing(self) -> None:
         alone = {"short closed 1": summarized({OURS: [figures(2.0)]})}
         assert len(table(alone).splitlines()) == 2

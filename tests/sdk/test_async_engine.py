@@ -287,7 +287,8 @@ def test_a_full_queue_is_refused(bundle: Path) -> None:
         gate = Gate()
         settings = Settings(max_waiting=1)
         async with await AsyncEngine.load(bundle, device=gate, settings=settings) as engine:
-            full = [await engine.submit(TEXT, **LONG) for _ in range(8)]
+            # With log-probabilities a token is a step: none of them ends before the gate is closed.
+            full = [await engine.submit(TEXT, logprobs=True, **LONG) for _ in range(8)]
             for generation in full:
                 await anext(generation)
             async with standing(gate):

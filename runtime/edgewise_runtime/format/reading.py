@@ -121,7 +121,9 @@ def parse_json(
             object_pairs_hook=_no_duplicates,
             parse_constant=None if constants else _no_constant,
         )
-        _check_nesting(value)
+        # No list or object is deeper than there are some: most texts need no look at their values.
+        if data.count(b"[") + data.count(b"{") > MAX_NESTING:
+            _check_nesting(value)
     except (ValueError, RecursionError) as cause:
         message = f"{where} is not valid JSON: {shorten(str(cause))}."
         raise error(message, remedy=remedy, code=f"{error.default_code}.{what}") from cause

@@ -33,8 +33,11 @@ class Loading:
     trust: bool = False
     settings: Mapping[str, Json] = field(default_factory=dict)
 
-    async def load(self) -> LocalModel:
+    async def load(self, *, apart_s: float = 0.0) -> LocalModel:
         """The model, in this process.
+
+        Args:
+            apart_s: see `LocalModel`.
 
         Raises:
             InputError: ``input.option`` for a setting that there is not; else as `Engine`.
@@ -48,7 +51,7 @@ class Loading:
             context=self.context,
             settings=self._settings(),
         )
-        return LocalModel(self.name, engine)
+        return LocalModel(self.name, engine, apart_s=apart_s)
 
     def _settings(self) -> Settings:
         known = {one.name for one in fields(Settings)}

@@ -23,6 +23,7 @@ from edgewise.hosting.base import (
 )
 from edgewise.hosting.facts import facts_of
 from edgewise.hosting.prompting import Prompting, options_of, prompt_of
+from edgewise_runtime.calls import joined
 from edgewise_runtime.engine.logprobs import TokenLogprob
 from edgewise_runtime.errors import UnsupportedError
 from edgewise_runtime.text import Tokenizer
@@ -32,19 +33,34 @@ from edgewise_runtime.text.token_bytes import bytes_of
 class LocalModel(Hosted):
     """A model that an engine of this process has loaded. It closes the engine when it is closed."""
 
-    def __init__(self, name: str, engine: AsyncEngine) -> None:
-        """`name`: that it is asked for by."""
+    def __init__(self, name: str, engine: AsyncEngine, *, apart_s: float = 0.0) -> None:
+        """A model that is loaded.
+
+        Args:
+            name: that it is asked for by.
+            apart_s: seconds after a step of an answer that the next ones are held back for, and
+                told as one; with log-probabilities each is told.
+        """
         self.facts = facts_of(name, engine)
         self._engine = engine
         self._prompting = Prompting(engine.session.texts)
         self._spelled = _Spelled(engine.tokenizer)
+        self._apart_s = apart_s
 
     async def ask(self, ask: Ask) -> AsyncGenerator[Event, None]:
         """See `Hosted.ask`."""
         generation = await self._submit(ask)
+        together = self._apart_s > 0 and not ask.options.get("logprobs")
+        if together:
+            generation.gather(self._apart_s)
         try:
+            held: list[Said] = []
             async for piece in generation:
-                yield self._said(piece)
+                held.append(self._said(piece))
+                if not (together and generation.more):
+                    for said in _joined(held):
+                        yield said
+                    held.clear()
             for completion in await generation.results():
                 yield self._ended(completion)
         finally:
@@ -123,6 +139,24 @@ class LocalModel(Hosted):
             context_full=completion.context_full,
             dropped_turns=completion.dropped_turns,
         )
+
+
+def _joined(held: Sequence[Said]) -> Sequence[Said]:
+    """The same in one of each choice."""
+    if len(held) == 1:
+        return held
+    of: dict[int, list[Said]] = {}
+    for said in held:
+        of.setdefault(said.index, []).append(said)
+    return [
+        Said(
+            tuple(joined(delta for said in several for delta in said.deltas)),
+            tuple(token_id for said in several for token_id in said.token_ids),
+            tuple(token for said in several for token in said.tokens),
+            index,
+        )
+        for index, several in of.items()
+    ]
 
 
 class _Spelled:

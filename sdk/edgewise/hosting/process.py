@@ -18,7 +18,7 @@ from typing import Any
 
 from edgewise.hosting.base import Json
 from edgewise.hosting.child import LEAVES_WITHIN_S
-from edgewise.hosting.wire import decoded_error, frame, read_frame
+from edgewise.hosting.wire import decoded_error, frame, lists_of, read_frame
 from edgewise_runtime.errors import EdgewiseError, EngineError, UnsupportedError, again
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.resident import KNOWN, resident_bytes
@@ -156,20 +156,21 @@ class Process:
         watching = asyncio.create_task(self._watch())
         try:
             while (values := await read_frame(reader)) is not None:
-                self._hear(values)
+                for one in lists_of(values):
+                    self._hear(one)
         except EngineError as error:
             self.kill(error)
         finally:
             watching.cancel()
             await self._reap()
 
-    def _hear(self, values: list[Json]) -> None:
+    def _hear(self, values: Json) -> None:
         match values:
             case ["value" | "event" | "error" as kind, int(number), value]:
                 if (request := self._requests.get(number)) is not None:
                     request.hear(kind, value)
                     if kind != "event":
-                        self._requests.pop(number)
+                        self._requests.pop(number, None)
             case _:
                 raise EngineError(f"{shorten(values)} is no answer.", code="engine.wire")
 

@@ -32,7 +32,7 @@ def reader_of(hint: Any) -> Read:
     if origin is tuple and args[-1] is not Ellipsis:
         return _each(tuple(map(reader_of, args)))
     if origin in (tuple, Sequence):
-        return _all(reader_of(args[0]))
+        return _all(reader_of(args[0]), args[0])
     if origin is Mapping:
         return _values(reader_of(args[1]))
     if is_dataclass(hint) and isinstance(hint, type):
@@ -92,10 +92,13 @@ def _each(readers: tuple[Read, ...]) -> Read:
     return read
 
 
-def _all(reader: Read) -> Read:
+def _all(reader: Read, hint: Any) -> Read:
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise _misfit(value, list)
+        # Token ids and texts are most of what comes.
+        if hint in (int, str) and all(type(item) is hint for item in value):
+            return tuple(value)
         return tuple(map(reader, value))
 
     return read
@@ -112,14 +115,15 @@ def _values(reader: Read) -> Read:
 
 def _dataclass(kind: type) -> Read:
     hints = get_type_hints(kind)
-    names = [one.name for one in fields(kind)]
-    readers = _each((_plain(str), *(reader_of(hints[name]) for name in names)))
+    made_of = [one.name for one in fields(kind)]
+    readers = _each((_plain(str), *(reader_of(hints[name]) for name in made_of)))
+    by_name = any(one.kw_only for one in fields(kind))
 
     def read(value: Any) -> Any:
         name, *held = readers(value)
         if name != kind.__name__:
             raise _misfit(name, kind.__name__)
-        return kind(**dict(zip(names, held, strict=True)))
+        return kind(**dict(zip(made_of, held, strict=True))) if by_name else kind(*held)
 
     return read
 

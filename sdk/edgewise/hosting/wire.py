@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import struct
 from asyncio import IncompleteReadError, StreamReader
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from edgewise.hosting.base import Ended, Event, Json, Said
@@ -24,7 +25,14 @@ MAX_FRAME = 64 << 20
 MAX_DEPTH = 56
 """Lists and objects around a value of what is sent; a frame adds some."""
 
+TOGETHER = 128 << 10
+"""Bytes of lists that share a frame. To parse no more than that never takes `SPARE`."""
+SEVERAL = b"several"
+"""The first word of a frame of several lists."""
+
 _HEAD = struct.Struct(">I")
+_JSON = json.JSONEncoder(separators=(",", ":"))
+_PLAIN, _LISTS = (str, int, float, bool), (list, tuple)
 _ERRORS: dict[str, type[EdgewiseError]] = {
     name: kind
     for name, kind in vars(errors).items()
@@ -34,23 +42,43 @@ T = TypeVar("T")
 
 
 def frame(*values: Any) -> bytes:
-    """The frame of a list of JSON values, dataclasses and bytes, see `encoded`.
+    """The frame of a list of JSON values, dataclasses and bytes. Raises as `text`."""
+    data = text(*values)
+    return _HEAD.pack(len(data)) + data
+
+
+def frames(texts: Sequence[bytes]) -> bytes:
+    """The same lists, each as `text` has it, in as few frames as is good: see `lists_of`."""
+    found: list[bytes] = []
+    for group in _groups(texts):
+        data = group[0] if len(group) == 1 else b'["%b",%b]' % (SEVERAL, b",".join(group))
+        found += (_HEAD.pack(len(data)), data)
+    return b"".join(found)
+
+
+def lists_of(values: list[Json]) -> list[Json]:
+    """The lists of a frame: those in it where it has several, else itself."""
+    return values[1:] if values[:1] == [SEVERAL.decode()] else [values]
+
+
+def text(*values: Any) -> bytes:
+    """A list of JSON values, dataclasses and bytes, see `encoded`, as a frame has it.
 
     Raises:
         InputError: ``input.json`` for what is no JSON, ``input.size`` for what no frame holds.
     """
     try:
-        data = json.dumps(encoded(values), separators=(",", ":")).encode()
+        data = _JSON.encode(encoded(values)).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"This is no JSON: {error}.", code="input.json") from error
-    if len(data) > MAX_FRAME or memory_of(data) > SPARE:
+    if len(data) > TOGETHER and (len(data) > MAX_FRAME or memory_of(data) > SPARE):
         raise InputError(
             f"This has {len(data):,} bytes as JSON, or too many values; {MAX_FRAME:,} bytes go to "
             "a model at most.",
             remedy="Shorten it.",
             code="input.size",
         )
-    return _HEAD.pack(len(data)) + data
+    return data
 
 
 async def read_frame(reader: StreamReader) -> list[Json] | None:
@@ -80,22 +108,23 @@ def encoded(value: Any, depth: int = 0) -> Json:
 
     Raises TypeError and ValueError for what JSON does not have, and for what nests too deeply.
     """
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if depth > MAX_DEPTH:
         raise ValueError(f"it nests more than {MAX_DEPTH} levels")
-    if isinstance(value, list | tuple):
-        return [encoded(item, depth + 1) for item in value]
+    if isinstance(value, _LISTS):
+        # What is plain is most of it.
+        return [item if type(item) in _PLAIN else encoded(item, depth + 1) for item in value]
     if isinstance(value, Mapping):
         found = {_key(key): encoded(item, depth + 1) for key, item in value.items()}
         if len(found) < len(value):
             raise ValueError("two keys of an object are the same as text")
         return found
-    if is_dataclass(value) and not isinstance(value, type):
-        held = (getattr(value, one.name) for one in fields(value))
-        return [type(value).__name__, *(encoded(item, depth + 1) for item in held)]
+    if is_dataclass(kind := type(value)):
+        held = [getattr(value, name) for name in _fields_of(kind)]
+        return [kind.__name__, *encoded(held, depth)]
     raise TypeError(f"{shorten(value)} is of {type(value).__name__}")
 
 
@@ -139,6 +168,22 @@ def decoded_error(value: Json) -> EdgewiseError:
         name, code, message, remedy = value
         return _ERRORS.get(name, EdgewiseError)(message, remedy=remedy, code=code)
     return EngineError(f"{shorten(value)} is no error.", code="engine.wire")
+
+
+def _groups(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    first, size = 0, 0
+    for at, one in enumerate(texts):
+        if size + len(one) > TOGETHER and at > first:
+            yield texts[first:at]
+            first, size = at, 0
+        size += len(one) + 1
+    if first < len(texts):
+        yield texts[first:]
+
+
+@lru_cache(maxsize=64)
+def _fields_of(kind: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind))
 
 
 def _key(key: Any) -> str:

@@ -77,10 +77,12 @@ def make_app(
     api = (
         []
         if models is None
-        else [
-            *operations.routes(models),
-            *api_routes(operations.watch(models), allow_pull=allow_pull, tabs=tabs),
-        ]
+        else api_routes(
+            operations.watch(models),
+            allow_pull=allow_pull,
+            tabs=tabs,
+            beside=[operations.api(models)],
+        )
     )
     key = None if api_key is None else Key.of(api_key)
     return Starlette(

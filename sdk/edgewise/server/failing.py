@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from edgewise.server.operations.entry import note_failure
 from edgewise_runtime.errors import EdgewiseError
@@ -24,11 +25,16 @@ STATUSES = {
     "input.body_size": 413,
     "input.body_slow": 408,
     "input.body_type": 415,
+    "input.headers": 431,
+    "input.host": 421,
     "input.key": 401,
+    "input.method": 405,
     "input.model": 404,
+    "input.origin": 403,
     "input.path": 404,
     "input.response": 404,
     "input.size": 413,
+    "input.url": 414,
     "unsupported": 400,
 }
 """By code, or what it begins with up to a dot; others are 500."""
@@ -38,6 +44,9 @@ RETRY_SECONDS = {"engine.busy": 1, "engine.draining": 5, "engine.gone": 1, "engi
 
 LEFT = 499
 """Of an answer that nobody reads: the client has left."""
+
+FAILED = "edgewise.failed"
+"""Where a request's scope has how its path says errors, once the guard has seen it."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -58,6 +67,26 @@ def headers_of(error: EdgewiseError) -> dict[str, str]:
     if status_of(error) in (408, 413):  # the rest of the body would be taken for a request
         headers["Connection"] = "close"
     return headers
+
+
+class Said(BaseModel):
+    """What went wrong, by a word that stays, and what to do about it."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+class Failure(BaseModel):
+    """The body of an error of what is no API of others."""
+
+    error: Said
+
+
+def failed(error: EdgewiseError) -> Response:
+    """The response of an error where no API of others has words for it."""
+    said = {"code": error.code, "message": error.message, "remedy": error.remedy}
+    return JSONResponse({"error": said}, status_of(error), headers_of(error))
 
 
 def known(error: Exception) -> EdgewiseError:

@@ -7,13 +7,15 @@ from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from edgewise.server.api import ApiRoute
 from edgewise.server.content import check_type
+from edgewise.server.failing import FAILED, headers_of, status_of
 from edgewise.server.keys import Key
 from edgewise.server.socket.tickets import tickets_of
-from edgewise_runtime.errors import InputError
+from edgewise_runtime.errors import EdgewiseError, InputError
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 METHODS = ("GET", "HEAD")
@@ -100,7 +102,7 @@ class Guard:
         self._app = app
         self._hosts = frozenset(map(in_header, (*LOCAL, *hosts)))
         self._origins = frozenset(origins)
-        self._api = tuple(api)
+        self._api = tuple(one for one in api if isinstance(one, ApiRoute))
         self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,83 +116,105 @@ class Guard:
                 self._share(headers, scope)
             await send(message)
 
-        refused = (
-            self._refuse_socket(scope) if scope["type"] == "websocket" else self._refuse(scope)
-        )
-        await (refused or self._app)(scope, receive, send_with_headers)
+        route = self._route(scope)
+        scope[FAILED] = failed = _text if route is None else route.failed
+        check = self._check_socket if scope["type"] == "websocket" else self._checked
+        try:
+            answered = check(scope) or self._app
+        except InputError as error:
+            answered = failed(error)
+            answered.headers.update(self._explained(error, scope))
+        await answered(scope, receive, send_with_headers)
 
-    def _refuse_socket(self, scope: Scope) -> Response | None:
+    def _check_socket(self, scope: Scope) -> None:
         """Refuse the handshake of a WebSocket without the key or a ticket, where one is wanted."""
         headers = Headers(scope=scope)
-        refused = self._refuse_stranger(scope, headers) or _refuse_size(scope)
-        if refused or self._key is None or self._key.is_in(headers):
-            return refused
-        if tickets_of(scope["app"]).redeem(scope["subprotocols"]):
-            return None
-        return _text(
-            401,
-            "This server wants its API key: Authorization: Bearer KEY. Pages send a ticket of "
-            "POST /v1/ws/ticket, which is good once, as a subprotocol.",
-        )
+        self._check_stranger(scope, headers)
+        _check_size(scope)
+        if self._key is None or self._key.is_in(headers):
+            return
+        if not tickets_of(scope["app"]).redeem(scope["subprotocols"]):
+            raise InputError(
+                "This server wants its API key: Authorization: Bearer KEY.",
+                remedy="Pages send a ticket of POST /v1/ws/ticket, which is good once, as a "
+                "subprotocol.",
+                code="input.key",
+            )
 
-    def _refuse_stranger(self, scope: Scope, headers: Headers) -> Response | None:
+    def _check_stranger(self, scope: Scope, headers: Headers) -> None:
         """Refuse what asks under another name, or comes from another site's page."""
         host = headers.get("host", "")
         if name_of(host) not in self._hosts:
-            return _text(
-                421,
-                f"This server does not answer to the name {host[:80]!r}. Open it as localhost, or "
-                "start it with --allow-host and that name.",
+            raise InputError(
+                f"This server does not answer to the name {host[:80]!r}.",
+                remedy="Open it as localhost, or start it with --allow-host and that name.",
+                code="input.host",
             )
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and not _is_own(origin, host, scope):
-            return _text(
-                403,
-                f"Pages of {origin[:80]!r} may not use this server: open its own, or start it with "
-                "--allow-origin and that origin.",
+            raise InputError(
+                f"Pages of {origin[:80]!r} may not use this server.",
+                remedy="Open its own, or start it with --allow-origin and that origin.",
+                code="input.origin",
             )
-        return None
 
-    def _refuse(self, scope: Scope) -> Response | None:
+    def _checked(self, scope: Scope) -> Response | None:
+        """The answer to a browser that asks whether it may ask; None for what may go on."""
         headers = Headers(scope=scope)
-        if refused := self._refuse_stranger(scope, headers):
-            return refused
+        self._check_stranger(scope, headers)
         origin = headers.get("origin")
         methods = self._methods(scope)
-        allowed = ", ".join(methods or METHODS)
         if scope["method"] == "OPTIONS" and origin in self._origins:
             sent = ", ".join(("Range", *API_HEADERS)) if methods else "Range"
-            said = {"Access-Control-Allow-Methods": allowed, "Access-Control-Allow-Headers": sent}
+            said = {
+                "Access-Control-Allow-Methods": ", ".join(methods or METHODS),
+                "Access-Control-Allow-Headers": sent,
+            }
             return Response(None, 204, {**PREFLIGHT, **said})
         if scope["method"] not in (methods or METHODS):
-            refused = _text(405, f"Only {allowed.replace(', ', ' and ')} are answered here.")
-            refused.headers["Allow"] = allowed
-            return refused
-        if refused := _refuse_size(scope):
-            return refused
-        return self._refuse_call(scope, headers) if methods else None
+            allowed = " and ".join(methods or METHODS)
+            raise InputError(
+                f"Only {allowed} are answered here.",
+                remedy="Ask with one of them, or check the path.",
+                code="input.method",
+            )
+        _check_size(scope)
+        if methods:
+            self._check_call(scope, headers)
+        return None
 
-    def _refuse_call(self, scope: Scope, headers: Headers) -> Response | None:
+    def _check_call(self, scope: Scope, headers: Headers) -> None:
         """Refuse a request to an API that has no key, or no JSON: forms need nobody's leave."""
         if self._key and scope["path"] not in OPEN and not self._key.is_in(headers):
-            refused = _text(
-                401, "This server wants its API key: Authorization: Bearer KEY, or x-api-key: KEY."
+            raise InputError(
+                "This server wants its API key.",
+                remedy="Send it: Authorization: Bearer KEY, or x-api-key: KEY.",
+                code="input.key",
             )
-            refused.headers["WWW-Authenticate"] = "Bearer"
-            return refused
         if scope["method"] == "POST":
-            try:
-                check_type(headers)
-            except InputError as error:
-                return _text(415, error.said)
-        return None
+            check_type(headers)
+
+    def _explained(self, error: InputError, scope: Scope) -> dict[str, str]:
+        """The headers that a refusal has besides."""
+        if error.code == "input.method":
+            return {"Allow": ", ".join(self._methods(scope) or METHODS)}
+        is_call = error.code == "input.key" and scope["type"] == "http"
+        return {"WWW-Authenticate": "Bearer"} if is_call else {}
+
+    def _route(self, scope: Scope) -> ApiRoute | None:
+        """The route of the API that a path has, whatever its method is.
+
+        The first pattern that matches decides, as routes that answer all paths come last.
+        """
+        if scope["type"] != "http":
+            return None
+        return next((one for one in self._api if one.matches(scope)[0] is not Match.NONE), None)
 
     def _methods(self, scope: Scope) -> tuple[str, ...]:
         """The methods that a path of the API has; none where it is no path of the API."""
-        routes = [one for one in self._api if isinstance(one, Route)]
-        # The first pattern that the path has decides, as routes that answer all paths come last.
-        path = next((one.path for one in routes if one.matches(scope)[0] is not Match.NONE), None)
-        found = {method for one in routes if one.path == path for method in one.methods or ()}
+        route = self._route(scope)
+        path = None if route is None else route.path
+        found = {method for one in self._api if one.path == path for method in one.methods or ()}
         return tuple(sorted(found))
 
     def _share(self, headers: MutableHeaders, scope: Scope) -> None:
@@ -204,12 +228,19 @@ class Guard:
             headers["Access-Control-Expose-Headers"] = "Content-Range"
 
 
-def _refuse_size(scope: Scope) -> Response | None:
+def _check_size(scope: Scope) -> None:
     if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_URL:
-        return _text(414, f"URLs have at most {MAX_URL} characters.")
+        raise InputError(
+            f"URLs have at most {MAX_URL} characters.",
+            remedy="Send what is long in the body.",
+            code="input.url",
+        )
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        return _text(431, f"Headers have at most {MAX_HEADERS} bytes.")
-    return None
+        raise InputError(
+            f"Headers have at most {MAX_HEADERS} bytes.",
+            remedy="Send fewer, or shorter ones.",
+            code="input.headers",
+        )
 
 
 def _is_own(origin: str, host: str, scope: Scope) -> bool:
@@ -229,8 +260,8 @@ def name_of(host: str) -> str:
     return name if colon and port.isdecimal() else host.lower()
 
 
-def _text(status: int, text: str) -> PlainTextResponse:
-    return PlainTextResponse(f"{text}\n", status, {"Cache-Control": "no-store"})
+def _text(error: EdgewiseError) -> Response:
+    return PlainTextResponse(f"{error.said}\n", status_of(error), headers_of(error))
 
 
 def is_loopback(host: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from edgewise.server.gathering import Gathering
+
 REQUEST_SECONDS = 20.0
 """For the whole head of a request, from the connection or the last answer on."""
 
@@ -28,8 +30,14 @@ class PatientProtocol(H11Protocol):
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        gathering: Any = Gathering(transport)
+        super().connection_made(gathering)
+        self._gathering: Gathering = gathering
         self._wait_for_request()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self.transport = self._gathering.plain()
+        super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._asking)

@@ -56,6 +56,17 @@ async def read_body(request: Request, model: type[M]) -> M:
         return await to_thread.run_sync(_read, data, model)
 
 
+def read_query(request: Request, model: type[M]) -> M:
+    """The query of a request as what is expected of it; of a field that comes twice the last.
+
+    Raises InputError ``input.body``.
+    """
+    try:
+        return model.model_validate_strings(dict(request.query_params))
+    except ValidationError as error:
+        raise _said(error) from error
+
+
 def check_depth(data: bytes) -> None:
     """Refuse JSON that nests too deeply, before a parser sees it.
 

@@ -20,6 +20,8 @@ T = TypeVar("T")
 Failed = Callable[[EdgewiseError], str]
 """What a stream says last of an error that ended it."""
 
+SSE, NDJSON = "text/event-stream", "application/x-ndjson"
+"""Types of streams."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Nobody on the way keeps it, or waits for more of it."""
 
@@ -36,7 +38,7 @@ def sse(
         events: closed when they end, and when the client leaves.
         failed: the frame of an error that ends them; without it they just end.
     """
-    return _Stream(events, "text/event-stream", headers, failed)
+    return _Stream(events, SSE, headers, failed)
 
 
 def ndjson(
@@ -46,7 +48,7 @@ def ndjson(
     failed: Failed | None = None,
 ) -> StreamingResponse:
     """JSON values, one a line; each text is a whole line. Else as `sse`."""
-    return _Stream(lines, "application/x-ndjson", headers, failed)
+    return _Stream(lines, NDJSON, headers, failed)
 
 
 def json_list(

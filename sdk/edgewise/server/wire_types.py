@@ -34,3 +34,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         allow_inf_nan=False, extra="ignore", frozen=True, protected_namespaces=(), strict=True
     )
+
+
+class Shape(BaseModel):
+    """The shape of an answer, or of a part of one. Answers are not made of it: what has to be
+    quick is written as it is, and tests hold that to its shape."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())

@@ -12,7 +12,8 @@ from tests.sdk.gate import PATIENCE
 
 TEXT = "The quick brown fox"
 MESSAGES = [{"role": "user", "content": "Hello"}]
-LONG: dict[str, Any] = {"max_tokens": 200, "ignore_eos": True}
+LONG: dict[str, Any] = {"max_tokens": 200, "ignore_eos": True, "logprobs": True}
+"""Each token is a step, and is told: others have time to do something meanwhile."""
 ADD = {
     "type": "function",
     "function": {

@@ -21,12 +21,12 @@ from tests.sdk.test_tool_calls import CALL, ENDS, QUESTION
 Scenario = Callable[[LocalModel, AsyncEngine], Coroutine[Any, Any, None]]
 
 
-def play(bundle: Path, scenario: Scenario) -> None:
+def play(bundle: Path, scenario: Scenario, *, apart_s: float = 0.0) -> None:
     """Run a scenario with a model of its own."""
 
     async def run() -> None:
         engine = await AsyncEngine.load(bundle)
-        model = LocalModel("tiny", engine)
+        model = LocalModel("tiny", engine, apart_s=apart_s)
         try:
             await asyncio.wait_for(scenario(model, engine), 60)
         finally:
@@ -282,3 +282,47 @@ def test_what_is_asked_of_a_closed_model_is_refused(bundle: Path) -> None:
         assert caught.value.code == "engine.closed"
 
     play(bundle, scenario)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_steps_that_are_held_back_are_told_as_one_at_the_end(bundle: Path, n: int) -> None:
+    options: dict[str, Any] = {"max_tokens": 60, "seed": 4, "ignore_eos": True, "n": n}
+
+    async def scenario(model: LocalModel, engine: AsyncEngine) -> None:
+        found = await events(model, Ask(prompt=TEXT, options=options))
+        whole = await engine.choices(TEXT, **options)
+        said = [event for event in found if isinstance(event, Said)]
+        # The first that comes, and what each end lets go of all choices.
+        assert n < len(said) <= 1 + n * n
+        for choice in whole:
+            ids = [i for event in said if event.index == choice.index for i in event.token_ids]
+            assert tuple(ids) == choice.token_ids
+            assert content(found, choice.index) == choice.text
+        assert [one.text for one in ended(found)] == [choice.text for choice in whole]
+
+    play(bundle, scenario, apart_s=1e6)
+
+
+def test_each_step_with_log_probabilities_is_told(bundle: Path) -> None:
+    options: dict[str, Any] = {"max_tokens": 12, "ignore_eos": True, "logprobs": True}
+
+    async def scenario(model: LocalModel, _: AsyncEngine) -> None:
+        found = await events(model, Ask(prompt=TEXT, options=options))
+        said = [event for event in found if isinstance(event, Said)]
+        assert [len(event.tokens) for event in said if event.token_ids] == [1] * 12
+
+    play(bundle, scenario, apart_s=1e6)
+
+
+def test_an_error_comes_after_the_steps_that_were_held_back(bundle: Path) -> None:
+    options: dict[str, Any] = {"max_tokens": 200, "ignore_eos": True}
+
+    async def scenario(model: LocalModel, engine: AsyncEngine) -> None:
+        async with aclosing(model.ask(Ask(prompt=TEXT, options=options))) as running:
+            first = await anext(running)
+            assert isinstance(first, Said)
+            await engine.close()
+            (last,) = [event async for event in running if not isinstance(event, Said)]
+            assert last.finish_reason in ("cancelled", "length")
+
+    play(bundle, scenario, apart_s=1e6)

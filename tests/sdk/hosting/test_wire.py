@@ -16,12 +16,16 @@ from edgewise.deltas import Arguments, CallBegins, CallEnds, Content, NoCall, Re
 from edgewise.hosting.base import Call, Ended, Facts, Said, TokenSaid
 from edgewise.hosting.wire import (
     MAX_FRAME,
+    TOGETHER,
     decoded,
     decoded_error,
     encoded,
     encoded_error,
     frame,
+    frames,
+    lists_of,
     read_frame,
+    text,
 )
 from edgewise_runtime import errors
 from edgewise_runtime.engine.completion import Usage
@@ -116,6 +120,22 @@ def test_what_is_said_arrives_as_it_was(said: Said | Ended | Facts) -> None:
 @given(st.lists(st.lists(JSON, max_size=3), max_size=4))
 def test_frames_come_one_after_the_other(values: list[list[Any]]) -> None:
     assert read(*(frame(*value) for value in values)) == values
+
+
+@given(st.lists(st.lists(JSON, max_size=3).map(lambda values: ["said", *values]), max_size=6))
+def test_lists_that_share_a_frame_are_those_of_frames_of_their_own(values: list[list[Any]]) -> None:
+    found = read(frames([text(*value) for value in values]))
+    assert len(found) == min(len(values), 1)
+    assert [one for several in found for one in lists_of(several)] == values
+
+
+@pytest.mark.parametrize("sizes", [(1, TOGETHER, 1), (TOGETHER - 99, 200, 5), (TOGETHER,) * 3])
+def test_no_frame_of_several_lists_is_long(sizes: tuple[int, ...]) -> None:
+    values = [["said", "x" * size] for size in sizes]
+    found = read(frames([text(*value) for value in values]))
+    assert [one for several in found for one in lists_of(several)] == values
+    for several in found:
+        assert len(lists_of(several)) == 1 or len(text(*several)) <= TOGETHER + 16
 
 
 @pytest.mark.parametrize("name", [kind.__name__ for kind in EdgewiseError.__subclasses__()])

@@ -176,8 +176,7 @@ def test_a_cancelled_task_cancels_its_request(bundle: Path) -> None:
 def test_who_does_not_read_holds_up_nobody(bundle: Path) -> None:
     async def scenario() -> None:
         async with worker(bundle, Limits(unread=16), settings=NOTHING_KEPT) as model:
-            # With log-probabilities each token is a step.
-            stalled = model.ask(Ask(prompt=TEXT, options={**LONG, "logprobs": True}))
+            stalled = model.ask(Ask(prompt=TEXT, options=LONG))
             await anext(stalled)
             for _ in range(2):
                 (one,) = ended(await events(model, Ask(prompt=TEXT, options=LONG)))

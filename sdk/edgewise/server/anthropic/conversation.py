@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic.json_schema import SkipJsonSchema
 
 from edgewise.server.wire_types import JsonObject, Name, Strict, Text
 from edgewise_runtime.errors import InputError, UnsupportedError
@@ -70,10 +71,13 @@ class OtherBlock(Strict):
 
 
 Part: TypeAlias = Annotated[
-    Annotated[TextBlock, Tag("text")] | Annotated[OtherBlock, Tag("other")],
+    Annotated[TextBlock, Tag("text")] | Annotated[SkipJsonSchema[OtherBlock], Tag("other")],
     Discriminator(lambda block: "text" if _kind(block) == "text" else "other"),
 ]
-Parts: TypeAlias = Annotated[list[Part], Field(max_length=MAX_BLOCKS), BeforeValidator(_listed)]
+_Listed: TypeAlias = Annotated[list[Part], Field(max_length=MAX_BLOCKS)]
+Parts: TypeAlias = Annotated[
+    _Listed, BeforeValidator(_listed, json_schema_input_type=Text | _Listed)
+]
 """A content that has texts only, or one text."""
 
 
@@ -92,7 +96,7 @@ Block: TypeAlias = Annotated[
     | Annotated[RedactedBlock, Tag("redacted_thinking")]
     | Annotated[CallBlock, Tag("tool_use")]
     | Annotated[ResultBlock, Tag("tool_result")]
-    | Annotated[OtherBlock, Tag("other")],
+    | Annotated[SkipJsonSchema[OtherBlock], Tag("other")],
     Discriminator(_kind),
 ]
 _KINDS = frozenset({"text", "thinking", "redacted_thinking", "tool_use", "tool_result"})
@@ -103,11 +107,18 @@ _OF_ROLE = {
 }
 
 
+_Blocks: TypeAlias = Annotated[list[Block], Field(max_length=MAX_BLOCKS)]
+Blocks: TypeAlias = Annotated[
+    _Blocks, BeforeValidator(_listed, json_schema_input_type=Text | _Blocks)
+]
+"""A content of any blocks, or one text."""
+
+
 class Turn(Strict):
     """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[list[Block], Field(max_length=MAX_BLOCKS), BeforeValidator(_listed)]
+    content: Blocks
 
 
 Turns: TypeAlias = Annotated[list[Turn], Field(min_length=1, max_length=MAX_MESSAGES)]

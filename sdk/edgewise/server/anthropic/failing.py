@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from edgewise.server.failing import headers_of, status_of
+from edgewise.server.operations.entry import CURRENT
 from edgewise.server.writing import json_response, new_id, written
 from edgewise_runtime.errors import EdgewiseError
 
@@ -15,6 +16,7 @@ STATUSES = {"engine.busy": 529, "engine.memory": 529}
 
 TYPES = {
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     408: "timeout_error",
     413: "request_too_large",
@@ -24,6 +26,17 @@ TYPES = {
 """By status; others below 500 are ``invalid_request_error``, and from there ``api_error``."""
 
 
+def request_id() -> str:
+    """The id of the request that is being answered."""
+    entry = CURRENT.get()
+    return new_id("req_") if entry is None else entry.id
+
+
+def named() -> dict[str, str]:
+    """The header by which clients of this API name a request."""
+    return {"request-id": request_id()}
+
+
 def body_of(error: EdgewiseError) -> dict[str, Any]:
     """The body of an error: what happened and what to do, with our code in the end."""
     status = _status(error)
@@ -31,7 +44,7 @@ def body_of(error: EdgewiseError) -> dict[str, Any]:
     return {
         "type": "error",
         "error": {"type": kind, "message": str(error)},
-        "request_id": new_id("req_"),
+        "request_id": request_id(),
     }
 
 

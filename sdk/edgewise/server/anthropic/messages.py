@@ -13,7 +13,7 @@ from starlette.responses import Response
 from edgewise.hosting.base import Ask, Ended, Hosted, Models
 from edgewise.server.anthropic.answer import Answer
 from edgewise.server.anthropic.blocks import Told
-from edgewise.server.anthropic.failing import failed_frame
+from edgewise.server.anthropic.failing import failed_frame, named
 from edgewise.server.anthropic.request import CountRequest, MessagesRequest
 from edgewise.server.reading import read_body
 from edgewise.server.streaming import begun, sse, while_there
@@ -31,13 +31,14 @@ class MessagesApi:
         """The next turn of a conversation, whole or in events."""
         asked = await read_body(request, MessagesRequest)
         if asked.stream:
-            return sse(await begun(request, self._frames(asked)), failed=failed_frame)
-        return json_response(await while_there(request, self._whole(asked)))
+            events = await begun(request, self._frames(asked))
+            return sse(events, headers=named(), failed=failed_frame)
+        return json_response(await while_there(request, self._whole(asked)), headers=named())
 
     async def count(self, request: Request) -> Response:
         """How many tokens a conversation has."""
         asked = await read_body(request, CountRequest)
-        return json_response(await while_there(request, self._counted(asked)))
+        return json_response(await while_there(request, self._counted(asked)), headers=named())
 
     async def _counted(self, asked: CountRequest) -> dict[str, int]:
         hosted = await self._models.get(asked.model)

@@ -126,8 +126,8 @@ def line(value: dict[str, Any]) -> str:
 
 
 def error_of(error: EdgewiseError) -> dict[str, str]:
-    """An error as Ollama's clients read it."""
-    return {"error": error.said}
+    """An error as Ollama's clients read it, with our code beside it."""
+    return {"error": error.said, "code": error.code}
 
 
 def calls_of(calls: Iterable[Call]) -> list[dict[str, Any]]:

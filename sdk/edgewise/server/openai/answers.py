@@ -6,8 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from edgewise.server.wire_types import Shape
 
-class ErrorSaid(BaseModel):
+
+class ErrorSaid(Shape):
     """What is wrong."""
 
     message: str
@@ -16,19 +18,19 @@ class ErrorSaid(BaseModel):
     code: str
 
 
-class ErrorAnswer(BaseModel):
+class ErrorAnswer(Shape):
     """The body of every error."""
 
     error: ErrorSaid
 
 
-class CachedTokens(BaseModel):
+class CachedTokens(Shape):
     """Tokens of the prompt that were not computed again."""
 
     cached_tokens: int
 
 
-class UsageSaid(BaseModel):
+class UsageSaid(Shape):
     """Tokens in and out."""
 
     prompt_tokens: int
@@ -37,7 +39,7 @@ class UsageSaid(BaseModel):
     prompt_tokens_details: CachedTokens
 
 
-class LikelyToken(BaseModel):
+class LikelyToken(Shape):
     """A token and its log-probability in nats."""
 
     token: str
@@ -51,21 +53,21 @@ class ChosenToken(LikelyToken):
     top_logprobs: list[LikelyToken]
 
 
-class ChatLogprobs(BaseModel):
+class ChatLogprobs(Shape):
     """How likely an answer's tokens were."""
 
     content: list[ChosenToken]
     refusal: None
 
 
-class FunctionSaid(BaseModel):
+class FunctionSaid(Shape):
     """A tool's name, and its arguments as the text of a JSON object."""
 
     name: str
     arguments: str
 
 
-class ToolCallSaid(BaseModel):
+class ToolCallSaid(Shape):
     """A call of a tool."""
 
     id: str
@@ -73,7 +75,7 @@ class ToolCallSaid(BaseModel):
     function: FunctionSaid
 
 
-class MessageSaid(BaseModel):
+class MessageSaid(Shape):
     """An answer as a message."""
 
     role: Literal["assistant"]
@@ -83,7 +85,7 @@ class MessageSaid(BaseModel):
     tool_calls: list[ToolCallSaid] | None = None
 
 
-class ChatChoice(BaseModel):
+class ChatChoice(Shape):
     """One answer to a conversation."""
 
     index: int
@@ -92,7 +94,7 @@ class ChatChoice(BaseModel):
     finish_reason: Literal["stop", "length", "tool_calls"]
 
 
-class Answer(BaseModel):
+class Answer(Shape):
     """What all answers have."""
 
     id: str
@@ -109,7 +111,7 @@ class ChatAnswer(Answer):
     choices: list[ChatChoice]
 
 
-class TextLogprobs(BaseModel):
+class TextLogprobs(Shape):
     """How likely a text's tokens were."""
 
     tokens: list[str]
@@ -118,7 +120,7 @@ class TextLogprobs(BaseModel):
     text_offset: list[int]
 
 
-class TextChoice(BaseModel):
+class TextChoice(Shape):
     """One continuation of a text."""
 
     index: int
@@ -134,7 +136,7 @@ class TextAnswer(Answer):
     choices: list[TextChoice]
 
 
-class EmbeddingSaid(BaseModel):
+class EmbeddingSaid(Shape):
     """A text's vector: numbers, or in base64 the bytes of float32, the lowest first."""
 
     object: Literal["embedding"]
@@ -142,14 +144,14 @@ class EmbeddingSaid(BaseModel):
     embedding: list[float] | str
 
 
-class EmbeddingUsage(BaseModel):
+class EmbeddingUsage(Shape):
     """What vectors took."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class EmbeddingAnswer(BaseModel):
+class EmbeddingAnswer(Shape):
     """Vectors of texts."""
 
     object: Literal["list"]
@@ -158,7 +160,7 @@ class EmbeddingAnswer(BaseModel):
     data: list[EmbeddingSaid]
 
 
-class ModelSaid(BaseModel):
+class ModelSaid(Shape):
     """A model; what follows `owned_by` is not said of a checkpoint that was not compiled yet, and
     `program` of one that is loaded only."""
 
@@ -177,7 +179,7 @@ class ModelSaid(BaseModel):
     program: str | None = None
 
 
-class ModelList(BaseModel):
+class ModelList(Shape):
     """All models."""
 
     object: Literal["list"]
@@ -196,7 +198,7 @@ class ResponseAnswer(BaseModel):
     usage: dict[str, Any] | None
 
 
-class DeletedResponse(BaseModel):
+class DeletedResponse(Shape):
     """A response that is no longer kept."""
 
     id: str

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from time import monotonic
 
 from starlette.datastructures import MutableHeaders
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
+
+from edgewise.server.failing import FAILED, failed
+from edgewise_runtime.errors import EngineError
 
 DRAIN_SECONDS = 30.0
 ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are answered until the end."""
 
 DENIAL = "websocket.http.response"
-_CODE, _TEXT = "engine.draining", "This server is ending and takes no new requests."
 
 
 class Drain:
@@ -60,14 +62,16 @@ class Drain:
     def __exit__(self, *_: object) -> None:
         self._open -= 1
 
-    def refusal(self) -> Response:
-        """What a request that came too late is told, with an error where each API looks for it."""
-        said = {"type": "overloaded_error", "code": _CODE, "message": _TEXT}
-        return JSONResponse(
-            {"type": "error", "error": said},
-            503,
-            {"Retry-After": str(max(math.ceil(self.left_s), 1)), "Cache-Control": "no-store"},
+    def refusal(self, scope: Scope) -> Response:
+        """What a request that came too late is told, in the words of its path."""
+        error = EngineError(
+            "This server is ending and takes no new requests.",
+            remedy="Connect again in a while.",
+            code="engine.draining",
         )
+        response: Response = scope.get(FAILED, failed)(error)
+        response.headers["Retry-After"] = str(max(math.ceil(self.left_s), 1))
+        return response
 
 
 class Draining:
@@ -85,7 +89,7 @@ class Draining:
         if kind not in ("http", "websocket") or scope["path"] in ALWAYS:
             await self._app(scope, receive, send)
         elif self._drain.draining and kind == "http":
-            await self._drain.refusal()(scope, receive, self._last(send))
+            await self._drain.refusal(scope)(scope, receive, self._last(send))
         elif self._drain.draining:
             await self._deny(WebSocket(scope, receive, send))
         elif kind == "http":
@@ -96,7 +100,7 @@ class Draining:
 
     async def _deny(self, socket: WebSocket) -> None:
         if DENIAL in socket.scope.get("extensions", {}):
-            await socket.send_denial_response(self._drain.refusal())
+            await socket.send_denial_response(self._drain.refusal(socket.scope))
         else:
             await socket.close(1013)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from edgewise.hosting.base import Models
+from edgewise.server.api import Operation
 from edgewise.server.operations.drain import Drain
 from edgewise_runtime.errors import EdgewiseError
 
@@ -58,7 +60,22 @@ class Readiness:
         ]
 
 
-def routes(models: Models, readiness: Readiness) -> list[Route]:
+class Health(BaseModel):
+    """The process lives."""
+
+    status: Literal["ok"]
+
+
+class Ready(BaseModel):
+    """Whether to send requests, and what is in the way."""
+
+    status: str
+    why: list[str] = []
+
+
+def operations(models: Models, readiness: Readiness) -> tuple[Operation, ...]:
+    """``/health`` and ``/ready``."""
+
     async def health(_: Request) -> Response:
         return _answer(200, {"status": "ok"})
 
@@ -68,10 +85,19 @@ def routes(models: Models, readiness: Readiness) -> list[Route]:
             return _answer(503, {"status": why[0].partition(":")[0], "why": why})
         return _answer(200, {"status": "ready"})
 
-    return [
-        Route("/health", health, methods=["GET", "HEAD"]),
-        Route("/ready", ready, methods=["GET", "HEAD"]),
-    ]
+    return (
+        Operation(
+            method="GET", path="/health", summary="It lives.", endpoint=health, answered=Health
+        ),
+        Operation(
+            method="GET",
+            path="/ready",
+            summary="It takes requests.",
+            endpoint=ready,
+            answered=Ready,
+            also={"503": Ready},
+        ),
+    )
 
 
 def _answer(status: int, said: dict[str, object]) -> Response:

@@ -16,13 +16,13 @@ from typing import Any, Literal, TextIO, get_args
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from edgewise.server import failing
 from edgewise.server.operations.counts import METHODS, Counts
 from edgewise.server.operations.entry import CURRENT, LEFT, Entry, request_id
+from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.shown import shown
 
 LogFormat = Literal["text", "json", "none"]
@@ -170,8 +170,8 @@ def _route(scope: Scope) -> str:
 async def _broken(entry: Entry, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer 500 where no answer began; uvicorn closes the connection where one did."""
     if not entry.socket and entry.status is None:
-        said = {"type": "api_error", "code": "internal", "message": INTERNAL}
-        await JSONResponse({"type": "error", "error": said}, 500)(scope, receive, send)
+        write = scope.get(failing.FAILED, failing.failed)
+        await write(EdgewiseError(INTERNAL, code="internal"))(scope, receive, send)
     elif entry.socket:
         with suppress(Exception):  # it may be closed already
             await WebSocket(scope, receive, send).close(1011)

@@ -13,9 +13,9 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.hosting.base import Hosted, Models
+from edgewise.server.api import Operation
 from edgewise.server.operations.counts import Counts
 from edgewise.server.operations.exposition import (
     CONTENT_TYPE,
@@ -58,13 +58,19 @@ VLLM_REASONS: Mapping[str, str] = {"cancelled": "abort", "timeout": "abort"}
 Snapshot = Mapping[str, Any]
 
 
-def routes(models: Models, counts: Counts) -> list[Route]:
+def operations(models: Models, counts: Counts) -> tuple[Operation, ...]:
+    """``/metrics``."""
+
     async def metrics(_: Request) -> Response:
         said = await snapshots(loaded.hosted for loaded in models.loaded())
         page = text_of([*of_models(said), *_of_server(models, said), *counts.exposed()])
         return Response(page, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
-    return [Route("/metrics", metrics, methods=["GET"])]
+    return (
+        Operation(
+            method="GET", path="/metrics", summary="Numbers.", endpoint=metrics, text=CONTENT_TYPE
+        ),
+    )
 
 
 async def snapshots(hosted: Iterable[Hosted]) -> dict[str, Snapshot | None]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.middleware import Middleware
-from starlette.routing import Route
 
 from edgewise.hosting.base import Models
+from edgewise.server.api import Api
+from edgewise.server.failing import Failure, failed
 from edgewise.server.operations import health, metrics
 from edgewise.server.operations.counts import Counts
 from edgewise.server.operations.drain import Drain, Draining
@@ -40,9 +41,13 @@ class Operations:
         watch = Watch(self.log, self.counts, self.drain, self.readiness, self.keep_agent_lines)
         return WatchedModels(models, watch)
 
-    def routes(self, models: Models) -> list[Route]:
+    def api(self, models: Models) -> Api:
         """``/metrics``, ``/health`` and ``/ready``."""
-        return [*metrics.routes(models, self.counts), *health.routes(models, self.readiness)]
+        ours = (
+            *metrics.operations(models, self.counts),
+            *health.operations(models, self.readiness),
+        )
+        return Api("operation", failed, Failure, ours)
 
     def outer(self) -> list[Middleware]:
         """What stands before the guard: also what that refuses is logged."""

@@ -1,15 +1,28 @@
-"""The routes that llama.cpp's server has beside OpenAI's API."""
+"""What llama.cpp's server has beside OpenAI's API."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from edgewise.hosting.base import Models
-from edgewise.server.failing import Endpoint, answering, headers_of, status_of
+from edgewise.server.api import Api, Operation
+from edgewise.server.failing import headers_of, status_of
+from edgewise.server.plain.requests import (
+    DetokenizeRequest,
+    RerankRequest,
+    TemplateRequest,
+    TokenizeRequest,
+)
 from edgewise.server.plain.reranking import RerankingApi
+from edgewise.server.plain.shapes import (
+    DetokenizeAnswer,
+    ErrorAnswer,
+    RerankAnswer,
+    TemplateAnswer,
+    TokenizeAnswer,
+)
 from edgewise.server.plain.tokens import TokensApi
 from edgewise.server.writing import json_response
 from edgewise_runtime.errors import EdgewiseError
@@ -24,16 +37,47 @@ TYPES = {
 """What llama.cpp's server calls errors, by status; others are of the server."""
 
 
-def routes(models: Models) -> list[Route]:
-    """The routes, all of which answer errors in llama.cpp's words."""
+def api(models: Models) -> Api:
+    """The API over these models."""
     tokens, reranking = TokensApi(models), RerankingApi(models)
-    table: list[tuple[str, Endpoint]] = [
-        ("/tokenize", tokens.tokenize),
-        ("/detokenize", tokens.detokenize),
-        ("/apply-template", tokens.apply_template),
-        *((path, reranking.rerank) for path in RERANKING),
-    ]
-    return [Route(path, answering(endpoint, failed), methods=["POST"]) for path, endpoint in table]
+    operations = (
+        Operation(
+            method="POST",
+            path="/tokenize",
+            summary="The tokens of a text.",
+            endpoint=tokens.tokenize,
+            answered=TokenizeAnswer,
+            asked=TokenizeRequest,
+        ),
+        Operation(
+            method="POST",
+            path="/detokenize",
+            summary="The text of tokens.",
+            endpoint=tokens.detokenize,
+            answered=DetokenizeAnswer,
+            asked=DetokenizeRequest,
+        ),
+        Operation(
+            method="POST",
+            path="/apply-template",
+            summary="A conversation as text.",
+            endpoint=tokens.apply_template,
+            answered=TemplateAnswer,
+            asked=TemplateRequest,
+        ),
+        *(
+            Operation(
+                method="POST",
+                path=path,
+                summary="Documents, the nearest first.",
+                endpoint=reranking.rerank,
+                answered=RerankAnswer,
+                asked=RerankRequest,
+            )
+            for path in RERANKING
+        ),
+    )
+    return Api("plain", failed, ErrorAnswer, operations)
 
 
 def body_of(error: EdgewiseError) -> dict[str, Any]:

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from edgewise.hosting.base import Models
 from edgewise.hosting.tabs import Tabs
-from edgewise.server.failing import answering, headers_of, status_of
+from edgewise.server.api import Api, Operation
+from edgewise.server.failing import Failure, failed
 from edgewise.server.socket.connection import Connection, Limits
 from edgewise.server.socket.generations import Bounds, Generations, Later
 from edgewise.server.socket.protocol import SUBPROTOCOL
 from edgewise.server.socket.tickets import tickets_of
-from edgewise_runtime.errors import EdgewiseError
+from edgewise.server.wire_types import Shape, Strict
 
 PATH = "/v1/ws"
 TICKETS = "/v1/ws/ticket"
@@ -41,11 +42,19 @@ def routes(
         sockets: open at a time.
         tabs: of the models that clients may lend their GPU to, by name.
     """
-    api = _Api(Generations(models, bounds, later), limits or Limits(), sockets, tabs or {})
-    return [
-        WebSocketRoute(PATH, api.socket),
-        Route(TICKETS, answering(ticket, failed), methods=["POST"]),
-    ]
+    served = _Sockets(Generations(models, bounds, later), limits or Limits(), sockets, tabs or {})
+    return [WebSocketRoute(PATH, served.socket), *API.routes()]
+
+
+class TicketRequest(Strict):
+    """Nothing: what says that it is JSON is sent by no form."""
+
+
+class Ticket(Shape):
+    """The subprotocols that a page opens its socket with, and for how many seconds it may."""
+
+    protocols: list[str]
+    expires_in: float
 
 
 async def ticket(request: Request) -> Response:
@@ -55,13 +64,25 @@ async def ticket(request: Request) -> Response:
     return JSONResponse(said, headers={"Cache-Control": "no-store"})
 
 
-def failed(error: EdgewiseError) -> Response:
-    """An error of these routes."""
-    said = {"code": error.code, "message": error.message, "remedy": error.remedy}
-    return JSONResponse({"error": said}, status_of(error), headers_of(error))
+API = Api(
+    "socket",
+    failed,
+    Failure,
+    (
+        Operation(
+            method="POST",
+            path=TICKETS,
+            summary="A ticket.",
+            endpoint=ticket,
+            answered=Ticket,
+            asked=TicketRequest,
+        ),
+    ),
+)
+"""What has a document; of sockets docs/protocol.md tells."""
 
 
-class _Api:
+class _Sockets:
     def __init__(
         self, generations: Generations, limits: Limits, sockets: int, tabs: Mapping[str, Tabs]
     ) -> None:

@@ -39,6 +39,7 @@ APIS = {
             "stream": True,
             "max_completion_tokens": tokens,
             "logprobs": True,
+            "ignore_eos": True,
         },
     ),
     "completions": Api(
@@ -49,7 +50,7 @@ APIS = {
             "stream": True,
             "max_tokens": tokens,
             "logprobs": 3,
-            "seed": 3,
+            "ignore_eos": True,
         },
     ),
     "responses": Api(
@@ -86,11 +87,15 @@ APIS = {
             "id": "g1",
             "model": MODEL,
             "messages": MESSAGES,
-            "options": {"max_tokens": tokens, "logprobs": True},
+            "options": {"max_tokens": tokens, "logprobs": True, "ignore_eos": True},
         },
         b'"type":"done"',
     ),
 }
+
+
+LONG = tuple(APIS[name] for name in ("chat", "completions", "socket"))
+"""Those whose answers are as long as they are asked to be."""
 
 
 def ask(url: str, api: Api, tokens: int, receive_buffer: int = 0) -> socket.socket:

@@ -120,6 +120,6 @@ def test_what_fails_later_is_said_by_the_last_line(served: Served) -> None:
     assert answer.status == 200
     assert before
     assert all(not line["done"] for line in before)
-    assert last == {"error": "The process has ended. Ask again."}
+    assert last == {"error": "The process has ended. Ask again.", "code": "engine.gone"}
     with pytest.raises(ResponseError, match="The process has ended"):
         list(served.client.generate(MODEL, "Hello", options=LONG, stream=True))

@@ -15,7 +15,7 @@ from edgewise.hub import download
 from edgewise.hub.names import HubModel
 from edgewise.hub.pull import find
 from edgewise.server.ollama.pulling import MOST_PULLS, pulled_name
-from edgewise.server.ollama.routes import routes
+from edgewise.server.ollama.routes import api
 from edgewise.server.run import in_background, listen
 from edgewise_runtime.errors import InputError
 from tests.sdk.hub.repositories import FOLDER, NAME, READ, WEIGHTS
@@ -29,7 +29,7 @@ SIZE = sum(map(len, READ.values()))
 @pytest.fixture
 def client(hub: SmallHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[OllamaClient]:
     monkeypatch.setattr(download, "PAUSE_S", 0.001)
-    app = Starlette(routes=routes(Some({}), allow_pull=True))
+    app = Starlette(routes=api(Some({}), allow_pull=True).routes())
     with (
         listen("127.0.0.1", 0) as listening,
         in_background(app, listening) as url,

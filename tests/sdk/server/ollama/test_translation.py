@@ -442,7 +442,8 @@ def test_a_model_that_only_loads_says_nothing() -> None:
 
 def test_an_error_is_what_happened_and_what_to_do() -> None:
     assert error_of(InputError("It is wrong.", remedy="Right it.")) == {
-        "error": "It is wrong. Right it."
+        "error": "It is wrong. Right it.",
+        "code": "input",
     }
 
 

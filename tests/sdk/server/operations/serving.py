@@ -56,7 +56,7 @@ def app_of(operations: Operations, routes: Sequence[BaseRoute] = ()) -> Starlett
     return Starlette(
         routes=[
             *routes,
-            *operations.routes(Some({})),
+            *operations.api(Some({})).routes(),
             Route("/plain/{word}", plain, methods=["GET", "POST"]),
             Route("/failing", failing),
         ],

@@ -65,7 +65,7 @@ def test_the_refusal_says_when_to_come_back() -> None:
     drain = Drain(30, clock)
     drain.begin()
     clock.now += 12.5
-    refused = drain.refusal()
+    refused = drain.refusal({})
     assert refused.status_code == 503
     assert refused.headers["Retry-After"] == "18"
     assert json.loads(bytes(refused.body))["error"]["code"] == "engine.draining"
