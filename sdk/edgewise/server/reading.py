@@ -30,7 +30,10 @@ AT_ONCE = 64 << 10
 
 M = TypeVar("M", bound=BaseModel)
 # Always matches from a quote on, and never goes back: no text takes longer than it is long.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_STRING = re.compile(_TEXT, re.DOTALL)
+_PART = re.compile(rb'(?:[^"]{1,4096}+|%b){1,1024}+' % _TEXT, re.DOTALL)
+"""So much that no text is cut: each call of a pattern holds up every thread until it is done."""
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -70,14 +73,15 @@ def check_depth(data: bytes) -> None:
     Raises InputError ``input.body``.
     """
     depth = 0
-    for byte in _STRING.sub(b"", data).translate(None, _NO_BRACKETS):
-        depth += 1 if byte in b"[{" else -1
-        if depth > MAX_NESTING:
-            raise InputError(
-                f"The body has lists and objects more than {MAX_NESTING} deep in one another.",
-                remedy=REMEDY,
-                code="input.body",
-            )
+    for part in _PART.finditer(data):
+        for byte in _STRING.sub(b"", part[0]).translate(None, _NO_BRACKETS):
+            depth += 1 if byte in b"[{" else -1
+            if depth > MAX_NESTING:
+                raise InputError(
+                    f"The body has lists and objects more than {MAX_NESTING} deep in one another.",
+                    remedy=REMEDY,
+                    code="input.body",
+                )
 
 
 @dataclass

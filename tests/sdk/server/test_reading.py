@@ -149,6 +149,14 @@ def test_depth_is_bounded_before_anything_is_parsed(client: Client) -> None:
         assert "deep" in answer.text
 
 
+@pytest.mark.parametrize("filling", [b'"[",' * 3000, b" " * 9000, b'"' + b"[" * 9000 + b'",'])
+def test_depth_is_counted_over_everything_between(filling: bytes) -> None:
+    half = MAX_NESTING // 2
+    check_depth(b"[" * half + filling + b"[" * (MAX_NESTING - half))
+    with pytest.raises(InputError, match="deep"):
+        check_depth(b"[" * half + filling + b"[" * (MAX_NESTING - half + 1))
+
+
 @given(
     st.recursive(
         st.text() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -6,28 +6,26 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import children, eventually, running
+from tests.processes import eventually, running
 from tests.runtime import sample
-from tests.sdk.cli.commands import command, environment
 from tests.sdk.other_texts import with_texts
 from tests.sdk.server.client import Client
 from tests.sdk.server.load.conftest import CONTEXT, MODEL
+from tests.sdk.server.load.process import Serving, serving
 from tests.sdk.server.load.streams import APIS, ask, read
 from tests.sdk.test_constrained import TEMPLATE
 
-CHILD = "edgewise.hosting.child"
 MANY = CONTEXT - 1000
 """Tokens that no stream comes to before its model is killed."""
-SOME = 1500
+SOME = 800
 """Tokens that none comes to before all have begun."""
 BEGUN = 1000
 """Bytes of a stream that has."""
@@ -36,37 +34,6 @@ KILLED = b'context."}'
 WHERE = {"socket": r'(?=\{"type":)', "ollama": r"\n(?=\{)"}
 """What comes before each value of a stream; in the others they are events."""
 EVENT = r"data: (?=\{)"
-
-
-@dataclass(frozen=True)
-class Serving:
-    """A server in a process of its own."""
-
-    process: subprocess.Popen[str]
-    url: str
-
-    @property
-    def child(self) -> int:
-        (found,) = children(CHILD, self.process.pid)
-        return found
-
-
-@contextmanager
-def serving(bundle: Path) -> Iterator[Serving]:
-    with subprocess.Popen(
-        command("serve", bundle, "--port", 0, "--context", CONTEXT, "--log-format", "none"),
-        env=environment(PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://\S+", process.stdout.readline())
-            assert found is not None
-            yield Serving(process, found[0])
-        finally:
-            process.kill()
-            process.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +63,7 @@ def values(raw: bytes, name: str) -> list[dict[str, Any]]:
 
 def says_it(name: str, last: dict[str, Any]) -> bool:
     """Whether the last thing that a stream said is the end of its model, as its API says errors."""
-    error = last.get("error")
+    error: Any = last.get("error")
     match name:
         case "chat" | "completions":
             return error["type"] == "server_error" and error["code"] == "engine.gone"
