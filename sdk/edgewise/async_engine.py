@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Unpack
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from edgewise.answers import Completion
 from edgewise.async_generation import AsyncGeneration
 from edgewise.cache import Progress
-from edgewise.embedding import begin, normalized
+from edgewise.embedding import begin_beside, normalized
 from edgewise.options import RequestOptions, SubmitOptions, documents
 from edgewise.prompt import token_ids
 from edgewise.session import Loaded, Session, Submission
@@ -172,8 +171,8 @@ class AsyncEngine(Loaded):
         truncate: bool = False,
     ) -> npt.NDArray[np.float32]:
         """Return a vector for each text; as `Engine.embed`."""
-        start = partial(begin, self._session, texts, pooling, truncate=truncate)
-        vectors = await (await asyncio.to_thread(start)).wait()
+        embedding = await begin_beside(self._session, texts, pooling, truncate=truncate)
+        vectors = await embedding.wait()
         return normalized(vectors) if normalize else vectors
 
     async def pin(self, prompt: str | list[int], *, cache_salt: str | None = None) -> int:

@@ -180,6 +180,23 @@ def begin(session: Session, texts: Any, pooling: Any, *, truncate: bool) -> Embe
     return Embedding(session.loop, made, session.bundle.model.hidden)
 
 
+async def begin_beside(session: Session, texts: Any, pooling: Any, *, truncate: bool) -> Embedding:
+    """As `begin`, for asyncio; a task that is cancelled meanwhile leaves nothing to compute."""
+    beginning = asyncio.ensure_future(
+        asyncio.to_thread(begin, session, texts, pooling, truncate=truncate)
+    )
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        beginning.add_done_callback(_given_up)
+        raise
+
+
+def _given_up(beginning: asyncio.Future[Embedding]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        beginning.result().cancel()
+
+
 def _is_ids(items: Sequence[Any]) -> bool:
     """Whether a list is one text, by its first token."""
     return bool(items) and isinstance(items[0], int | np.integer)

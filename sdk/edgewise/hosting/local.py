@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from functools import partial
 
 from edgewise.answers import Completion, Piece
 from edgewise.async_engine import AsyncEngine
 from edgewise.async_generation import AsyncGeneration
-from edgewise.embedding import begin, normalized
+from edgewise.embedding import begin_beside, normalized
 from edgewise.hosting.base import (
     Ask,
     Call,
@@ -77,8 +76,7 @@ class LocalModel(Hosted):
         truncate: bool = False,
     ) -> list[Embedded]:
         """See `Hosted.embed`."""
-        start = partial(begin, self._engine.session, texts, pooling, truncate=truncate)
-        embedding = await asyncio.to_thread(start)
+        embedding = await begin_beside(self._engine.session, texts, pooling, truncate=truncate)
         vectors = await embedding.wait()
         if normalize:
             vectors = normalized(vectors)

@@ -40,7 +40,8 @@ def _end(thought: str, text: str) -> int | None:
     One that has several parts, with marks or more between them, ends with the last of them, which
     is not before all of it would fit.
     """
-    for size in [len(thought), *range(min(_TAIL, len(thought)), 0, -1)]:
+    sizes: list[int] = [len(thought), *range(min(_TAIL, len(thought)), 0, -1)]
+    for size in sizes:
         at = text.find(thought[-size:], len(thought) - size)
         if at >= 0:
             return at + size

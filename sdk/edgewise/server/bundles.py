@@ -47,14 +47,14 @@ class Offer:
 
     def to_json(self) -> dict[str, Any]:
         """What ``/api/bundles`` says about it."""
-        model = self.bundle.model
+        model, tokenizer = self.bundle.model, self.bundle.manifest.files.get("tokenizer.json")
         return {
             "name": self.name,
             "url": self.url,
             "family": model.family,
             "quant": model.stored,
             "context": model.context,
-            "tokenizer": self.bundle.manifest.files["tokenizer.json"].sha256,
+            **({} if tokenizer is None else {"tokenizer": tokenizer.sha256}),
             "bytes": dict(self.download),
             "programs": list(self.download),
         }

@@ -30,8 +30,9 @@ LONG = Row("A" * 70 + "-balanced", *ABOUT)
 
 @pytest.fixture
 def stored(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle in ./dist, which is called NAME."""
+    """A bundle in ./dist, which is called NAME; none in the cache, where other tests leave some."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(bundle, Path("dist") / NAME)
     Path("text.txt").write_text("A model is a plan: a list of kernels, and a few numbers. " * 9)
 
@@ -71,9 +72,8 @@ def test_what_a_model_is_and_can_do_is_told(edgewise: Run, stored: None) -> None
 
 
 def test_names_of_the_cache_are_listed_and_what_is_being_written_is_not(
-    edgewise: Run, bundle: Path, stored: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    edgewise: Run, bundle: Path, stored: None
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(bundle, bundles_folder() / "kept-0a1b2c3d4e5f")
     shutil.copytree(bundle, bundles_folder() / ".kept-0a1b2c3d4e5f.0123456789ab.tmp")
     lines = [line.split() for line in edgewise("ls").splitlines()[1:]]

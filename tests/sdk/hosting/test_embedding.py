@@ -62,16 +62,28 @@ def test_a_stream_goes_on_while_many_texts_are_embedded(bundle: Path) -> None:
     run(scenario())
 
 
-def test_a_cancelled_task_leaves_nothing_to_compute(bundle: Path) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_cancelled_task_leaves_nothing_to_compute(bundle: Path, begun: bool) -> None:
+    texts = [f"{nth} {TEXT * 12}" for nth in range(500)]  # no text has a beginning of another's
+
     async def scenario() -> None:
         async with worker(bundle) as model:
-            task = asyncio.create_task(model.embed([TEXT * 12] * 500))
-            await anext(model.ask(Ask(prompt=TEXT, options={"max_tokens": 1})))
+            each = len(await model.tokenize(texts[0], special=True))
+            task = asyncio.create_task(model.embed(texts))
+            while begun and not await computed(model):
+                await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await used(model) == 0
-            assert (await model.metrics())["num_requests_waiting"] == 0
+            # It is halted between two steps of the child's.
+            while await used(model) or (await model.metrics())["num_requests_waiting"]:
+                await asyncio.sleep(0)
+            assert await computed(model) < len(texts) // 2 * each
+
+    async def computed(model: Hosted) -> float:
+        tokens = (await model.metrics())["prefill_tokens_total"]
+        assert isinstance(tokens, int)
+        return tokens
 
     run(scenario())
 
