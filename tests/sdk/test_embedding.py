@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -188,12 +189,18 @@ def test_asyncio_has_the_same_and_a_cancelled_task_cancels_its_texts(
         async with await AsyncEngine.load(bundle) as other:
             found = await asyncio.gather(*(other.embed(text) for text in TEXTS))
             np.testing.assert_array_equal(np.concatenate(found), engine.embed(TEXTS))
-            task = asyncio.create_task(other.embed(TEXTS * 40))
-            await asyncio.sleep(0)
+            many = [f"{nth} {TEXT * 12}" for nth in range(400)]
+            before = other.metrics()["prefill_tokens_total"]
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+            task = asyncio.create_task(other.embed(many))
+            await asyncio.sleep(0)  # they are being tokenized
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await other.embed(TEXT)
-            assert other.metrics()["kv_pages_used"] == 0
+            await asyncio.to_thread(int)  # the only thread has done with them
+            while other.metrics()["num_requests_waiting"] or other.metrics()["kv_pages_used"]:
+                await asyncio.sleep(0.01)
+            computed = other.metrics()["prefill_tokens_total"] - before
+            assert computed < len(many) // 2 * len(other.tokenizer.encode(many[0]))
 
     asyncio.run(run())

@@ -71,13 +71,13 @@ def test_a_cancelled_task_leaves_nothing_to_compute(bundle: Path, begun: bool) -
             each = len(await model.tokenize(texts[0], special=True))
             task = asyncio.create_task(model.embed(texts))
             while begun and not await computed(model):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             # It is halted between two steps of the child's.
             while await used(model) or (await model.metrics())["num_requests_waiting"]:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
             assert await computed(model) < len(texts) // 2 * each
 
     async def computed(model: Hosted) -> float:
