@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
 import { FULL, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { by, endAtFirstWord } from "./visits.ts";
+import { by, endAtFirstWord, offeredOnly } from "./visits.ts";
 
 const ADAPTERS = FULL ? (["lavapipe", "swiftshader"] as const) : (["lavapipe"] as const);
 const SHARD = "/bundles/demo-q4/params/gpu/00000.safetensors";
@@ -197,6 +197,7 @@ describe("in a browser without an adapter, the app", () => {
 
   it("says what is missing and what would help", async () => {
     const page = await session.page();
+    await offeredOnly(page);
     await page.goto(session.proxy.url);
     await by(page, "error").waitFor(WAIT);
     expect(await by(page, "error").textContent()).toMatch(/needs WebGPU.*Use Chrome/s);

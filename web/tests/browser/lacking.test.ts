@@ -8,7 +8,7 @@ import type { Lacks } from "./lacks.ts";
 import type {} from "./pages/library.ts";
 import { PAGES, REPOSITORY, WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { by } from "./visits.ts";
+import { by, offeredOnly } from "./visits.ts";
 import { takeCounts } from "./worker-patch.ts";
 
 const BUILT = join(REPOSITORY, "sdk/edgewise/server/static");
@@ -110,11 +110,7 @@ it("a browser without WebGPU opens the app all the same, which says what would h
   const lacks = { remove: [...removedIn("Firefox"), ...gone], features: [], timerMs: 0 };
   const session = await openSession("lavapipe");
   const page = await session.page({ lacks });
-  // A host that answers would do so instead (remote.test.ts): this one offers bundles only.
-  await page.route("**/api/bundles", async (route) => {
-    const told = await (await route.fetch()).json();
-    await route.fulfill({ json: { ...told, answers: [] } });
-  });
+  await offeredOnly(page);
   await page.goto(session.proxy.url);
   await by(page, "error").waitFor(WAIT);
   expect(await by(page, "error").textContent()).toContain("This browser has no WebGPU.");

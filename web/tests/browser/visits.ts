@@ -3,6 +3,14 @@ import type { Locator, Page } from "playwright-core";
 
 export const by = (page: Page, name: string): Locator => page.getByTestId(name);
 
+/** Its host only offers bundles: one that answers would do so where the page itself cannot. */
+export async function offeredOnly(page: Page): Promise<void> {
+  await page.route("**/api/bundles", async (route) => {
+    const told = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...told, answers: [] } });
+  });
+}
+
 /** A conversation as the first version of the app kept it: a list of messages. */
 export function conversation(id: string, title: string, updated: number, answer: string) {
   const messages = [
