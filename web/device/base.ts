@@ -94,6 +94,23 @@ export interface LoadedProgram {
    */
   grow(pages: number): Promise<void>;
 
+  /** Bytes of a page, which are the same as on the host. */
+  readonly pageBytes: number;
+
+  /**
+   * What is in a page once all that was submitted before is done. What is submitted after the call may write to it.
+   *
+   * @throws EdgewiseError `device.buffer` for a page that there is not; `device.read`, `device.lost`.
+   */
+  readPage(page: number): Promise<Uint8Array<ArrayBuffer>>;
+
+  /**
+   * Make a page these bytes, in the order of what is submitted.
+   *
+   * @throws EdgewiseError `device.buffer` for a page that there is not, or another number of bytes; `device.lost`.
+   */
+  writePage(page: number, data: Uint8Array<ArrayBuffer>): void;
+
   /** Bytes per role. */
   memory(): Readonly<Record<Role, number>>;
 

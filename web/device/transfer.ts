@@ -108,33 +108,44 @@ interface Place {
 }
 
 /**
- * Read a piece of any size, by a submission of its own, once all that was submitted is done. The
- * device survives where there is no room for it.
+ * Read pieces of any size, by a submission of its own, once all that was submitted is done. The
+ * device survives where there is no room for them.
  *
  * @throws EdgewiseError `device.read`, `device.lost`.
  */
-export async function fetchPiece(
+export async function fetchPieces(
   gpu: Gpu,
   landings: Landings,
-  piece: Piece,
+  pieces: readonly Piece[],
   submit: (encoder: GPUCommandEncoder) => void,
-): Promise<ArrayBuffer> {
+): Promise<readonly ArrayBuffer[]> {
   const [arriving, reported] = scoped(gpu, () => {
     const encoder = gpu.device.createCommandEncoder();
-    const arrived = landings.take(encoder, [piece]);
+    const arrived = landings.take(encoder, pieces);
     submit(encoder);
     return arrived();
   });
   arriving.catch(() => {}); // what the scope says of it comes first
   const failed = await reported;
   if (failed) {
+    const bytes = pieces.reduce((sum, { size }) => sum + size, 0);
     throw new EdgewiseError(
       "device.read",
-      `Reading ${piece.size} bytes back from the GPU failed: ${failed.message}`,
+      `Reading ${bytes} bytes back from the GPU failed: ${failed.message}`,
       "Close other tabs that use the GPU.",
     );
   }
-  const [data] = await arriving;
+  return arriving;
+}
+
+/** As `fetchPieces`, of one. */
+export async function fetchPiece(
+  gpu: Gpu,
+  landings: Landings,
+  piece: Piece,
+  submit: (encoder: GPUCommandEncoder) => void,
+): Promise<ArrayBuffer> {
+  const [data] = await fetchPieces(gpu, landings, [piece], submit);
   return data ?? new ArrayBuffer(0);
 }
 

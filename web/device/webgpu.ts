@@ -13,8 +13,16 @@ import { type Gpu, scoped } from "./gpu.ts";
 import { growBuffers } from "./growth.ts";
 import { checkAborted, compileKernels, type Shaders } from "./kernels.ts";
 import { allocate, type Buffers, countBytes, declared } from "./memory.ts";
+import { checkPage, checkPageBytes, pageBytes, pageParts } from "./pages.ts";
 import { type Traceable, timeLaunches, traceLaunches } from "./tracing.ts";
-import { type Arrival, elements, fetchPiece, type Landings, makeLandings } from "./transfer.ts";
+import {
+  type Arrival,
+  elements,
+  fetchPiece,
+  fetchPieces,
+  type Landings,
+  makeLandings,
+} from "./transfer.ts";
 
 /** Readbacks that may be under way at once without making buffers: an engine has four at most. */
 const LANDINGS = 5;
@@ -232,6 +240,37 @@ class WebGpuProgram implements LoadedProgram, Traceable {
       for (const [name, size] of target) {
         sizes.set(name, Math.min(size, memory.sizes.get(name) ?? 0));
       }
+    }
+  }
+
+  get pageBytes(): number {
+    return pageBytes(pageParts(this.manifest, this.program));
+  }
+
+  async readPage(page: number): Promise<Uint8Array<ArrayBuffer>> {
+    this.open();
+    checkPage(page, this.pages);
+    const parts = pageParts(this.manifest, this.program);
+    const pieces = parts.map(({ buffer, bytes }) => {
+      return { buffer: this.memoryOf(buffer), offset: page * bytes, size: bytes };
+    });
+    const submit = (encoder: GPUCommandEncoder) => this.submit(encoder);
+    const read = await this.unlessClosed(fetchPieces(this.gpu, this.landings, pieces, submit));
+    const data = new Uint8Array(pageBytes(parts));
+    for (const [at, { start }] of parts.entries()) {
+      data.set(new Uint8Array(read[at] ?? new ArrayBuffer(0)), start);
+    }
+    return data;
+  }
+
+  writePage(page: number, data: Uint8Array<ArrayBuffer>): void {
+    this.open();
+    checkPage(page, this.pages);
+    const parts = pageParts(this.manifest, this.program);
+    checkPageBytes(data, pageBytes(parts));
+    for (const { buffer, start, bytes } of parts) {
+      const row = data.subarray(start, start + bytes);
+      this.gpu.device.queue.writeBuffer(this.memoryOf(buffer), page * bytes, row);
     }
   }
 

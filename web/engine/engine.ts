@@ -13,6 +13,7 @@ import type { LoadedProgram } from "../device/base.ts";
 import { nudging, systemTimer, type Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
 import { pagedState } from "../format/state.ts";
+import { AtRest, type AtRestOptions } from "./at-rest.ts";
 import { checkBurst, checkRequest } from "./check.ts";
 import { Feed } from "./feed.ts";
 import { effortOf } from "./flights.ts";
@@ -38,6 +39,8 @@ export interface EngineOptions {
   readonly maxBurst?: number;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk?: number;
+  /** Where pages are kept that outlive the program's memory; they are of this program. */
+  readonly atRest?: AtRestOptions;
   /** Hears that there is memory for conversations of so many tokens only. */
   readonly onContext?: (tokens: number) => void;
 }
@@ -54,6 +57,8 @@ export class GenerationEngine {
   private readonly room: Room;
   private readonly feed: Feed;
   private program: LoadedProgram;
+  /** Null where nothing is kept, or not what this program computes. */
+  private atRest: AtRest | null;
   private driving = false;
   /** Why nothing can run for now: a lost device. */
   private lost: EdgewiseError | null = null;
@@ -83,6 +88,7 @@ export class GenerationEngine {
     const pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
     this.feed = new Feed(program, pace, { schedule, room, clock });
     this.program = program;
+    this.atRest = options.atRest ? new AtRest(options.atRest, timer, () => this.memory()) : null;
     this.watch(program);
   }
 
@@ -104,14 +110,14 @@ export class GenerationEngine {
     this.schedule.checkRoom();
     const { tokenizer, context, clock } = this;
     const sequence = new Sequence(request, { tokenizer, eos: model.eos, context, clock });
-    this.schedule.waiting.push(sequence);
-    void this.drive();
+    void this.begin(sequence);
     return sequence;
   }
 
   /** Pages, sequences and tokens found in pages, as `EngineStats` has them. */
   stats() {
-    return this.schedule.stats();
+    const { restored = 0, saved = 0 } = this.atRest ?? {};
+    return { ...this.schedule.stats(), pagesRestored: restored, pagesSaved: saved };
   }
 
   /** Tokens that sequences have been given so far. */
@@ -134,6 +140,7 @@ export class GenerationEngine {
     this.suspend(new EdgewiseError("device.lost", "The program was replaced."));
     this.schedule.renew(program.pages, pages);
     this.room.forget(program);
+    if (program.program.id !== this.program.program.id) this.atRest = null;
     this.program = program;
     try {
       this.feed.use(program);
@@ -149,6 +156,7 @@ export class GenerationEngine {
   /** End everything with an error, for ever. */
   fail(error: EdgewiseError): void {
     this.closed ??= error;
+    this.atRest?.busy();
     this.schedule.failAll(error);
     this.suspend(error);
   }
@@ -169,9 +177,28 @@ export class GenerationEngine {
     });
   }
 
+  /** Let a sequence wait for its turn, once what is kept of its prompt elsewhere is in pages. */
+  private async begin(sequence: Sequence): Promise<void> {
+    const { schedule, atRest } = this;
+    if (atRest && !this.lost) {
+      schedule.restoring.add(sequence);
+      await atRest.restore(sequence.history(sequence.kvLen), sequence.kvLen - 1);
+      schedule.restoring.delete(sequence);
+    }
+    schedule.waiting.push(sequence);
+    void this.drive();
+  }
+
+  private memory() {
+    if (this.lost || this.closed) return null;
+    const { program, schedule, room } = this;
+    return { program, prefixes: schedule.memory, more: (pages: number) => room.more(pages) };
+  }
+
   private async drive(): Promise<void> {
     if (this.driving) return;
     this.driving = true;
+    this.atRest?.busy();
     try {
       // Nothing is awaited after the last look for work: a request that comes then begins anew.
       while (!this.lost && !this.closed && this.submitAll()) await this.takeIn();
@@ -180,6 +207,7 @@ export class GenerationEngine {
       this.fail(EdgewiseError.from(cause, "engine.failed", "The engine has an error"));
     }
     this.driving = false;
+    if (!this.lost && !this.closed) this.atRest?.idle();
   }
 
   /** Hand over what can be; false where nothing is under way then and nothing waits. */

@@ -19,7 +19,13 @@ interface Entry {
   readonly id: number;
   readonly page: number;
   readonly writer: Writer;
+  /** The page before it; null for the first of a history. */
+  readonly before: Entry | null;
+  readonly tokens: readonly number[];
 }
+
+/** A page of the index: what it holds, and behind which other. */
+export type Kept = Pick<Entry, "id" | "page" | "before" | "tokens">;
 
 /** What a sequence holds: its pages in order, the first of which have `cached` tokens already. */
 export interface Lease {
@@ -118,23 +124,18 @@ export class PrefixPages {
   retire(tokens: readonly number[], pages: readonly number[], prefilled: number): void {
     const full = Math.min(Math.floor(tokens.length / this.pageTokens), pages.length);
     const kept: Entry[] = [];
-    let parent = ROOT;
     for (const [nth, page] of pages.slice(0, full).entries()) {
-      const key = this.keyOf(parent, tokens, nth);
-      let entry = this.entries.get(key);
+      const before = kept.at(-1) ?? null;
+      let entry = this.entries.get(this.keyOf(before?.id ?? ROOT, tokens, nth));
       if (entry) {
         this.pool.release([page]); // the sequence's own copy, or its share of this one
       } else {
         const doubted = this.byPage.get(page); // it follows one that was in doubt
         if (doubted) this.forget(doubted);
-        this.ids += 1;
         const writer = (nth + 1) * this.pageTokens <= prefilled ? "prefill" : "decode";
-        entry = { key, id: this.ids, page, writer };
-        this.entries.set(key, entry);
-        this.byPage.set(page, entry);
+        entry = this.enter(before, tokens, nth, page, writer);
       }
       kept.push(entry);
-      parent = entry.id;
     }
     this.pool.release(pages.slice(full));
     this.rest(kept);
@@ -147,6 +148,50 @@ export class PrefixPages {
       if (entry) this.forget(entry);
     }
     this.pool.release(pages);
+  }
+
+  /** How many pages a prompt would adopt. */
+  adoptable(tokens: readonly number[], adoptable: number): number {
+    return this.find(tokens, adoptable).length;
+  }
+
+  /**
+   * Pages for what is kept elsewhere of a history, of which the first `nth` and no more are here: as many as can be had
+   * without those. They are found from now on: they have to be written before anything else is submitted.
+   */
+  place(tokens: readonly number[], nth: number, count: number): readonly Kept[] {
+    const kept = this.find(tokens, (nth + count) * this.pageTokens);
+    if (kept.length !== nth) return [];
+    this.rest(kept);
+    const mine = kept.filter((entry) => this.idle.has(entry)).length;
+    const room = Math.min(count, this.obtainable - mine);
+    if (room <= 0 || !this.makeRoom(room)) return [];
+    const placed: Entry[] = [];
+    for (const page of this.pool.allocate(room)) {
+      const before = placed.at(-1) ?? kept.at(-1) ?? null;
+      placed.push(this.enter(before, tokens, nth + placed.length, page, "prefill"));
+    }
+    this.rest([...kept, ...placed]);
+    return placed;
+  }
+
+  /** The pages that came to be kept after the one of that id, in this order: whoever is before another comes first. */
+  after(id: number): readonly Kept[] {
+    return [...this.entries.values()].filter((entry) => entry.id > id);
+  }
+
+  /** Nobody finds these any more, nor what follows them. */
+  drop(kept: readonly Kept[]): void {
+    const ids = new Set(kept.map(({ id }) => id));
+    for (const entry of [...this.entries.values()]) {
+      if (entry.before && ids.has(entry.before.id)) ids.add(entry.id);
+      if (ids.has(entry.id)) this.forget(entry);
+    }
+  }
+
+  /** Whether a page is still here. */
+  keeps({ id, page }: Kept): boolean {
+    return this.byPage.get(page)?.id === id;
   }
 
   /** Who wrote the pages that a prompt of these tokens would adopt. */
@@ -169,6 +214,28 @@ export class PrefixPages {
       wrong.push(`${resting.length} pages are held by nobody, not ${this.idle.size}.`);
     }
     return [...this.pool.check(), ...wrong];
+  }
+
+  private enter(
+    before: Entry | null,
+    tokens: readonly number[],
+    nth: number,
+    page: number,
+    writer: Writer,
+  ): Entry {
+    this.ids += 1;
+    const start = nth * this.pageTokens;
+    const entry = {
+      key: this.keyOf(before?.id ?? ROOT, tokens, nth),
+      id: this.ids,
+      page,
+      writer,
+      before,
+      tokens: tokens.slice(start, start + this.pageTokens),
+    };
+    this.entries.set(entry.key, entry);
+    this.byPage.set(page, entry);
+    return entry;
   }
 
   private find(tokens: readonly number[], adoptable: number): Entry[] {

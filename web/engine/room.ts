@@ -58,6 +58,13 @@ export class Room {
     return false;
   }
 
+  /** Have so many more pages made, if there may be more: resolves when they are there, or cannot be. */
+  async more(pages: number): Promise<void> {
+    const { schedule } = this;
+    if (schedule.pages < schedule.most) this.growing ??= this.grow(schedule.pages + pages);
+    await this.growing;
+  }
+
   /** Let the youngest wait, or end the only one there is: its prompt alone is too long. */
   makeDo(): void {
     const { schedule } = this;

@@ -13,10 +13,13 @@ export type Need = readonly [Sequence, number];
 
 /** Sequences move from `waiting` to `prefilling` to `running`, and out when they have ended. */
 export class Schedule {
+  /** Those for whose prompts pages are looked for elsewhere: they do not wait yet. */
+  readonly restoring = new Set<Sequence>();
   waiting: Sequence[] = [];
   prefilling: Sequence | null = null;
   running: Sequence[] = [];
-  private memory: PrefixPages;
+  /** What is known of pages; others where memory is new. */
+  memory: PrefixPages;
   private slots: number[];
   private readonly slotCount: number;
   private readonly pageTokens: number;
@@ -37,7 +40,7 @@ export class Schedule {
   /** @throws EdgewiseError `engine.busy` where `MAX_WAITING` wait already. */
   checkRoom(): void {
     this.forgetEnded();
-    if (this.waiting.length < MAX_WAITING) return;
+    if (this.waiting.length + this.restoring.size < MAX_WAITING) return;
     throw new EdgewiseError(
       "engine.busy",
       `${MAX_WAITING} requests are waiting already.`,
@@ -104,7 +107,8 @@ export class Schedule {
   /** There will never be more pages than now: everybody has to do with them. */
   cap(): void {
     this.memory.most = this.memory.size;
-    for (const one of [...this.holders, ...this.waiting]) one.shorten(this.mostTokens);
+    const all = [...this.holders, ...this.waiting, ...this.restoring];
+    for (const one of all) one.shorten(this.mostTokens);
   }
 
   /** Let the youngest wait again, before all others; false where there is nobody else. */
@@ -134,7 +138,7 @@ export class Schedule {
 
   /** End all that run and wait. What they hold is given back with `interrupt`. */
   failAll(error: EdgewiseError): void {
-    for (const sequence of [...this.holders, ...this.waiting]) sequence.fail(error);
+    for (const one of [...this.holders, ...this.waiting, ...this.restoring]) one.fail(error);
   }
 
   /** What is unfinished waits again, before all others: nothing is left of what they held. */
@@ -183,7 +187,7 @@ export class Schedule {
       pagesFree: free,
       pagesCached: cached,
       running: this.holders.filter((sequence) => !sequence.ended).length,
-      waiting: this.waiting.filter((sequence) => !sequence.ended).length,
+      waiting: [...this.restoring, ...this.waiting].filter((one) => !one.ended).length,
       prefixQueriedTokens: queriedTokens,
       prefixHitTokens: hitTokens,
     };

@@ -100,6 +100,18 @@ export class LateProgram implements LoadedProgram {
     return this.inner.pages;
   }
 
+  get pageBytes() {
+    return this.inner.pageBytes;
+  }
+
+  readPage(page: number) {
+    return this.inner.readPage(page);
+  }
+
+  writePage(page: number, data: Uint8Array<ArrayBuffer>): void {
+    this.inner.writePage(page, data);
+  }
+
   grow(pages: number): Promise<void> {
     return this.inner.grow(pages);
   }

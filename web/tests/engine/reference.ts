@@ -193,6 +193,21 @@ export class ReferenceProgram implements LoadedProgram {
     }
     return words;
   }
+  get pageBytes(): number {
+    return PAGE_TOKENS * Int32Array.BYTES_PER_ELEMENT;
+  }
+  async readPage(page: number): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.failure) throw this.failure;
+    const data = new Uint8Array(this.kv.slice(page * PAGE_TOKENS, (page + 1) * PAGE_TOKENS).buffer);
+    await this.settled();
+    if (this.failure) throw this.failure;
+    return data;
+  }
+  writePage(page: number, data: Uint8Array<ArrayBuffer>): void {
+    if (this.failure) throw this.failure;
+    if (data.length !== this.pageBytes) throw new Error(`a page of ${data.length} bytes`);
+    this.kv.set(new Int32Array(data.slice().buffer), page * PAGE_TOKENS);
+  }
   upload(): void {}
   nudge(): void {}
   memory() {
