@@ -28,6 +28,7 @@ class PatientProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._asking: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         gathering: Any = Gathering(transport)
@@ -40,8 +41,8 @@ class PatientProtocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _cancel(self._asking)
-        _cancel(self._stalled)
+        for timer in (self._asking, self._stalled, self._leaving):
+            _cancel(timer)
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
@@ -65,6 +66,19 @@ class PatientProtocol(H11Protocol):
             return  # it is a WebSocket's now, which has its own patience
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+            self._see_off(self.transport.get_write_buffer_size())
+
+    def _see_off(self, waiting: int) -> None:
+        """Closing waits until the last bytes are taken, which are too few to pause for: whoever
+        takes none of them is dropped."""
+        self._leaving = self.loop.call_later(STALL_SECONDS, self._look_after, waiting)
+
+    def _look_after(self, waiting: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < waiting:
+            self._see_off(left)
+        else:
+            self.transport.abort()
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

@@ -60,6 +60,17 @@ class Served:
 
         return asyncio.run_coroutine_threadsafe(sizes(), self.loop).result()
 
+    def connections(self) -> int:
+        """How many are open, those included that are closed once their last bytes are taken."""
+
+        async def count() -> int:
+            kinds = (PatientProtocol, SocketProtocol)
+            found = [one.transport for one in gc.get_objects() if isinstance(one, kinds)]
+            numbers = {one.get_extra_info("socket").fileno() for one in found if one is not None}
+            return len(numbers - {-1})
+
+        return asyncio.run_coroutine_threadsafe(count(), self.loop).result()
+
     def idle(self) -> bool:
         """Whether the engine comes to have nothing to do, and no page in use."""
         names = ("num_requests_running", "num_requests_waiting", "kv_pages_used")

@@ -1,7 +1,4 @@
-"""Clients that read nothing: little waits for each, and others do not notice.
-
-That they are closed is for tests/sdk/server/{test_patience,socket/test_hostile}.py.
-"""
+"""Clients that read nothing: little waits for each, others do not notice, and they are closed."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from edgewise.server import patience
+from edgewise.server.socket import transport
 from tests.processes import eventually
 from tests.sdk.server.load.conftest import Served
 from tests.sdk.server.load.streams import APIS, LONG, ask, read
@@ -44,3 +43,23 @@ def test_they_hold_up_nobody_and_little_waits_for_each(served: Served, count: in
         queued = served.queued()
         assert max(queued) <= HIGH_WATER + PIECE
     assert eventually(lambda: served.queued() == [])
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(24, id="24"), pytest.param(200, id="200", marks=pytest.mark.full)]
+)
+def test_they_are_closed_whatever_they_asked_for(
+    served: Served, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "STALL_SECONDS", 1.0)
+    monkeypatch.setattr(transport, "STALL_SECONDS", 1.0)
+    assert eventually(lambda: served.connections() == 0)
+    with ExitStack() as stack:
+        for number in range(count):
+            # Some answers wait as a whole, others are longer than what may wait.
+            tokens = (40, TOKENS)[number // len(APIS) % 2]
+            one = ask(served.url, list(APIS.values())[number % len(APIS)], tokens, RECEIVE_BUFFER)
+            stack.enter_context(closing(one))
+        assert eventually(lambda: served.connections() == 0)
+    assert served.idle()
