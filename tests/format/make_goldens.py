@@ -16,7 +16,8 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
@@ -24,8 +25,11 @@ if __name__ == "__main__":
 from edgewise_runtime.devices.common import buffer_sizes
 from edgewise_runtime.format import abi
 from edgewise_runtime.format import expr as ex
+from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.manifest import BundleManifest
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.seal import seal, unseal
+from edgewise_runtime.kv.keys import page_key, producer_of, root_key
 from tests.runtime import sample
 
 FOLDER = Path(__file__).parent
@@ -33,6 +37,12 @@ GOLDENS = FOLDER / "goldens"
 PROGRAM = "webgpu-f32"
 PROGRAMS = {"cpu-w4a8-portable", "webgpu-f16-subgroups", "webgpu-f16", PROGRAM, "webgpu-a8"}
 PAGES = (1, 40)
+WRITTEN: list[Any] = [
+    None,
+    [True, False, 0, -7, 2**53 - 1],
+    {"b": {}, "a": [], "": [[]], "\ue000": 1, "\U0001f600": 2},
+    'plain " \\ / \b\f\n\r\t\x00\x1f\x7f\x80 é ñ 東京 \u2028 \U0001f680',
+]
 BOUNDS = {"rows": 128, "batch": 8, "pages": 16, "hidden": 64, "vocab": 321}
 
 
@@ -94,6 +104,29 @@ def write_abi() -> None:
     (FOLDER / "step-buffers.json").write_text(json.dumps(shapes, indent=1) + "\n")
 
 
+def keys() -> dict[str, Any]:
+    """What pages of KV memory are called: of the goldens' programs, and after another."""
+    manifest = BundleManifest.from_json(unseal((GOLDENS / "bundle.json").read_bytes()))
+    bundle = cast("Bundle", SimpleNamespace(manifest=manifest))
+    key = bytes(range(32))
+    pages = []
+    for tokens in ([], [0], [1, 2, 3], [321, 65_536, 2**31 - 1], list(range(16))):
+        after = page_key(key, tokens)
+        pages.append({"before": key.hex(), "tokens": tokens, "key": after.hex()})
+        key = after
+    return {
+        "programs": {
+            program.id: {
+                "root": root_key(bundle, program).hex(),
+                "producer": producer_of(bundle, program),
+            }
+            for program in manifest.programs
+        },
+        "pages": pages,
+        "json": [{"value": one, "text": json.dumps(one, sort_keys=True)} for one in WRITTEN],
+    }
+
+
 def main() -> None:
     # Only who writes goldens waits for the compiler to be imported.
     from edgewise_compiler.compile import compile_model
@@ -121,6 +154,7 @@ def main() -> None:
         path = GOLDENS / f"sample/plans/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(plan, separators=(",", ":")) + "\n")
+    (FOLDER / "page-keys.json").write_text(json.dumps(keys(), indent=1) + "\n")
     (GOLDENS / "facts.json").write_text(
         json.dumps(facts(golden_plans()), separators=(",", ":")) + "\n"
     )

@@ -57,7 +57,8 @@ export class Engine {
    *   `store.network`, `bundle.checksum`, `worker.failed`, `load.aborted`.
    */
   static async load(url: string | URL, options: LoadOptions = {}): Promise<Engine> {
-    const { signal, onProgress, onWarning, onStatus, program, context, maxBurst } = options;
+    const { signal, onProgress, onWarning, onStatus, program, context, maxBurst, keepPages } =
+      options;
     if (signal?.aborted) throw aborted();
     let engine: Engine | null = null;
     const calls = new Calls(startWorker(options.workerUrl), (message: FromWorker) => {
@@ -73,6 +74,7 @@ export class Engine {
       ...(program === undefined ? {} : { program }),
       ...(context === undefined ? {} : { context }),
       ...(maxBurst === undefined ? {} : { maxBurst }),
+      ...(keepPages === undefined ? {} : { keepPages }),
     };
     const { id, answer } = calls.send({ type: "load", request });
     const stop = () => calls.stop(id);
@@ -109,6 +111,11 @@ export class Engine {
   /** Counters since loading. */
   async stats(): Promise<EngineStats> {
     return (await this.calls.send({ type: "stats" }).answer) as EngineStats;
+  }
+
+  /** Remove the KV pages of all models from the origin's storage. */
+  async forgetPages(): Promise<void> {
+    await this.calls.send({ type: "forget" }).answer;
   }
 
   /** End what runs and give the memory back. Closing twice is fine. */

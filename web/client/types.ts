@@ -287,6 +287,12 @@ export interface LoadOptions {
    * the person.
    */
   readonly persist?: boolean;
+  /**
+   * Keep KV pages of what was asked and answered in the origin's storage, so that a prompt that begins as an earlier
+   * one did is not computed again, also after a reload: so many bytes at most, false for none. By default a tenth of
+   * what the origin may keep, and 1 GiB at most.
+   */
+  readonly keepPages?: number | false;
   /** URL of the worker script, where a bundler does not find it by itself; of any origin that allows it. */
   readonly workerUrl?: string | URL;
 }
@@ -379,6 +385,13 @@ export interface EngineStats {
   readonly waiting: number;
   readonly prefixQueriedTokens: number;
   readonly prefixHitTokens: number;
+  /** KV pages that were found in the origin's storage, and those that were put there. */
+  readonly pagesRestored: number;
+  readonly pagesSaved: number;
+  /** KV pages of all models in the origin's storage, their bytes, and how many those may be. */
+  readonly pagesKept: number;
+  readonly pagesKeptBytes: number;
+  readonly pagesKeptLimit: number;
   /** Most bytes of weights that the loader held at once. */
   readonly loaderPeakBytes: number;
   readonly deviceLosses: number;

@@ -13,8 +13,10 @@ import type { Kept, PrefixPages } from "./prefix.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Where pages are kept by their keys. Neither is ever to fail for a page: it is missing then, or not kept. */
-export interface KeptPages {
+/** Where pages are kept by their keys. Nothing of it is ever to fail: a page is missing then, or not kept. */
+export interface PagesAtRest {
+  /** Whether pages may be put there now: others may be about to. */
+  writable(): Promise<boolean>;
   get(key: Bytes): Promise<Bytes | null>;
   /** Whether it is kept now. */
   put(key: Bytes, data: Bytes): Promise<boolean>;
@@ -29,7 +31,7 @@ export interface Keys {
 }
 
 export interface AtRestOptions {
-  readonly pages: KeptPages;
+  readonly pages: PagesAtRest;
   readonly keys: Keys;
   readonly pageTokens: number;
 }
@@ -157,6 +159,7 @@ export class AtRest {
     }
     const here = (kept: Kept) => quiet() && prefixes.keeps(kept);
     try {
+      if (!(await this.options.pages.writable())) return;
       for (const kept of prefixes.after(this.seen)) {
         const key = await this.keyOf(kept);
         if (!(await this.options.pages.has(key)) && here(kept)) {

@@ -18,10 +18,10 @@ type Handle = FileSystemFileHandle & {
 };
 
 /** A store in the origin's private file system, or null where there is none that can be written. */
-export async function openOpfs(): Promise<Store | null> {
+export async function openOpfs(name = ROOT): Promise<Store | null> {
   try {
     const origin = await navigator.storage.getDirectory();
-    const root = await origin.getDirectoryHandle(ROOT, { create: true });
+    const root = await origin.getDirectoryHandle(name, { create: true });
     await tryWriting(root);
     return await FileStore.open(root);
   } catch {

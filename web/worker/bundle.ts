@@ -8,7 +8,7 @@ import type { Plan } from "../format/plan.ts";
 import { parsePlan } from "../format/plan-reader.ts";
 import { checkProgram, checkProgramPlan } from "../format/program-checks.ts";
 import { PROOF, type Proof, parseProof } from "../format/proof.ts";
-import { digestOf, MAX_BYTES } from "../format/seal.ts";
+import { digestOf, MAX_BYTES, unseal } from "../format/seal.ts";
 import { fetchAll } from "../store/download.ts";
 import { pieces } from "../store/pieces.ts";
 import type { Store } from "../store/store.ts";
@@ -26,19 +26,21 @@ export class BundleFiles {
   readonly manifest: BundleManifest;
   /** What bundle.json carries of itself: two bundles with the same one are the same. */
   readonly digest: string;
+  private readonly bytes: Uint8Array;
   private readonly store: Store;
   private readonly signal: AbortSignal;
 
   private constructor(
     base: string,
     manifest: BundleManifest,
-    digest: string,
+    bytes: Uint8Array,
     store: Store,
     signal: AbortSignal,
   ) {
     this.base = base;
     this.manifest = manifest;
-    this.digest = digest;
+    this.digest = digestOf(bytes);
+    this.bytes = bytes;
     this.store = store;
     this.signal = signal;
   }
@@ -60,7 +62,12 @@ export class BundleFiles {
       if (!kept || !(error instanceof EdgewiseError) || error.code !== "store.network") throw error;
       bytes = kept;
     }
-    return new BundleFiles(base, await parseManifest(bytes), digestOf(bytes), store, signal);
+    return new BundleFiles(base, await parseManifest(bytes), bytes, store, signal);
+  }
+
+  /** What bundle.json says, unread: hashes are made of that. */
+  source(): Promise<unknown> {
+    return unseal(this.bytes);
   }
 
   /** The contents of several files by their paths; those that the bundle does not have are left out. */

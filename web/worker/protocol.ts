@@ -23,6 +23,7 @@ export interface LoadRequest {
   readonly program?: string;
   readonly context?: number;
   readonly maxBurst?: number;
+  readonly keepPages?: number | false;
   readonly machine: Machine;
 }
 
@@ -57,6 +58,7 @@ export type ToWorker =
       readonly sampling: Sampling;
     }
   | { readonly type: "stats"; readonly id: number }
+  | { readonly type: "forget"; readonly id: number }
   | { readonly type: "close"; readonly id: number }
   /** Whether the page is seen. */
   | { readonly type: "visible"; readonly visible: boolean }

@@ -17,6 +17,7 @@ import type { Asked } from "./asking.ts";
 import { loadAtLast } from "./attempts.ts";
 import type { Attention } from "./attention.ts";
 import { others } from "./choice.ts";
+import { type KeptPages, openPages } from "./kept-pages.ts";
 import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
 import { Losses } from "./losses.ts";
 import { type Prompted, promptOf, type Texts } from "./prompting.ts";
@@ -47,6 +48,8 @@ export class Session {
   private readonly events: SessionEvents;
   private readonly texts: LoadedTexts;
   private readonly thinking: Thinking | null;
+  /** Null where none are. */
+  private readonly pages: KeptPages | null;
   private readonly engine: GenerationEngine;
   private loaded: Loaded;
   private readonly losses = new Losses(performance.now());
@@ -62,18 +65,21 @@ export class Session {
     events: SessionEvents,
     loaded: Loaded,
     texts: LoadedTexts,
+    pages: KeptPages | null,
   ) {
     this.request = request;
     this.store = store;
     this.events = events;
     this.loaded = loaded;
     this.texts = texts;
+    this.pages = pages;
     this.thinking = texts.template && thinkingOf(texts.template);
     this.engine = new GenerationEngine(loaded.program, texts.tokenizer, {
       pages: loaded.mostPages,
       context: loaded.context,
       firstChunk: loaded.firstChunk,
       onContext: (tokens) => this.warnOfContext(tokens),
+      ...(pages ? { atRest: pages.atRest } : {}),
       ...(request.maxBurst === undefined ? {} : { maxBurst: request.maxBurst }),
     });
     this.watch();
@@ -92,7 +98,9 @@ export class Session {
     const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
       const texts = await readTexts(loaded);
-      const session = new Session(request, store, events, loaded, texts);
+      const { keepPages = null } = request;
+      const pages = keepPages === false ? null : await openPages(loaded, keepPages);
+      const session = new Session(request, store, events, loaded, texts, pages);
       const { ignored } = texts.ofModel;
       if (ignored.length > 0) events.reporter.warning(ignoredWarning(ignored));
       events.reporter.progress("ready", 1, 1);
@@ -147,7 +155,11 @@ export class Session {
   }
 
   stats(): EngineStats {
+    const { pages = 0, bytes = 0, limit = 0 } = this.pages?.store.stored ?? {};
     return {
+      pagesKept: pages,
+      pagesKeptBytes: bytes,
+      pagesKeptLimit: limit,
       ...this.loaded.program.counters,
       ...this.engine.stats(),
       loaderPeakBytes: loaderPeak(),
@@ -155,11 +167,17 @@ export class Session {
     };
   }
 
-  close(): void {
+  /** Remove what is kept of all models' pages. */
+  async forgetPages(): Promise<void> {
+    await this.pages?.store.clear();
+  }
+
+  async close(): Promise<void> {
     this.ending.abort();
     this.engine.close();
     this.loaded.program.close();
     this.loaded.gpu.close();
+    await this.pages?.store.close();
   }
 
   /** What is asked of an answer; null of a prompt that is no conversation, and asks for nothing. */

@@ -66,11 +66,19 @@ async function act(message: Request_): Promise<Answer> {
     }
     case "stats":
       return opened().stats();
+    case "forget":
+      await opened().forgetPages();
+      return null;
     case "close":
-      session?.close();
-      session = null;
+      await closed();
       return null;
   }
+}
+
+async function closed(): Promise<void> {
+  const closing = session;
+  session = null;
+  await closing?.close();
 }
 
 function opened(): Session {

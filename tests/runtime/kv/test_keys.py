@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from edgewise_runtime.format.bundle import Bundle, FileEntry
 from edgewise_runtime.format.manifest import BundleManifest
 from edgewise_runtime.kv.keys import KeyChain, page_key, producer_of, root_key
+from tests.format import make_goldens
 from tests.runtime import sample
 
 PARAMS = "params/cpu/00000.safetensors"
@@ -112,3 +114,7 @@ def test_a_chain_goes_on_from_the_keys_that_are_known() -> None:
     first = page_key(b"root", (1, 2))
     chain = KeyChain(b"root", [first])
     assert chain.key(1, (3, 4)) == page_key(first, (3, 4))
+
+
+def test_the_tab_is_given_the_keys_that_are_computed_here() -> None:
+    assert json.loads((make_goldens.FOLDER / "page-keys.json").read_text()) == make_goldens.keys()

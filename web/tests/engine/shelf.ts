@@ -1,13 +1,13 @@
 /** Pages kept by their keys in a test's memory, and a clock that stands still. */
 
 import { createHash } from "node:crypto";
-import type { AtRestOptions, KeptPages } from "../../engine/at-rest.ts";
+import type { AtRestOptions, PagesAtRest } from "../../engine/at-rest.ts";
 import { PAGE_TOKENS } from "../../format/abi.ts";
 import { turn } from "./support.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-export class Shelf implements KeptPages {
+export class Shelf implements PagesAtRest {
   readonly pages = new Map<string, Bytes>();
   /** Keys that were looked for. */
   readonly asked: string[] = [];
@@ -28,6 +28,10 @@ export class Shelf implements KeptPages {
     this.asked.push(hex(key));
     await this.arrive();
     return this.pages.get(hex(key))?.slice() ?? null;
+  }
+
+  async writable(): Promise<boolean> {
+    return true;
   }
 
   async put(key: Bytes, data: Bytes): Promise<boolean> {
