@@ -7,12 +7,22 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pydantic import BaseModel
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from edgewise.server.failing import Endpoint, answering
 from edgewise_runtime.errors import EdgewiseError
+
+
+class _Rest(StringConvertor):
+    """All that is left of a path, lines and all: starlette's own `path` ends at the first."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("rest", _Rest())
 
 Failed: TypeAlias = Callable[[EdgewiseError], Response]
 """The response of an error."""

@@ -63,7 +63,7 @@ def api_routes(
 
 def _unknown() -> list[ApiRoute]:
     """What answers under ``/v1`` where no API has a route; it comes after all of them."""
-    paths = ("/v1", "/v1/{path:path}")
+    paths = ("/v1", "/v1/{path:rest}")
     return [
         *(ApiRoute(path, _missing, failed_of_anthropic, METHODS, VERSION) for path in paths),
         *(ApiRoute(path, _missing, failed_of_openai, METHODS) for path in paths),

@@ -89,7 +89,7 @@ def _schemas(api: Api) -> tuple[_Places, dict[str, Any]]:
 
 
 def _path(one: Operation) -> str:
-    return one.path.replace(":path}", "}")
+    return one.path.replace(":rest}", "}")
 
 
 def _operation(api: Api, one: Operation, places: _Places) -> dict[str, Any]:

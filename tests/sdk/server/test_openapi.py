@@ -35,6 +35,8 @@ MODEL = "tiny"
 KEY = "sk-edgewise-0123456789"
 BEARER = {"Authorization": f"Bearer {KEY}"}
 ANTHROPIC = {**BEARER, "anthropic-version": "2023-06-01"}
+BROKEN = "/v1/models/a%0Ab%0D%E2%80%A8c"
+"""A name of several lines."""
 CHECKS = [
     not_a_server_error,
     checks.content_type_conformance,
@@ -77,7 +79,7 @@ OPERATIONS = {
     "/v1/responses/{name}": ("DELETE", "GET"),
     "/v1/ws/ticket": ("POST",),
 }
-UNDESCRIBED = {"/openapi.json", "/v1", "/v1/{path:path}"}
+UNDESCRIBED = {"/openapi.json", "/v1", "/v1/{path:rest}"}
 """The document, and what says that there is nothing."""
 SHORT: dict[str, tuple[str, ...]] = {
     "/v1/chat/completions": ("max_tokens", "max_completion_tokens", "n"),
@@ -135,7 +137,7 @@ def test_the_document_has_every_operation(served: Served) -> None:
     found = {path: tuple(sorted(map(str.upper, methods))) for path, methods in paths.items()}
     assert found == OPERATIONS
     there = {route.path for route in served.routes} - UNDESCRIBED
-    assert {path.replace(":path}", "}") for path in there} == set(OPERATIONS)
+    assert {path.replace(":rest}", "}") for path in there} == set(OPERATIONS)
     assert served.document["openapi"].startswith("3.1")
 
 
@@ -160,6 +162,7 @@ ANSWERED: list[tuple[str, dict[str, Any] | None, dict[str, str]]] = [
     ("/v1/models", None, ANTHROPIC),
     (f"/v1/models/{MODEL}", None, ANTHROPIC),
     ("/v1/models/other", None, ANTHROPIC),
+    (BROKEN, None, BEARER),
     ("/v1/messages", {"model": MODEL, "max_tokens": 3, "messages": TURNS}, ANTHROPIC),
     ("/v1/messages", {"model": MODEL, "max_tokens": 0, "messages": []}, ANTHROPIC),
     ("/v1/messages/count_tokens", {"model": MODEL, "messages": TURNS}, ANTHROPIC),
@@ -229,7 +232,9 @@ def check(served: Served, method: str, path: str, mode: GenerationMode, examples
         case: Case = data.draw(operation.as_strategy(generation_mode=mode))
         case.body = bounded(path, case.body)
         response = case.call(base_url=served.url, headers=BEARER, session=served.session)
-        case.validate_response(response, checks=CHECKS)
+        # That there is too much of something for now is no failure.
+        busy = response.status_code == 503 and "engine.busy" in response.text
+        case.validate_response(response, checks=CHECKS[1:] if busy else CHECKS)
 
     answered()
 

@@ -53,7 +53,7 @@ def api(models: Models) -> Api:
         ),
         Operation(
             method="GET",
-            path="/v1/models/{name:path}",
+            path="/v1/models/{name:rest}",
             summary="A model.",
             endpoint=listed.one,
             answered=ModelSaid,

@@ -26,7 +26,7 @@ from edgewise.server.openai.responses.api import ResponsesApi
 from edgewise.server.openai.responses.request import ResponseRequest
 from edgewise.server.streaming import SSE
 
-MODEL, RESPONSE = "/v1/models/{name:path}", "/v1/responses/{name}"
+MODEL, RESPONSE = "/v1/models/{name:rest}", "/v1/responses/{name}"
 
 
 def api(models: Models) -> Api:
