@@ -25,6 +25,8 @@ export interface RunningBrowser {
   readonly context: BrowserContext;
   /** Its folder for user data, which all its processes name. */
   readonly profile: string;
+  /** Ends the browser, or kills all its processes, and starts it again with the same profile. */
+  restart(how: "end" | "kill"): Promise<RunningBrowser>;
   /** Ends the browser and removes its profile. */
   close(): Promise<void>;
 }
@@ -48,7 +50,10 @@ export function findChromium(): string {
  */
 export async function launch(adapter: AdapterName, profiles = tmpdir()): Promise<RunningBrowser> {
   mkdirSync(BUILD, { recursive: true });
-  const profile = mkdtempSync(join(profiles, `edgewise-browser-${adapter}-`));
+  return started(adapter, mkdtempSync(join(profiles, `edgewise-browser-${adapter}-`)));
+}
+
+async function started(adapter: AdapterName, profile: string): Promise<RunningBrowser> {
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: findChromium(),
     headless: true,
@@ -59,6 +64,11 @@ export async function launch(adapter: AdapterName, profiles = tmpdir()): Promise
   return {
     context,
     profile,
+    async restart(how) {
+      if (how === "kill") execFileSync("pkill", ["-KILL", "-f", profile]);
+      await context.close().catch(() => undefined);
+      return started(adapter, profile);
+    },
     async close() {
       await context.close();
       rmSync(profile, { recursive: true, force: true, maxRetries: 5 });

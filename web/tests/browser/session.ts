@@ -30,9 +30,12 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** A new origin, in the browser on an adapter that all share, or in the one given. */
-export async function openSession(where: AdapterName | RunningBrowser): Promise<Session> {
-  const proxy = await startProxy(inject("host"));
+/** A new origin, or the one given, in the browser on an adapter that all share, or in the one given. */
+export async function openSession(
+  where: AdapterName | RunningBrowser,
+  origin?: HostProxy,
+): Promise<Session> {
+  const proxy = origin ?? (await startProxy(inject("host")));
   const browser = typeof where === "string" ? await sharedBrowser(where) : where;
   const pages: Page[] = [];
   const complaints: string[] = [];

@@ -22,6 +22,8 @@ export interface Answer {
   readonly finishReason: string;
   readonly pieces: number;
   readonly cachedTokens: number;
+  /** Milliseconds. */
+  readonly ttft: number;
 }
 
 export interface Library {
@@ -39,6 +41,8 @@ export interface Library {
     options: ChatOptions,
   ): Promise<Outcome<{ readonly completion: Completion; readonly deltas: AnswerDelta[] }>>;
   stats(name: string): Promise<EngineStats>;
+  /** Forget all pages at rest. */
+  forget(name: string): Promise<void>;
   /** What is loaded now. */
   info(name: string): EngineInfo;
   close(name: string): Promise<void>;
@@ -59,6 +63,7 @@ globalThis.library = {
   load: (name, url, options) =>
     outcome(async () => {
       const engine = await Engine.load(url, {
+        keepPages: false, // whoever counts launches and copies wants those of answers
         ...options,
         onWarning: ({ code }) => heard.push(code),
         onStatus: (status) => heard.push(status),
@@ -77,8 +82,9 @@ globalThis.library = {
       const generation = answering(name).generate(prompt, options);
       let pieces = 0;
       for await (const piece of generation) pieces += piece === "" ? 0 : 1;
-      const { tokenIds, text, finishReason, usage } = await generation.completion;
-      return { tokenIds, text, finishReason, pieces, cachedTokens: usage.cachedTokens };
+      const { tokenIds, text, finishReason, usage, timings } = await generation.completion;
+      const { cachedTokens } = usage;
+      return { tokenIds, text, finishReason, pieces, cachedTokens, ttft: timings.ttftMs };
     }),
   chat: (name, messages, options) =>
     outcome(async () => {
@@ -88,6 +94,7 @@ globalThis.library = {
       return { completion: await generation.completion, deltas };
     }),
   stats: (name) => engine(name).stats(),
+  forget: (name) => engine(name).forgetPages(),
   info: (name) => engine(name).info,
   close: async (name) => {
     await answering(name).close();
