@@ -6,6 +6,7 @@ import type { LoadChoice } from "./choices.ts";
 import { type Failure, failureOf } from "./failure.ts";
 import { Speed } from "./format.ts";
 import type { Offer } from "./offers.ts";
+import { pagesLimit } from "./preferences.ts";
 
 export type ModelState =
   | { readonly kind: "none" }
@@ -54,8 +55,10 @@ export function createModelHost({ onState, onWarning }: ModelEvents): ModelHost 
     engine = null;
     await before?.close();
     try {
+      const keepPages = pagesLimit();
       const loaded = await Engine.load(offer.url, {
         ...choice,
+        ...(keepPages === null ? {} : { keepPages }),
         signal: mine.signal,
         onWarning: (warning) => {
           if (aborting === mine) onWarning(warning);

@@ -2,6 +2,7 @@
 
 export type Preference =
   | "edgewise.choices"
+  | "edgewise.keepPages"
   | "edgewise.lend"
   | "edgewise.loading"
   | "edgewise.model"
@@ -25,4 +26,10 @@ export function prefer(name: Preference, value: string | null): void {
   } catch {
     // Private windows may refuse: the choice then lasts as long as the page.
   }
+}
+
+/** Bytes of KV pages that may be kept; null where nobody chose. */
+export function pagesLimit(): number | null {
+  const bytes = Number.parseInt(preference("edgewise.keepPages") ?? "", 10);
+  return bytes >= 0 ? bytes : null;
 }

@@ -57,7 +57,6 @@ export class AtRest {
   failure: EdgewiseError | null = null;
   private readonly options: AtRestOptions;
   private readonly timer: Timer;
-  /** What there is now; null while there is no device. */
   private readonly memory: () => Memory | null;
   private readonly keys = new WeakMap<Kept, Bytes>();
   /** Pages of these up to that id are saved, or need not be. */
@@ -66,6 +65,7 @@ export class AtRest {
   /** Ends what waits for quiet, and what has begun in it. */
   private disturb = () => {};
 
+  /** @param memory what there is now; null while there is no device. */
   constructor(options: AtRestOptions, timer: Timer, memory: () => Memory | null) {
     this.options = options;
     this.timer = timer;

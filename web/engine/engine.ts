@@ -13,7 +13,7 @@ import type { LoadedProgram } from "../device/base.ts";
 import { nudging, systemTimer, type Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
 import { pagedState } from "../format/state.ts";
-import { AtRest, type AtRestOptions } from "./at-rest.ts";
+import type { AtRest, Memory } from "./at-rest.ts";
 import { checkBurst, checkRequest } from "./check.ts";
 import { Feed } from "./feed.ts";
 import { effortOf } from "./flights.ts";
@@ -39,8 +39,8 @@ export interface EngineOptions {
   readonly maxBurst?: number;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk?: number;
-  /** Where pages are kept that outlive the program's memory; they are of this program. */
-  readonly atRest?: AtRestOptions;
+  /** Who keeps pages that outlive the program's memory, which are of this program. */
+  readonly atRest?: (timer: Timer, memory: () => Memory | null) => AtRest;
   /** Hears that there is memory for conversations of so many tokens only. */
   readonly onContext?: (tokens: number) => void;
 }
@@ -88,7 +88,7 @@ export class GenerationEngine {
     const pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
     this.feed = new Feed(program, pace, { schedule, room, clock });
     this.program = program;
-    this.atRest = options.atRest ? new AtRest(options.atRest, timer, () => this.memory()) : null;
+    this.atRest = options.atRest?.(timer, () => this.memory()) ?? null;
     this.watch(program);
   }
 
@@ -189,7 +189,7 @@ export class GenerationEngine {
     void this.drive();
   }
 
-  private memory() {
+  private memory(): Memory | null {
     if (this.lost || this.closed) return null;
     const { program, schedule, room } = this;
     return { program, prefixes: schedule.memory, more: (pages: number) => room.more(pages) };

@@ -51,6 +51,13 @@ export async function openStore(): Promise<Store> {
   return (await openOpfs()) ?? (await openIndexedDb()) ?? new MemoryStore();
 }
 
+const PAGES = "edgewise-pages";
+
+/** Where KV pages are kept, beside that: nothing of them goes for a model, nor the other way round. Null for nowhere. */
+export async function openPagesStore(): Promise<Store | null> {
+  return (await openOpfs(PAGES)) ?? (await openIndexedDb(PAGES));
+}
+
 /** Remove all of blobs that are not to be kept, begun ones too; how many bytes that freed. */
 export async function evict(store: Store, keep: ReadonlySet<string>): Promise<number> {
   let freed = 0;

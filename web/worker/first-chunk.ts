@@ -5,7 +5,6 @@
  * model would be with a large chunk. So the kernel in which prefill computes most is timed once.
  */
 
-import { timed } from "../device/timing.ts";
 import type { ProgramSource } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
@@ -68,6 +67,7 @@ async function estimate(
   if (!plan || !hot || !kernel || hot.share === 0) return null;
   const code = shaders.get(program.shaders.get(hot.step.kernel) ?? "");
   if (code === undefined) return null;
+  const { timed } = await import("../device/timing.ts");
   try {
     return ((await clock(timed(plan, hot.step, kernel, code, rows))) / hot.share) * (TIMED / rows);
   } catch (error) {

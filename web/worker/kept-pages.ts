@@ -1,16 +1,13 @@
 /** KV pages that survive a reload: where they are kept, for whom, and how many. */
 
-import type { AtRestOptions } from "../engine/at-rest.ts";
+import { AtRest } from "../engine/at-rest.ts";
+import type { EngineOptions } from "../engine/engine.ts";
 import { pagedState } from "../format/state.ts";
 import { pageKey, producerOf, rootKey } from "../kv/keys.ts";
 import { PageStore } from "../kv/page-store.ts";
-import { openIndexedDb } from "../store/indexeddb.ts";
-import { openOpfs } from "../store/opfs.ts";
-import { usage } from "../store/store.ts";
+import { openPagesStore, usage } from "../store/store.ts";
 import type { Loaded } from "./loader.ts";
 
-/** Beside the store of weights: nothing of it is evicted for a model, nor the other way round. */
-const NAME = "edgewise-pages";
 /** Bytes kept where nobody says how many: a part of what the origin may keep, and so many at most. */
 const SHARE = 0.1;
 const MOST = 1 << 30;
@@ -18,7 +15,7 @@ const UNKNOWN_QUOTA = 1 << 30;
 
 export interface KeptPages {
   readonly store: PageStore;
-  readonly atRest: AtRestOptions;
+  readonly atRest: NonNullable<EngineOptions["atRest"]>;
 }
 
 /**
@@ -28,7 +25,7 @@ export interface KeptPages {
  */
 export async function openPages(loaded: Loaded, limit: number | null): Promise<KeptPages | null> {
   const { files, gpu, program } = loaded;
-  const store = (await openOpfs(NAME)) ?? (await openIndexedDb(NAME));
+  const store = await openPagesStore();
   if (!store) return null;
   const manifest = await files.source();
   // Drivers differ in the last bits: pages are those of an adapter, too.
@@ -41,7 +38,8 @@ export async function openPages(loaded: Loaded, limit: number | null): Promise<K
   });
   const keys = { root: await rootKey(manifest, program.program), next: pageKey };
   const { pageTokens } = pagedState(files.manifest);
-  return { store: pages, atRest: { pages, keys, pageTokens } };
+  const kept = { pages, keys, pageTokens };
+  return { store: pages, atRest: (timer, memory) => new AtRest(kept, timer, memory) };
 }
 
 async function usualLimit(): Promise<number> {

@@ -7,7 +7,6 @@ import type { AdapterReport, EngineInfo } from "../client/types.ts";
 import { probe } from "../device/adapter.ts";
 import type { LoadedProgram } from "../device/base.ts";
 import { type Gpu, openGpu } from "../device/gpu.ts";
-import { timeKernel } from "../device/timing.ts";
 import { loadProgram } from "../device/webgpu.ts";
 import { firstPages, isSmall, mostPages, poolPages } from "../engine/memory.ts";
 import { prove } from "../engine/prove.ts";
@@ -170,7 +169,10 @@ async function onDevice(
   let context = contextOf(request, manifest.model.context);
   let small = isSmall(request.machine, limits.maxBufferSize);
   const runs = { manifest, program: chosen, plans, shaders };
-  const clock: Clock = (kernel) => timeKernel(gpu, kernel);
+  const clock: Clock = async (kernel) => {
+    const { timeKernel } = await import("../device/timing.ts");
+    return timeKernel(gpu, kernel);
+  };
   const rows = await firstChunk(gpu.report.key, runs, store, clock);
   while (true) {
     try {

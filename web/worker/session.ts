@@ -17,7 +17,7 @@ import type { Asked } from "./asking.ts";
 import { loadAtLast } from "./attempts.ts";
 import type { Attention } from "./attention.ts";
 import { others } from "./choice.ts";
-import { type KeptPages, openPages } from "./kept-pages.ts";
+import type { KeptPages } from "./kept-pages.ts";
 import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
 import { Losses } from "./losses.ts";
 import { type Prompted, promptOf, type Texts } from "./prompting.ts";
@@ -98,8 +98,7 @@ export class Session {
     const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
       const texts = await readTexts(loaded);
-      const { keepPages = null } = request;
-      const pages = keepPages === false ? null : await openPages(loaded, keepPages);
+      const pages = await pagesOf(request, loaded);
       const session = new Session(request, store, events, loaded, texts, pages);
       const { ignored } = texts.ofModel;
       if (ignored.length > 0) events.reporter.warning(ignoredWarning(ignored));
@@ -304,6 +303,13 @@ export class Session {
     this.engine.fail(this.failure);
     this.events.onStatus("failed");
   }
+}
+
+async function pagesOf(request: LoadRequest, loaded: Loaded): Promise<KeptPages | null> {
+  const { keepPages = null } = request;
+  if (keepPages === false || keepPages === 0) return null;
+  const { openPages } = await import("./kept-pages.ts");
+  return openPages(loaded, keepPages);
 }
 
 interface LoadedTexts extends Texts {

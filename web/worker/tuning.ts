@@ -1,7 +1,7 @@
 /** Which of the programs that fit an adapter is the fastest on it. */
 
 import type { Gpu } from "../device/gpu.ts";
-import { type Timed, timed, timeKernel } from "../device/timing.ts";
+import type { Timed } from "../device/timing.ts";
 import { type BundleManifest, type Program, storedAs } from "../format/manifest.ts";
 import type { Plan } from "../format/plan.ts";
 import { planFor, rounds } from "../format/programs.ts";
@@ -49,6 +49,7 @@ export async function fastest(
   const remembered = await store.note(key);
   const known = remembered && programs.find((p) => p.id === new TextDecoder().decode(remembered));
   if (known) return known;
+  const { timeKernel } = await import("../device/timing.ts");
   const clock: Clock = (kernel) => timeKernel(gpu, kernel);
   const chosen = await timedBest(programs, sources, clock, onProgress);
   await store.setNote(key, new TextEncoder().encode(chosen.id));
@@ -126,6 +127,7 @@ async function hotKernel(
     throw new Error(`plan ${plan.name} launches ${step?.kernel}, which it does not have`);
   }
   const code = await sources.shader(program, step.kernel);
+  const { timed } = await import("../device/timing.ts");
   return { path, kernel: timed(plan, step, kernel, code, rows) };
 }
 

@@ -1,5 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { bytes } from "../format.ts";
+import { forgetPages, type KeptPages, keptPages, LIMITS, limitPages } from "../kept-pages.ts";
+import { pagesLimit } from "../preferences.ts";
 import { type Kept, type KeptModel, keptModels, removeModel } from "../storage.ts";
 
 /** Models on this device, with a way to delete them. */
@@ -31,6 +33,56 @@ export function StorageSettings({ onChange }: { readonly onChange: () => void })
           <Model key={model.url} model={model} onRemove={() => void remove(model)} />
         ))}
       </ul>
+      <Pages />
+    </>
+  );
+}
+
+/** What of conversations is kept so that it is not read again. */
+function Pages() {
+  const [kept, setKept] = useState<KeptPages | null>(null);
+  const [limit, setLimit] = useState(pagesLimit);
+  const look = () => {
+    keptPages().then(setKept, () => setKept(null));
+  };
+  useEffect(look, []);
+  if (!kept) return null;
+  return (
+    <>
+      <label class="field column">
+        Keep what models have read
+        <select
+          data-testid="pages-limit"
+          value={String(limit)}
+          onChange={({ currentTarget }) => {
+            const chosen = LIMITS[currentTarget.selectedIndex] ?? null;
+            limitPages(chosen);
+            setLimit(chosen);
+          }}
+        >
+          {LIMITS.map((one) => (
+            <option key={one} value={String(one)}>
+              {one === null
+                ? "As much as there is room for"
+                : one === 0
+                  ? "Nothing"
+                  : `Up to ${bytes(one)}`}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p class="note">
+        Conversations that begin alike answer sooner, also after a reload: {bytes(kept.bytes)} of
+        them are kept on this device and nowhere else. A change holds when a model is loaded next.
+      </p>
+      <button
+        type="button"
+        data-testid="forget-pages"
+        disabled={kept.pages === 0}
+        onClick={() => void forgetPages().then(look)}
+      >
+        Forget what models have read
+      </button>
     </>
   );
 }

@@ -21,7 +21,7 @@ function keeping(
   const timers = new Timers();
   const made = makeEngine(
     { pages: 64, ...options },
-    { atRest: shelf.options, timer: timers.timer, ...more },
+    { atRest: shelf.keeping, timer: timers.timer, ...more },
   );
   const say = async (prompt: readonly number[], maxTokens = 20) => {
     const asked = request(prompt, { maxTokens, ...ALL });

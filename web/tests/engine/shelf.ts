@@ -1,7 +1,8 @@
 /** Pages kept by their keys in a test's memory, and a clock that stands still. */
 
 import { createHash } from "node:crypto";
-import type { AtRestOptions, PagesAtRest } from "../../engine/at-rest.ts";
+import { AtRest, type PagesAtRest } from "../../engine/at-rest.ts";
+import type { EngineOptions } from "../../engine/engine.ts";
 import { PAGE_TOKENS } from "../../format/abi.ts";
 import { turn } from "./support.ts";
 
@@ -46,10 +47,12 @@ export class Shelf implements PagesAtRest {
   }
 
   /** What an engine needs to keep its pages here. */
-  get options(): AtRestOptions {
+  get keeping(): NonNullable<EngineOptions["atRest"]> {
     const next = async (before: Bytes, tokens: readonly number[]) =>
       new Uint8Array(createHash("sha256").update(before).update(tokens.join()).digest());
-    return { pages: this, keys: { root: new Uint8Array(32), next }, pageTokens: PAGE_TOKENS };
+    const keys = { root: new Uint8Array(32), next };
+    const options = { pages: this, keys, pageTokens: PAGE_TOKENS };
+    return (timer, memory) => new AtRest(options, timer, memory);
   }
 }
 

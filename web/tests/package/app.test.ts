@@ -12,7 +12,7 @@ const WEB = join(import.meta.dirname, "../..");
 const MOST = 150_000;
 /** What waits, by the names of their chunks. */
 const WAITING =
-  /^(?:advice|asking|constraints|export|highlight|interrupted|lend|lent|math|opening|remote|settings|thoughts|tools)-/;
+  /^(?:advice|asking|constraints|export|highlight|interrupted|kept-pages|lend|lent|math|opening|plain|remote|settings|thoughts|timing|tools)-/;
 
 let built: string;
 
