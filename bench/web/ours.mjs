@@ -38,7 +38,7 @@ function watch() {
 globalThis.measure = async (url, { program, speeds }) => {
   const { phases, onProgress } = watch();
   const { Engine } = await import("/library/index.js");
-  const load = (more = {}) => Engine.load(url, { ...(program && { program }), ...more });
+  const load = (more = {}) => Engine.load(url, { keepPages: false, ...(program && { program }), ...more });
   const started = performance.now();
   let engine = await load({ onProgress });
   const loadMs = performance.now() - started;
