@@ -10,7 +10,7 @@ WEB    := web/node_modules/ready.stamp
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
-NAMES  := runtime compiler sdk tools tests bench light hatch_build.py
+NAMES  := runtime compiler sdk tools tests bench light clients hatch_build.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
