@@ -118,6 +118,27 @@ except asyncio.CancelledError:
     expect(typeof said).toBe("string");
   });
 
+  it("calls a tool that it has to call, and hears of it as it is written", async () => {
+    const said = await run(`
+from edgewise_client.deltas import Arguments, CallBegins
+tool = {"type": "function", "function": {"name": "look", "parameters": {
+    "type": "object", "properties": {"at": {"enum": ["sky", "sea"]}}, "required": ["at"],
+    "additionalProperties": False}}}
+generation = await engine.submit_chat(
+    [{"role": "user", "content": "Look!"}], tools=[tool], tool_choice="required",
+    temperature=0, max_tokens=80)
+deltas = [delta async for piece in generation for delta in piece.deltas]
+said = await generation.result()
+(call,) = said.tool_calls
+written = "".join(delta.text for delta in deltas if isinstance(delta, Arguments))
+begun = [delta.name for delta in deltas if isinstance(delta, CallBegins)]
+json.dumps([said.finish_reason, call.name, call.arguments, json.loads(written), begun])`);
+    const [reason, name, given, written, begun] = JSON.parse(String(said));
+    expect([reason, name, begun]).toEqual(["tool_calls", "look", ["look"]]);
+    expect(["sky", "sea"]).toContain(given.at);
+    expect(written).toEqual(given);
+  });
+
   it.each([
     ["InputError input.sampling", `await engine.generate("A", temperature=-1)`],
     ["UnsupportedError unsupported.remote", `await engine.generate("A", tool_format="hermes")`],
