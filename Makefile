@@ -10,7 +10,7 @@ WEB    := web/node_modules/ready.stamp
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
-NAMES  := runtime compiler sdk tools tests bench light hatch_build.py
+NAMES  := runtime compiler sdk tools tests bench light clients hatch_build.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -24,7 +24,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 help:
 	@echo "make demo          compile the demo model for this CPU and browsers, and chat with it"
 	@echo "make web           build the chat app that edgewise serve hands out"
-	@echo "make wheels        the wheels of edgewise and edgewise-light, in dist/"
+	@echo "make wheels        the wheels of edgewise, edgewise-light and edgewise-client, in dist/"
 	@echo "make test          the quick suite (minutes)"
 	@echo "make test-python   of it, the tests of the Python packages"
 	@echo "make test-web      of it, the tests of web/, most of them in Chromium"
@@ -84,6 +84,7 @@ web: $(APP)
 wheels: $(VENV)/ready.stamp $(APP)
 	@$(BIN)/python -m hatchling build --target wheel --directory $(CURDIR)/dist
 	@cd light && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(CURDIR)/dist
+	@cd clients/pyodide && $(abspath $(BIN))/python -m hatchling build --target wheel --directory $(CURDIR)/dist
 
 # Tint, to type-check shaders: Dawn for Node, of which only this platform's build is kept.
 $(SHADERS): tests/shaders/package-lock.json tests/shaders/keep_platform.mjs | packages

@@ -6,6 +6,8 @@ export default defineConfig({
     include: ["tests/browser/**/*.test.ts"],
     globalSetup: ["tests/browser/global-setup.ts"],
     pool: "forks",
+    // Node 20 has browsers' WebSocket behind this; Python in Node asks the host by it.
+    execArgv: ["--experimental-websocket"],
     fileParallelism: false,
     isolate: false,
     testTimeout: 400_000,

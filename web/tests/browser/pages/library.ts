@@ -46,6 +46,11 @@ export interface Library {
   /** What is loaded now. */
   info(name: string): EngineInfo;
   close(name: string): Promise<void>;
+  /** What the package's two entries export, for Python in the page. */
+  readonly modules: {
+    readonly Engine: typeof Engine;
+    readonly RemoteEngine: typeof RemoteEngine;
+  };
   /** Codes of warnings and statuses heard so far, in their order. */
   readonly heard: readonly string[];
 }
@@ -60,6 +65,7 @@ const heard: string[] = [];
 
 globalThis.library = {
   heard,
+  modules: { Engine, RemoteEngine },
   load: (name, url, options) =>
     outcome(async () => {
       const engine = await Engine.load(url, {
