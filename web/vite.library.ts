@@ -1,4 +1,4 @@
-/** The npm package: `dist/index.js` for pages, `dist/worker.js`, which it starts, and `dist/host.js`. */
+/** The npm package: `dist/index.js` for pages, `dist/worker.js`, which it starts, `dist/host.js`, and a file an adapter. */
 
 import { resolve } from "node:path";
 import { defineConfig, type Plugin } from "vite";
@@ -36,6 +36,7 @@ export default defineConfig({
       entry: {
         index: resolve(here, "client/index.ts"),
         host: resolve(here, "client/host.ts"),
+        openai: resolve(here, "adapters/openai/index.ts"),
         worker: resolve(here, "worker/worker.ts"),
       },
     },

@@ -56,7 +56,7 @@ beforeAll(() => {
 afterAll(() => rmSync(project, { recursive: true, force: true }));
 
 /** What comes with a model, or where somebody asks for it. */
-const WAITING = /^(?:host|(?:asking|constraints|kept-pages|thoughts|timing)-.*)\.js$/;
+const WAITING = /^(?:host|openai|(?:asking|constraints|kept-pages|thoughts|timing)-.*)\.js$/;
 
 /** TypeScript in a page of the documentation. */
 const TYPESCRIPT = /^```ts\n(.*?)^```$/gms;

@@ -1,4 +1,6 @@
 /** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
+
+import { CreateMLCEngine } from "../../../adapters/openai/index.ts";
 import { type AnyEngine, type ModelFacts, RemoteEngine } from "../../../client/host.ts";
 import { EdgewiseError, Engine } from "../../../client/index.ts";
 import type {
@@ -40,6 +42,8 @@ export interface Library {
     messages: readonly Message[],
     options: ChatOptions,
   ): Promise<Outcome<{ readonly completion: Completion; readonly deltas: AnswerDelta[] }>>;
+  /** What a page that was written for WebLLM does; what came, and how far loading was said to be. */
+  asWebLLM(model: string, question: string): Promise<WebLLMSaid>;
   stats(name: string): Promise<EngineStats>;
   /** Forget all pages at rest. */
   forget(name: string): Promise<void>;
@@ -53,6 +57,13 @@ export interface Library {
   };
   /** Codes of warnings and statuses heard so far, in their order. */
   readonly heard: readonly string[];
+}
+
+export interface WebLLMSaid {
+  readonly reply: string;
+  readonly whole: string | null;
+  readonly usage: number | null;
+  readonly progress: readonly number[];
 }
 
 declare global {
@@ -99,6 +110,27 @@ globalThis.library = {
       for await (const delta of generation.deltas) deltas.push(delta);
       return { completion: await generation.completion, deltas };
     }),
+  asWebLLM: async (model, question) => {
+    const progress: number[] = [];
+    const initProgressCallback = (report: { progress: number }) => progress.push(report.progress);
+    const engine = await CreateMLCEngine(model, { initProgressCallback, keepPages: false });
+    const messages = [{ role: "user" as const, content: question }];
+    const request = { messages, temperature: 0, max_tokens: 16 };
+    const chunks = await engine.chat.completions.create({
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    let reply = "";
+    let usage: number | null = null;
+    for await (const chunk of chunks) {
+      reply += chunk.choices[0]?.delta.content || "";
+      usage = chunk.usage?.completion_tokens ?? usage;
+    }
+    const answer = await engine.openai.chat.completions.create(request);
+    await engine.unload();
+    return { reply, whole: answer.choices[0].message.content, usage, progress };
+  },
   stats: (name) => engine(name).stats(),
   forget: (name) => engine(name).forgetPages(),
   info: (name) => engine(name).info,

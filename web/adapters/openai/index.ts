@@ -1,0 +1,4 @@
+export type * from "./answer.ts";
+export { CreateMLCEngine, type MLCEngine, type MLCEngineOptions } from "./mlc.ts";
+export { type OpenAI, openai } from "./openai.ts";
+export type { ChatMessage, ChatRequest, ContentPart } from "./request.ts";

@@ -1,0 +1,228 @@
+/** OpenAI's words over an engine: what is asked of it, and what is told of its answer. */
+
+import { describe, expect, test } from "vitest";
+import { openai } from "../../adapters/openai/openai.ts";
+import { askOf, type ChatRequest } from "../../adapters/openai/request.ts";
+import type { Delta } from "../../calls/deltas.ts";
+import { Pieces } from "../../client/generation.ts";
+import type { AnyEngine } from "../../client/remote.ts";
+import type { ChatOptions, Completion, Message } from "../../client/types.ts";
+
+const MESSAGES = [{ role: "user" as const, content: "Hello" }];
+const TIMINGS = {
+  ttftMs: 250,
+  prefillMs: 1,
+  decodeMs: 1,
+  prefillTokensPerSecond: 100,
+  decodeTokensPerSecond: 50,
+  decodeTokens: 2,
+};
+const COMPLETION: Completion = {
+  text: "It rains.",
+  reasoning: "Where?",
+  toolCalls: [],
+  written: "<think>Where?</think>It rains.",
+  tokenIds: [1, 2, 3],
+  finishReason: "stop",
+  usage: { promptTokens: 5, cachedTokens: 4, completionTokens: 3, totalTokens: 8 },
+  timings: TIMINGS,
+  seed: "7",
+  contextFull: false,
+  droppedTurns: 0,
+};
+const CALL: Completion = {
+  ...COMPLETION,
+  text: "",
+  reasoning: "",
+  toolCalls: [{ id: "c1", name: "rain", text: '{"in":"Rome"}', arguments: { in: "Rome" } }],
+  finishReason: "tool_calls",
+};
+
+/** An engine that answers so, whatever it is asked. */
+function answering(completion: Completion | Promise<Completion>, deltas: readonly Delta[]) {
+  const asked: { messages: readonly Message[]; options: ChatOptions }[] = [];
+  let stopped = 0;
+  const engine: AnyEngine = {
+    info: {
+      name: "demo-q4",
+      family: "llama",
+      quant: "q4",
+      context: 512,
+      tokenizer: "",
+      thinking: null,
+    },
+    chat(messages, options = {}) {
+      asked.push({ messages, options });
+      return new Pieces((onDeltas) => {
+        onDeltas(deltas);
+        return { completion: Promise.resolve(completion), stop: () => void stopped++ };
+      });
+    },
+    generate() {
+      throw new Error("nobody generates");
+    },
+    close: () => Promise.resolve(),
+  };
+  return { engine, asked, stopped: () => stopped, client: openai(engine).chat.completions };
+}
+
+describe("a request", () => {
+  test("is asked in the engine's words, without what nobody said", () => {
+    const { messages, options } = askOf({
+      messages: [
+        {
+          role: "developer",
+          content: [
+            { type: "text", text: "Be " },
+            { type: "text", text: "kind." },
+          ],
+        },
+        ...MESSAGES,
+        { role: "assistant", refusal: "No.", tool_calls: [] },
+        { role: "tool", content: "sun", tool_call_id: "c1" },
+      ],
+      model: "whatever",
+      user: "somebody",
+      temperature: 0,
+      top_p: null,
+      max_tokens: 9,
+      max_completion_tokens: 7,
+      logit_bias: { "42": -100 },
+      n: 1,
+      logprobs: false,
+      tools: [],
+      stop: ["a", "b"],
+      seed: 3,
+      reasoning_effort: "low",
+      response_format: { type: "json_object" },
+      chat_template_kwargs: { enable_thinking: false },
+    });
+    expect(messages).toEqual([
+      { role: "system", content: "Be kind." },
+      { role: "user", content: "Hello" },
+      { role: "assistant", content: "No.", tool_calls: [] },
+      { role: "tool", content: "sun", tool_call_id: "c1" },
+    ]);
+    expect(options).toEqual({
+      temperature: 0,
+      maxTokens: 7,
+      logitBias: { "42": -100 },
+      stop: ["a", "b"],
+      seed: 3,
+      reasoning: "low",
+      responseFormat: { type: "json_object" },
+      variables: { enable_thinking: false },
+    });
+  });
+
+  test.each<[string, Partial<ChatRequest>, string]>([
+    ["n", { n: 2 }, "unsupported.parameter"],
+    ["logprobs", { logprobs: true }, "unsupported.parameter"],
+    ["parallel_tool_calls", { parallel_tool_calls: false }, "unsupported.parameter"],
+    ["logit_bias", { logit_bias: { the: 1 } }, "input.body"],
+    ["messages", { messages: [] }, "input.body"],
+    [
+      "image_url",
+      { messages: [{ role: "user", content: [{ type: "image_url" }] }] },
+      "unsupported.content",
+    ],
+  ])("is refused for %s", async (named, more, code) => {
+    const { client, asked } = answering(COMPLETION, []);
+    const failing = client.create({ messages: MESSAGES, ...more });
+    await expect(failing).rejects.toMatchObject({ code, message: expect.stringContaining(named) });
+    expect(asked).toEqual([]);
+  });
+});
+
+describe("an answer", () => {
+  test("is told as a whole", async () => {
+    const { client } = answering(COMPLETION, []);
+    const told = await client.create({ messages: MESSAGES });
+    expect(told).toMatchObject({
+      object: "chat.completion",
+      model: "demo-q4",
+      choices: [
+        {
+          index: 0,
+          message: {
+            role: "assistant",
+            content: "It rains.",
+            reasoning_content: "Where?",
+            refusal: null,
+          },
+          finish_reason: "stop",
+        },
+      ],
+      usage: {
+        prompt_tokens: 5,
+        completion_tokens: 3,
+        total_tokens: 8,
+        prompt_tokens_details: { cached_tokens: 4 },
+        extra: { time_to_first_token_s: 0.25, decode_tokens_per_s: 50 },
+      },
+    });
+    expect(told.id).toMatch(/^chatcmpl-[0-9a-f]{32}$/);
+    expect(told.choices[0].message).not.toHaveProperty("tool_calls");
+  });
+
+  test("that calls has no content", async () => {
+    const { client } = answering(CALL, []);
+    const [{ message, finish_reason }] = (await client.create({ messages: MESSAGES })).choices;
+    expect(finish_reason).toBe("tool_calls");
+    expect(message).toEqual({
+      role: "assistant",
+      content: null,
+      refusal: null,
+      tool_calls: [
+        { id: "c1", type: "function", function: { name: "rain", arguments: '{"in":"Rome"}' } },
+      ],
+    });
+  });
+
+  test("is told in chunks, calls as they come and usage where it is asked for", async () => {
+    const { client } = answering(CALL, [
+      { kind: "reasoning", text: "Hm" },
+      { kind: "content", text: "" },
+      { kind: "call begins", index: 0, id: "c1", name: "rain" },
+      { kind: "arguments", index: 0, text: '{"in":' },
+      { kind: "arguments", index: 0, text: '"Rome"}' },
+      { kind: "call ends", index: 0 },
+      { kind: "no call", index: null, text: "<tool", why: "cut" },
+    ]);
+    const options = { stream: true, stream_options: { include_usage: true } } as const;
+    const told = [];
+    for await (const chunk of await client.create({ messages: MESSAGES, ...options })) {
+      told.push(chunk);
+    }
+    expect(new Set(told.map(({ id, object }) => `${id} ${object}`)).size).toBe(1);
+    expect(told.map(({ choices: [choice] }) => choice?.delta)).toEqual([
+      { role: "assistant", content: "" },
+      { reasoning_content: "Hm" },
+      {
+        tool_calls: [
+          { index: 0, id: "c1", type: "function", function: { name: "rain", arguments: "" } },
+        ],
+      },
+      { tool_calls: [{ index: 0, function: { arguments: '{"in":' } }] },
+      { tool_calls: [{ index: 0, function: { arguments: '"Rome"}' } }] },
+      { content: "<tool" },
+      {},
+      undefined,
+    ]);
+    expect(told.at(-2)?.choices[0]?.finish_reason).toBe("tool_calls");
+    expect(told.map(({ usage }) => usage?.total_tokens ?? null)).toEqual([
+      ...Array(7).fill(null),
+      8,
+    ]);
+  });
+
+  test("ends where its loop is left", async () => {
+    const { client, stopped } = answering(new Promise(() => {}), [
+      { kind: "content", text: "a" },
+      { kind: "content", text: "b" },
+    ]);
+    const stream = await client.create({ messages: MESSAGES, stream: true });
+    for await (const { choices } of stream) if (choices[0]?.delta.content === "a") break;
+    expect(stopped()).toBe(1);
+  });
+});
