@@ -157,20 +157,24 @@ class Process:
         try:
             while (values := await read_frame(reader)) is not None:
                 for one in lists_of(values):
-                    self._hear(one)
+                    if self._hear(one):
+                        await asyncio.sleep(0)
         except EngineError as error:
             self.kill(error)
         finally:
             watching.cancel()
             await self._reap()
 
-    def _hear(self, values: Json) -> None:
+    def _hear(self, values: Json) -> bool:
+        """Hand out one thing that is said; whether who waits for it should have a turn now."""
         match values:
             case ["value" | "event" | "error" as kind, int(number), value]:
-                if (request := self._requests.get(number)) is not None:
-                    request.hear(kind, value)
-                    if kind != "event":
-                        self._requests.pop(number, None)
+                if (request := self._requests.get(number)) is None:
+                    return False
+                request.hear(kind, value)
+                if kind != "event":
+                    self._requests.pop(number, None)
+                return request.crowded
             case _:
                 raise EngineError(f"{shorten(values)} is no answer.", code="engine.wire")
 
@@ -258,6 +262,11 @@ class Request:
             if kind == "value":
                 return
             yield value
+
+    @property
+    def crowded(self) -> bool:
+        """Whether half of what may wait does: said at once, perhaps, to somebody who reads."""
+        return 2 * self._heard.qsize() >= self._process.limits.unread
 
     def hear(self, kind: str, value: Json) -> None:
         """Take what was said."""
