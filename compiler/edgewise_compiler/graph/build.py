@@ -11,6 +11,7 @@ from edgewise_compiler.graph.passes import (
     fuse_gather,
     fuse_norm,
     fuse_residual,
+    fuse_rope,
     fuse_swiglu,
     quantize_activations,
 )
@@ -25,7 +26,7 @@ FUSE: tuple[Pass, ...] = (fuse_gather, fuse_swiglu, fuse_residual)
 CPU_FLOAT: tuple[Pass, ...] = FUSE
 CPU_INTEGER: tuple[Pass, ...] = (*FUSE, quantize_activations)
 GPU_MANY_ROWS: tuple[Pass, ...] = FUSE
-GPU_FEW_ROWS: tuple[Pass, ...] = (*FUSE, fuse_norm)
+GPU_FEW_ROWS: tuple[Pass, ...] = (*FUSE, fuse_norm, fuse_rope)
 
 
 def build_graphs(

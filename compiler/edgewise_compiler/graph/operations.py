@@ -117,6 +117,8 @@ class Attention(Operation):
         window: tokens a row sees, itself included; None for all before it.
         softcap: scores become ``softcap * tanh(score / softcap)``; None leaves them.
         sinks: a parameter with a score for each head that takes part in the softmax; or None.
+        rope: what the node does to its input first, with that operation's parameters before its
+            own; None where the input went through it before.
     """
 
     name = "attention"
@@ -126,3 +128,4 @@ class Attention(Operation):
     window: int | None = None
     softcap: float | None = None
     sinks: str | None = None
+    rope: RopeAppend | None = None

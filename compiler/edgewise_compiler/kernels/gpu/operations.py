@@ -66,6 +66,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "subgroup_size": Operation("how many threads this thread's subgroup has, uint32", pure=False),
     "shuffle_xor": Operation("of (value, mask) the value of the thread t ^ mask", pure=False),
     "barrier": Operation("waits for the workgroup and its shared memory; int32", pure=False),
+    "buffer_barrier": Operation(
+        "waits for the workgroup and its stores to buffers; int32", pure=False
+    ),
 }
 """Every neutral operation, by its name without `PREFIX`."""
 

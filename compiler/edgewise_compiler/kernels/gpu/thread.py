@@ -13,8 +13,8 @@ What keeps results equal in a program:
     simplifies floats as if they were real numbers.
 
 What every target asks: buffers, threads, shared memory and workgroups within its limits
-(`limits.py`), which are checked when its code is generated, and no z in a grid; :func:`barrier` and
-every subgroup operation only where all threads of the workgroup come along. A condition is the same
+(`limits.py`), which are checked when its code is generated, and no z in a grid; barriers and every
+subgroup operation only where all threads of the workgroup come along. A condition is the same
 for all threads if it follows from the workgroup's ids and from buffers that the kernel only reads.
 """
 
@@ -150,6 +150,11 @@ def store(buffer: Buffer, value: Any, *index: Any) -> None:
 def barrier() -> None:
     """Waits for all threads of the workgroup; what they stored in shared memory is seen then."""
     T.evaluate(call("barrier", "int32"))
+
+
+def buffer_barrier() -> None:
+    """Waits for all threads of the workgroup; what they stored in buffers is seen by them then."""
+    T.evaluate(call("buffer_barrier", "int32"))
 
 
 def bind(value: TirExpr) -> TirExpr:

@@ -210,18 +210,22 @@ def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     op, qkv = node.op, low.value(node.output)
     launch = rope_append(low.rope_spec(op), subgroups=low.variant.subgroups)
     names = ("row_seq", "table") if low.kv_dtype == "int8" else ("positions", "row_seq", "table")
-    # The layout keeps both norms in one tensor.
-    both = (f"{name.removesuffix('q_norm')}qk_norm.weight" for name in node.params[:1])
-    norms = tuple(low.param(name) for name in both)
+    steps = (low.step_tensor(name) for name in names)
     arguments = (
         *to("readwrite", qkv),
-        *read(low.rotation(op), *(low.step_tensor(name) for name in names), *norms),
+        *read(low.rotation(op), *steps, *_head_norms(low, node)),
         # Written only, but for the launches of other rows it is state.
         *to("readwrite", *low.kv_buffers(op)),
         *read(low.step_tensor("step")),
     )
     width = node.inputs[0].width
     yield _call(launch, arguments, node.label, mul("n", width * 8), mul("n", width * 6))
+
+
+def _head_norms(low: GpuLowering, node: Node[RopeAppend] | Node[Attention]) -> tuple[Tensor, ...]:
+    """The weights of the norms of heads, if there are any, which the layout has in one tensor."""
+    names = (name for name in node.params if name.endswith("q_norm"))
+    return tuple(low.param(f"{name.removesuffix('q_norm')}qk_norm.weight") for name in names)
 
 
 def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> Iterator[Call]:
@@ -244,10 +248,14 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
         arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
         yield _call(launch, arguments, node.label, moved, flops)
         return
+    rope = None if op.rope is None else low.rope_spec(op.rope)
+    pages = read(*kv)
+    if op.rope is not None:
+        pages = (*read(low.rotation(op.rope), *_head_norms(low, node)), *to("readwrite", *kv))
+    taken = (*read(qkv), *pages, *read(table))
     if low.near:
-        launch = attention_near(spec, low.limits)
-        arguments = (*read(qkv, *kv, table), *to("write", out), *read(step))
-        yield _call(launch, arguments, node.label, moved, flops)
+        launch = attention_near(spec, low.limits, rope)
+        yield _call(launch, (*taken, *to("write", out), *read(step)), node.label, moved, flops)
         return
     shares = [all_together(spec)] if low.short else in_turn(spec)
     for share in shares[: 1 if low.few else None]:
@@ -255,8 +263,8 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
             f"{node.output.id}.part", "scratch", "float32", (part_elements(spec, shares[0]),)
         )
         costs = attention_cost(op.heads, low.kv_dtype, decode=True, sequences=share.live)
-        launch = attention_decode(spec, low.limits, share)
-        arguments = (*read(qkv, *kv, table), *to("write", part), *read(step))
+        launch = attention_decode(spec, low.limits, share, rope)
+        arguments = (*taken, *to("write", part), *read(step))
         yield _call(launch, arguments, f"{node.label}.segments", *costs)
         launch = attention_merge(spec, share)
         arguments = (*read(part, table), *to("write", out), *read(step))

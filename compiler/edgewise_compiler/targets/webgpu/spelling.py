@@ -50,6 +50,10 @@ def _barrier(dtype: str) -> Expr:
     return T.tvm_storage_sync("shared")
 
 
+def _buffer_barrier(dtype: str) -> Expr:
+    return tirx.call_extern(dtype, "storageBarrier")
+
+
 WGSL: Mapping[str, Spelling] = {
     "fma": _function("fma"),
     "exp2": _function("exp2"),
@@ -67,5 +71,6 @@ WGSL: Mapping[str, Spelling] = {
     "subgroup_size": _subgroup_size,
     "shuffle_xor": _shuffle_xor,
     "barrier": _barrier,
+    "buffer_barrier": _buffer_barrier,
 }
 """Every operation of `kernels.gpu.operations.OPERATIONS`."""

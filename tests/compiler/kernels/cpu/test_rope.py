@@ -45,8 +45,8 @@ BATCHES = {
 }
 
 
-def rope_table(dim: int) -> Array:
-    angles = np.arange(CONTEXT)[:, None] / 10000.0 ** (np.arange(dim // 2) * 2.0 / dim)
+def rope_table(dim: int, context: int = CONTEXT) -> Array:
+    angles = np.arange(context)[:, None] / 10000.0 ** (np.arange(dim // 2) * 2.0 / dim)
     return aligned_copy(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("float32"))
 
 

@@ -71,6 +71,7 @@ C: Mapping[str, Callable[..., Texts]] = {
     "subgroup_size": lambda dtype: ["warp_size()"],
     "shuffle_xor": lambda dtype, value, mask: [f"shuffle({value[0]}, {mask[0]})"],
     "barrier": lambda dtype: ["(barrier(), 0)"],
+    "buffer_barrier": lambda dtype: ["(barrier(), 0)"],
 }
 """A language with no vectors."""
 

@@ -25,6 +25,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import (
     AttentionSpec,
+    RopeSpec,
     check_attention,
     log2_scale,
     segments_of,
@@ -47,6 +48,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     power_of_two_up_to,
     spoiled,
 )
+from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -72,6 +74,7 @@ from edgewise_compiler.kernels.gpu.thread import (
 from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
 
+_MOST_THREADS = 128
 _MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
@@ -88,7 +91,7 @@ def _part(spec: AttentionSpec, share: Share) -> Arg:
 
 def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
     """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared."""
-    for threads in (128, 64):
+    for threads in (_MOST_THREADS, _MOST_THREADS // 2):
         # Partial scores, q, p, and the maximum and sum of each vector of scores.
         bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
         most = space // bytes_per_head
@@ -97,7 +100,12 @@ def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
     return threads, min(group, most)
 
 
-def attention_decode(spec: AttentionSpec, limits: Limits, share: Share | None = None) -> Launch:
+def attention_decode(
+    spec: AttentionSpec,
+    limits: Limits,
+    share: Share | None = None,
+    rope: RopeSpec | None = None,
+) -> Launch:
     """Every segment's part of the attention of row i, the newest token of sequence i.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], of which the rotated queries are read; kv ``kv_dtype``
@@ -107,36 +115,44 @@ def attention_decode(spec: AttentionSpec, limits: Limits, share: Share | None = 
     is the number of sequences. Segments that a sequence does not reach and stopped sequences are
     left alone. Grid: segments of ``t`` tokens in x, sequences of the share times KV heads in y.
 
+    With ``rope`` it takes the token in first: qkv is what the projection gave, rope and qk_norm
+    follow it (`newest_arguments`), and kv and kv_scale are written.
+
     Args:
         spec: N rows, B sequences, MP pages of a sequence and C positions at most; HQ and HK heads
             of D.
         limits: of the target, whose shared memory decides how many heads are computed at once.
         share: the sequences. Default: all, of any length.
+        rope: how queries and keys are rotated, of the same heads. Default: they were before.
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    return _segments(spec, limits, share or whole(spec))
+    return _segments(spec, limits, share or whole(spec), rope)
 
 
-def attention_near(spec: AttentionSpec, limits: Limits) -> Launch:
+def attention_near(spec: AttentionSpec, limits: Limits, rope: RopeSpec | None = None) -> Launch:
     """The attention of row i, where no sequence has more than a segment of keys.
 
     Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
     place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
     """
-    return _segments(spec, limits, None)
+    return _segments(spec, limits, None, rope)
 
 
 @cache
-def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launch:
+def _segments(
+    spec: AttentionSpec, limits: Limits, share: Share | None, rope: RopeSpec | None
+) -> Launch:
     """`attention_decode`, or without a share `attention_near`."""
     group = check_attention(spec)
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     near, first_sequence = share is None, 0 if share is None else share.first
-    threads, most = _heads_at_once(group, D, limits.shared)
+    combining = rope is not None and combines(rope)
+    space = limits.shared - (_MOST_THREADS * 4 if combining else 0)
+    threads, most = _heads_at_once(group, D, space)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
@@ -146,16 +162,20 @@ def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launc
     # Values: a thread has four d and every `strides`-th token of a page.
     strides = min(PAGE_TOKENS, power_of_two_up_to(threads // vectors))
     per_stride = PAGE_TOKENS // strides
+    projected = (Arg("qkv", "float32", (N, HQ + 2 * HK, D)),)
     arguments = [
-        Arg("qkv", "float32", (N, HQ + 2 * HK, D)),
+        *(projected if rope is None else newest_arguments(rope)),
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
         Arg("out", "float32x4", (N, HQ, vectors)) if share is None else _part(spec, share),
         STEP,
     ]
 
-    def body(thread: Thread, qkv: Buffer, kv: Buffer, *rest: Buffer) -> None:
-        *kv_scale, table, result, step = rest
+    def body(thread: Thread, *buffers: Buffer) -> None:
+        named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
+        qkv, kv, table, step = (named[name] for name in ("qkv", "kv", "table", "step"))
+        kv_scale = [named[name] for name in ("kv_scale",) if name in named]
+        result = buffers[-2]
         t, segment = thread.t, thread.x
         place, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
         s = bind(place + first_sequence) if first_sequence else place
@@ -168,6 +188,14 @@ def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launc
         scores = local((rounds,), "float32x4")
         scales = local((rounds,), "uint32x4") if kv_scale else None
 
+        newest = (
+            None
+            if rope is None
+            else Newest(
+                thread, rope, named, s, table[s, KV_LEN], shared((threads,)) if combining else None
+            )
+        )
+
         def some_heads(first: Expr, heads: int, keys: Expr, pages: Expr) -> None:
             head = bind(h * group + first)
 
@@ -176,7 +204,10 @@ def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launc
                 value = qkv[s, head + g, d] * number(log2_scale(spec.scale))
                 store(queries, value, item)
 
-            deal(thread, heads * D, stage)
+            if newest is None:
+                deal(thread, heads * D, stage)
+            else:
+                newest.queries(queries, head, heads, log2_scale(spec.scale))
             barrier()
 
             quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
@@ -299,6 +330,9 @@ def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launc
                 keys = bind(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
                 with when(keys > 0):
                     pages = pages_of(keys)
+                    if newest is not None:
+                        with when(T.floordiv(newest.position, SEGMENT) == segment):
+                            newest.append(h)
                     for first, heads, times in spread(group, most):
                         with T.serial(0, times) as i:
                             some_heads(bind(first + i * heads), heads, keys, pages)
@@ -308,6 +342,8 @@ def _segments(spec: AttentionSpec, limits: Limits, share: Share | None) -> Launc
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
             *(() if share is None else share.parts),
+            *(() if rope is None else ("rope",)),
+            *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
         ),
         arguments,
         body,

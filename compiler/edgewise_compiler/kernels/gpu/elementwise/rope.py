@@ -20,20 +20,17 @@ from edgewise_compiler.kernels.function import (
 from edgewise_compiler.kernels.gpu.attention.common import (
     SEEN,
     code_word,
-    half_or_nan,
-    half_words,
     pool_pages,
     scales_for,
 )
-from edgewise_compiler.kernels.gpu.operations import (
-    fma,
-    inverse_sqrt,
-    lane,
-    larger,
-    magnitude,
-    number,
-    splat,
+from edgewise_compiler.kernels.gpu.attention.rotary import (
+    elements,
+    inverse_rms,
+    largest_of,
+    rotated,
+    squares,
 )
+from edgewise_compiler.kernels.gpu.operations import larger, number
 from edgewise_compiler.kernels.gpu.reduce import Combine, combine_group
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
@@ -125,16 +122,13 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             return combine_group(thread, value, lanes, combine, scratch)
 
         def normalized(pair: list[Expr], eps: float) -> list[Expr]:
-            square = number(0.0)
-            for vector in pair:
-                for j in range(4):
-                    square = fma(lane(vector, j), lane(vector, j), square)
-            total = combined(square, lambda a, b: a + b)
-            mean = fma(total, number(1.0 / D), number(eps))
-            inverse = bind(splat(inverse_sqrt(mean)))
+            def weights(j: int) -> Expr:
+                return named["qk_norm"][which, j, i]
+
+            total = combined(squares(pair), lambda a, b: a + b)
+            inverse = inverse_rms(total, D, eps)
             which = bind(T.Select(source < HQ, 0, 1))
-            weights = named["qk_norm"]
-            return [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
+            return [bind(x * inverse * weights(j)) for j, x in enumerate(pair)]
 
         def position_of() -> Expr:
             if not coded:
@@ -145,13 +139,6 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
         def page_of(position: Expr) -> Expr:
             return bind(table[row_seq[row], TABLE_HEADER + T.floordiv(position, PAGE_TOKENS)])
 
-        def elements(vector: Expr) -> list[Expr]:
-            """Four numbers as elements of a page."""
-            if seen.packed == 2:
-                return half_words(vector)
-            values = [lane(vector, k) for k in range(4)]
-            return [half_or_nan(v) if kv_dtype == "float16" else v for v in values]
-
         def append(
             which: int, head: Expr, pair: list[Expr], position: Expr, stride: int, first: Expr
         ) -> None:
@@ -159,7 +146,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             with when(table[row_seq[row], STOP] == 0):
                 page = page_of(position)
                 for j, vector in enumerate(pair):
-                    for k, element in enumerate(elements(vector)):
+                    for k, element in enumerate(elements(kv_dtype, vector)):
                         e = bind((j * half + i) * (4 // seen.packed) + k)
                         store(kv, element, page, which, head, first + e * stride)
 
@@ -171,15 +158,9 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
                 store(numbers[1], 0.0, j)
                 with when(source >= HQ):
                     store(numbers[1], qkv[row, HQ + HK + h, j, i], j)
-            largest = []
-            for pair in numbers:
-                most = number(0.0)
-                for j in range(2):
-                    x = bind(magnitude(pair[j]))
-                    for k in range(4):
-                        most = larger(most, lane(x, k))
-                    most = bind(most)
-                largest.append(combined(most, larger))
+            largest = [
+                combined(largest_of([pair[j] for j in range(2)]), larger) for pair in numbers
+            ]
             word, inverses = scales_for(largest)
             with when(busy & (head >= HQ) & (table[row_seq[row], STOP] == 0)):
                 page, slot = page_of(position), bind(T.floormod(position, PAGE_TOKENS))
@@ -200,18 +181,15 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             position = position_of()
             slot = bind(T.floormod(position, PAGE_TOKENS))
             cos, sin = (bind(rope[position, j, i]) for j in range(2))
-            rotated = [
-                bind(fma(first, cos, second * (sin * number(-1.0, "float32x4")))),
-                bind(fma(second, cos, first * sin)),
-            ]
+            turned = rotated(first, second, cos, sin)
             with when(busy & (head < HQ)):
-                for j, vector in enumerate(rotated):
+                for j, vector in enumerate(turned):
                     store(qkv, vector, row, head, j, i)
             if coded:
-                append_codes(rotated, position)
+                append_codes(turned, position)
                 return
             with when(busy & (head >= HQ) & (head < HQ + HK)):
-                append(0, head - HQ, rotated, position, PAGE_TOKENS, slot)
+                append(0, head - HQ, turned, position, PAGE_TOKENS, slot)
             with when(busy & (head >= HQ + HK)):
                 append(1, head - (HQ + HK), loaded, position, 1, slot * (D // seen.packed))
 
