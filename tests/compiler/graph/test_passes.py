@@ -8,6 +8,7 @@ from edgewise_compiler.graph.passes import (
     fuse_gather,
     fuse_norm,
     fuse_residual,
+    fuse_rope,
     fuse_swiglu,
     quantize_activations,
 )
@@ -120,6 +121,25 @@ def test_norms_that_only_linears_read_become_part_of_them() -> None:
     normed = [node for node, op in linears(fused) if op.norm == 1e-5]
     assert [node.params for node in normed] == [("qkv", "n1"), ("gate_up", "n2")]
     assert all(node.inputs[0].name == "x" for node in normed)
+
+
+def test_attention_takes_the_newest_token_in_by_itself() -> None:
+    before = fuse_norm(fuse_residual(fuse_swiglu(layer())))
+    fused = fuse_rope(before)
+    assert ops(fused) == ["linear", "attention", "linear", "linear", "linear"]
+    attention = fused.nodes[1]
+    assert isinstance(attention.op, Attention)
+    assert attention.op.rope == before.nodes[1].op
+    assert attention.inputs == (fused.nodes[0].output,)
+
+
+def test_queries_that_something_else_reads_are_rotated_apart() -> None:
+    g = builder()
+    q = attend(g, g.linear(g.hidden(), "qkv"))
+    graph = g.graph()
+    rope = graph.nodes[1]
+    read_twice = Graph("layers", (*graph.nodes, Node(Linear(), (rope.output,), q, (), "again")))
+    assert fuse_rope(read_twice) == read_twice
 
 
 def test_a_gathering_norm_hands_the_gathering_on() -> None:

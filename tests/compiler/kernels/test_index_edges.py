@@ -26,6 +26,7 @@ from edgewise_compiler.kernels.cpu.sampling.logprobs import logprobs
 from edgewise_compiler.kernels.cpu.sampling.record import record
 from edgewise_compiler.kernels.cpu.sampling.sample import sample
 from edgewise_compiler.kernels.gpu.attention import decode as gpu_decode
+from edgewise_compiler.kernels.gpu.attention import merge as gpu_merge
 from edgewise_compiler.kernels.gpu.attention import prefill as gpu_prefill
 from edgewise_compiler.kernels.gpu.attention import serial as gpu_serial_attention
 from edgewise_compiler.kernels.gpu.elementwise import embed as gpu_embed
@@ -271,7 +272,7 @@ GPU_EDGES: dict[str, GpuMade] = {
         BATCH,
     ),
     "attention_merge": (
-        lambda n: gpu_decode.attention_merge(gpu_attention_spec(8, 1, n * 64)),
+        lambda n: gpu_merge.attention_merge(gpu_attention_spec(8, 1, n * 64)),
         8134407,
         "part",
         f"{BATCH} or --context",

@@ -17,12 +17,8 @@ from edgewise_compiler.graph.operations import (
     RopeAppend,
     Swiglu,
 )
-from edgewise_compiler.kernels.gpu.attention.decode import (
-    attention_decode,
-    attention_merge,
-    attention_near,
-    part_elements,
-)
+from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
+from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.attention.shares import all_together, in_turn
@@ -67,7 +63,7 @@ class GpuLowering(Lowering):
         parts: the parts of each packed linear by its name.
         limits: the target's.
         few: whether rows are few: decode with one sequence, prefill of a short chunk.
-        near: whether no sequence has more than a segment of keys, in decode.
+        near: whether no sequence has more than `NEAR_SEGMENTS` segments of keys, in decode.
         short: whether all have few enough for their partial results to be kept together.
         aliases: values that live in another value's tensor (queries in the projection's output).
     """

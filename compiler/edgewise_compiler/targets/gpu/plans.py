@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from edgewise_compiler.graph.hidden import HIDDEN, hidden_graph
 from edgewise_compiler.graph.nodes import Graph
+from edgewise_compiler.kernels.gpu.attention.decode import NEAR_SEGMENTS
 from edgewise_compiler.kernels.numbers import SEGMENT
 from edgewise_compiler.plan.calls import PlanCalls
 from edgewise_compiler.targets.gpu.lower import GpuLowering, lower_graph, together_reach
@@ -14,7 +15,7 @@ from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_call
 
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
-NEAR = "_near"  # one sequence, whose keys are one segment: attention has nothing to merge
+NEAR = "_near"  # one sequence of few keys: attention is one launch
 TOGETHER = "_together"  # sequences so short that their partial results are kept at the same time
 
 Make = Callable[[str, GpuLowering], PlanCalls]
@@ -83,7 +84,7 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         if low.variant.serial:
             return
         made.append(make(operation + NEAR, replace(short, near=True)))
-        reach = min(SEGMENT, low.bounds.context)
+        reach = min(NEAR_SEGMENTS * SEGMENT, low.bounds.context)
         near: Choice = ({"b": (1, 1), "t": (1, reach)}, operation + NEAR)
         lone, *others = entries[operation]
         together = together_reach(low, few["layers"])

@@ -11,11 +11,11 @@ import pytest
 
 from edgewise_compiler.kernels.attention import AttentionSpec
 from edgewise_compiler.kernels.gpu.attention.decode import (
+    NEAR_SEGMENTS,
     attention_decode,
-    attention_merge,
     attention_near,
-    part_elements,
 )
+from edgewise_compiler.kernels.gpu.attention.merge import attention_merge, part_elements
 from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.shares import (
     PART_BYTES,
@@ -61,6 +61,7 @@ pytestmark = pytest.mark.sampled(one_in=16)
 TOLERANCE = 1e-5
 
 CONTEXT = BOUNDS.pages * 16
+NEAR = NEAR_SEGMENTS * SEGMENT
 GROUPED = Heads(8, 2, 64)
 ODD = Heads(3, 1, 80)  # a head's vectors do not fill the threads
 SHAPES = [
@@ -159,10 +160,10 @@ def decode(
 
 
 def near(parts: Sequence[Part], *, seed: int = 0, live: int | None = None) -> list[Array]:
-    """The same in one launch, for sequences of no more than a segment of keys."""
-    inputs, step, out = buffers_of(parts, seed, SEGMENT, live)
+    """The same in one launch, for sequences of few keys."""
+    inputs, step, out = buffers_of(parts, seed, NEAR, live)
     launch = attention_near(spec_of(parts[0]), LIMITS)
-    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": SEGMENT}
+    symbols = {"n": len(parts), "b": len(parts), "r": len(parts), "t": NEAR}
     *_, out, _ = run(launch, [*inputs, out, step], **symbols)
     return split_rows(out, parts)
 
@@ -213,9 +214,12 @@ def test_partial_results_of_a_gpu_stay_small() -> None:
 
 
 @pytest.mark.parametrize(("heads", "kv_dtype"), SHAPES, ids=str)
-def test_a_single_segment_needs_no_merge_for_the_same_bits(heads: Heads, kv_dtype: str) -> None:
-    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in HISTORIES if h < SEGMENT]
-    for batch in (parts[:3], parts[3:]):
+def test_few_segments_are_joined_in_one_launch_for_the_same_bits(
+    heads: Heads, kv_dtype: str
+) -> None:
+    histories = [*HISTORIES[:-1], 127, 128, 191, 192, NEAR - 1]
+    parts = [Part(story(heads, h + 1, kv_dtype), h, 1) for h in histories]
+    for batch in (parts[:4], parts[4:8], parts[8:]):
         for joined, merged in zip(near(batch), decode(batch), strict=True):
             same_bits(joined, merged)
 

@@ -9,8 +9,8 @@ from edgewise_compiler.kernels.attention import AttentionSpec, RopeSpec
 from edgewise_compiler.kernels.gpu.attention.decode import (
     attention_decode,
     attention_near,
-    part_elements,
 )
+from edgewise_compiler.kernels.gpu.attention.merge import part_elements
 from edgewise_compiler.kernels.gpu.attention.shares import whole
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.limits import Limits
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.sampled(one_in=8)
 
 CONTEXT = BOUNDS.pages * PAGE_TOKENS
 # Histories about the edges of pages and segments; one sequence has stopped.
-NEAR = [Rows(0, 1), Rows(15, 1), Rows(62, 1, stop=1), Rows(63, 1)]
-FAR = [Rows(64, 1), Rows(16, 1), Rows(130, 1), Rows(CONTEXT - 1, 1)]
+NEAR = [Rows(0, 1), Rows(15, 1), Rows(130, 1, stop=1), Rows(127, 1)]
+FAR = [Rows(63, 1), Rows(16, 1), Rows(130, 1), Rows(CONTEXT - 1, 1)]
 SHAPES = [
     *(Heads(8, 2, 64), Heads(3, 1, 80), Heads(2, 2, 32), Heads(16, 1, 16), Heads(9, 1, 256)),
     Heads(40, 2, 48),  # more queries of a key than threads have at once

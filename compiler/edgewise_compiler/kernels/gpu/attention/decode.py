@@ -9,15 +9,15 @@ and :func:`attention_merge` joins the segments:
 
     M = max m,  w = exp2(m - M) or 1 where m = M,  out = sum w*o / sum w*l
 
-Of a single segment that is o / l, which :func:`attention_near` writes at once: one launch, the same
-bits. Every sum has an order that follows from the head dimension and the number of keys alone.
+A workgroup of :func:`attention_near` takes all segments of a short sequence after each other and
+joins them itself: one launch, the same bits. Every sum has an order that follows from the head
+dimension and the number of keys alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import nullcontext
 from functools import cache
-from math import prod
 
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
@@ -48,6 +48,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     power_of_two_up_to,
     spoiled,
 )
+from edgewise_compiler.kernels.gpu.attention.merge import Slice, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
 from edgewise_compiler.kernels.gpu.limits import Limits
@@ -75,25 +76,20 @@ from edgewise_compiler.kernels.numbers import SEGMENT, SEGMENT_PAGES
 from edgewise_runtime.format.abi import KV_LEN, PAGE_TOKENS, SEQUENCES, STOP
 
 _MOST_THREADS = 128
-_MERGE_THREADS = 128
 _LOADS = 4  # vectors of keys or values a thread asks for at once
 
-
-def part_elements(spec: AttentionSpec, share: Share) -> int:
-    """How many float32 the partial results take: o, m, l and padding for every segment."""
-    return prod(_part(spec, share).shape) * 4
-
-
-def _part(spec: AttentionSpec, share: Share) -> Arg:
-    segments = -(-share.reach // SEGMENT)
-    return Arg("part", "float32x4", (share.count, spec.heads, segments, spec.head_dim // 4 + 1))
+NEAR_SEGMENTS = 4
+"""Segments of a sequence that one workgroup takes after each other: what that takes longer than
+side by side is estimated to be less than another launch does (docs/decisions/0065-*)."""
 
 
-def _heads_at_once(group: int, D: int, space: int) -> tuple[int, int]:
-    """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared."""
+def _heads_at_once(group: int, D: int, kept: int, space: int) -> tuple[int, int]:
+    """Threads of a workgroup, and how many of ``group`` query heads fit ``space`` bytes shared, of
+    each of which the results of so many segments are ``kept``."""
     for threads in (_MOST_THREADS, _MOST_THREADS // 2):
         # Partial scores, q, p, and the maximum and sum of each vector of scores.
         bytes_per_head = threads * 16 + D * 4 + SEGMENT * 4 + 2 * SEGMENT_QUADS * 4
+        bytes_per_head += kept * (D + 2) * 4
         most = space // bytes_per_head
         if group <= most:
             break
@@ -133,7 +129,7 @@ def attention_decode(
 
 
 def attention_near(spec: AttentionSpec, limits: Limits, rope: RopeSpec | None = None) -> Launch:
-    """The attention of row i, where no sequence has more than a segment of keys.
+    """The attention of row i, where no sequence has more than `NEAR_SEGMENTS` segments of keys.
 
     Arguments, bits and errors are those of :func:`attention_decode` and :func:`attention_merge`, in
     place of part stands out float32 [N, HQ*D]. Grid: sequences times KV heads in y.
@@ -150,9 +146,10 @@ def _segments(
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     near, first_sequence = share is None, 0 if share is None else share.first
+    kept = min(NEAR_SEGMENTS, -(-C // SEGMENT)) if near else 0
     combining = rope is not None and combines(rope)
     space = limits.shared - (_MOST_THREADS * 4 if combining else 0)
-    threads, most = _heads_at_once(group, D, space)
+    threads, most = _heads_at_once(group, D, kept, space)
     vectors = D // 4
     # Scores: a thread has four tokens of one page and every `slices`-th vector of d.
     slices = threads // SEGMENT_QUADS
@@ -167,7 +164,7 @@ def _segments(
         *(projected if rope is None else newest_arguments(rope)),
         *kv_vectors(spec),
         table_arg(spec, pool_pages(spec)),
-        Arg("out", "float32x4", (N, HQ, vectors)) if share is None else _part(spec, share),
+        Arg("out", "float32x4", (N, HQ, vectors)) if share is None else part_arg(spec, share),
         STEP,
     ]
 
@@ -176,13 +173,16 @@ def _segments(
         qkv, kv, table, step = (named[name] for name in ("qkv", "kv", "table", "step"))
         kv_scale = [named[name] for name in ("kv_scale",) if name in named]
         result = buffers[-2]
-        t, segment = thread.t, thread.x
+        t = thread.t
         place, h = bind(T.floordiv(thread.y, HK)), bind(T.floormod(thread.y, HK))
         s = bind(place + first_sequence) if first_sequence else place
         queries = shared((most * D,))
         sums = shared((threads * most,), "float32x4")  # over slices, then over strides
         weights = shared((most * SEGMENT,))
         quad_max, quad_sum = (shared((most * SEGMENT_QUADS,)) for _ in range(2))
+        if near:
+            outputs = shared((most * kept * vectors,), "float32x4")
+            stats = shared((most * kept * 2,))
         acc = local((most,), "float32x4")
         rounds = -(-most * SEGMENT_QUADS // threads)
         scores = local((rounds,), "float32x4")
@@ -196,9 +196,7 @@ def _segments(
             )
         )
 
-        def some_heads(first: Expr, heads: int, keys: Expr, pages: Expr) -> None:
-            head = bind(h * group + first)
-
+        def rotate(head: Expr, heads: int) -> None:
             def stage(item: Expr, i: int) -> None:
                 g, d = T.floordiv(item, D), T.floormod(item, D)
                 value = qkv[s, head + g, d] * number(log2_scale(spec.scale))
@@ -210,6 +208,9 @@ def _segments(
                 newest.queries(queries, head, heads, log2_scale(spec.scale))
             barrier()
 
+        def attend(head: Expr, heads: int, segment: Expr, keys: Expr) -> None:
+            """The part of one segment, of which there are so many keys, for some heads."""
+            pages = pages_of(keys)
             quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
             nth = bind(T.floordiv(t, QUADS * slices))
             page = page_of(table, s, segment, nth, pages)
@@ -315,27 +316,74 @@ def _segments(
                     store(acc, acc[0] + sums[j * heads * vectors + item], 0)
                 g, c = T.floordiv(item, vectors), T.floormod(item, vectors)
                 if near:
-                    store(result, acc[0] / splat(total(g)), s, head + g, c)
+                    store(outputs, acc[0], (g * kept + segment) * vectors + c)
                 else:
                     store(result, acc[0], place, head + g, segment, c)
 
             deal(thread, heads * vectors, join)
+            with when(t < heads):
+                if near:
+                    store(stats, largest(t), (t * kept + segment) * 2)
+                    store(stats, total(t), (t * kept + segment) * 2 + 1)
+                else:
+                    held = vector_of(largest(t), total(t), number(0.0), number(0.0))
+                    store(result, held, place, head + t, segment, vectors)
+
+        def merge(head: Expr, heads: int, segments: Expr) -> None:
+            """What `attention_merge` does, of parts in shared memory."""
+            parts = slices_of(vectors)
+            state, part = local((2,)), local((1,), "float32x4")
+            joined, weight = local((1,), "float32x4"), local((1,))
+
+            def one(item: Expr, i: int) -> None:
+                g, c = bind(T.floordiv(item, vectors)), bind(T.floormod(item, vectors))
+
+                def stats_of(i: Expr) -> tuple[Expr, Expr]:
+                    at = (g * kept + i) * 2
+                    return stats[at], stats[at + 1]
+
+                of = Slice(
+                    segments, parts, stats_of, lambda i: outputs[(g * kept + i) * vectors + c]
+                )
+                of.largest(state)
+                of.add(0, state, part)
+                store(joined, part[0], 0)
+                store(weight, state[1], 0)
+                # Slices without a segment add zero, as often as one likes.
+                with T.serial(1, min(parts, kept + 1)) as z:
+                    of.add(z, state, part)
+                    store(joined, joined[0] + part[0], 0)
+                    store(weight, weight[0] + state[1], 0)
+                store(result, joined[0] / splat(weight[0]), s, head + g, c)
+
+            deal(thread, heads * vectors, one)
+
+        def some_heads(head: Expr, heads: int, length: Expr) -> None:
+            rotate(head, heads)
             if not near:
-                with when(t < heads):
-                    stats = vector_of(largest(t), total(t), number(0.0), number(0.0))
-                    store(result, stats, place, head + t, segment, vectors)
+                attend(head, heads, thread.x, bind(T.min(length - thread.x * SEGMENT, SEGMENT)))
+                return
+            segments = bind(T.min(segments_of(length), kept))
+            with T.serial(0, segments) as segment:
+                keys = T.min(length - segment * SEGMENT, SEGMENT)
+                # No segment is empty, which whoever counts indices does not see.
+                attend(head, heads, segment, bind(T.max(keys, 1)))
+                barrier()
+            merge(head, heads, segments)
 
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
-                keys = bind(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
-                with when(keys > 0):
-                    pages = pages_of(keys)
+                length = bind(table[s, KV_LEN] + 1)
+                # What only segments side by side have to ask.
+                lives = nullcontext() if near else when(length > thread.x * SEGMENT)
+                with lives:
                     if newest is not None:
-                        with when(T.floordiv(newest.position, SEGMENT) == segment):
+                        last = T.floordiv(newest.position, SEGMENT) == thread.x
+                        with nullcontext() if near else when(last):
                             newest.append(h)
                     for first, heads, times in spread(group, most):
                         with T.serial(0, times) as i:
-                            some_heads(bind(first + i * heads), heads, keys, pages)
+                            some_heads(bind(h * group + first + i * heads), heads, length)
 
     return kernel(
         symbol(
@@ -353,83 +401,4 @@ def _segments(
             ("mul", "b" if share is None else share.live, HK),
         ),
         bounds={"t": C if share is None else share.reach, "b": B},
-    )
-
-
-def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
-    """Joins what :func:`attention_decode` left in ``part``, of which it takes the arguments.
-
-    Arguments: part float32 [G, HQ, ceil(R/64), D+4]; table int32 [B, 8+MP]; out float32 [N, HQ*D],
-    written for sequences that have not stopped; step int32 [8], whose field 1 is the number of
-    sequences. Grid: query heads in x, sequences in y.
-
-    Raises:
-        CompileError: heads or dtypes that attention is not written for.
-        UnsupportedError: a trait that it does not have.
-    """
-    check_attention(spec)
-    # Scores are scaled already: layers that differ in that share one kernel, which has one name.
-    return _merge(replace(spec, scale=1.0), share or whole(spec))
-
-
-@cache
-def _merge(spec: AttentionSpec, share: Share) -> Launch:
-    N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
-    HQ, D = spec.heads, spec.head_dim
-    vectors = D // 4
-    slices = power_of_two_up_to(_MERGE_THREADS // vectors)
-    arguments = [
-        _part(spec, share),
-        table_arg(spec),
-        Arg("out", "float32x4", (N, HQ, vectors)),
-        STEP,
-    ]
-
-    def body(thread: Thread, part: Buffer, table: Buffer, out: Buffer, step: Buffer) -> None:
-        head, place = thread.x, thread.y
-        s = bind(place + share.first) if share.first else place
-        outputs = shared((slices * vectors,), "float32x4")
-        totals = shared((slices,))
-        state = local((2,))  # M, L
-        acc = local((1,), "float32x4")
-
-        def merge() -> None:
-            segments = bind(segments_of(table[s, KV_LEN] + 1))
-            c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
-            store(state, LOWEST, 0)
-            with T.serial(0, segments) as i:
-                store(state, T.max(state[0], lane(part[place, head, i, vectors], 0)), 0)
-            with when(z < slices):
-                store(state, 0.0, 1)
-                store(acc, 0.0, 0)
-                with T.serial(0, T.floordiv(segments - z + (slices - 1), slices)) as i:
-                    segment = bind(z + i * slices)
-                    stats = bind(part[place, head, segment, vectors])
-                    # 2**0 need not be exactly 1, and the likeliest segment may be the only one.
-                    largest = lane(stats, 0)
-                    weight = exp2(largest - state[0])
-                    weight = bind(T.Select(largest == state[0], number(1.0), weight))
-                    store(state, fma(weight, lane(stats, 1), state[1]), 1)
-                    store(acc, fma(splat(weight), part[place, head, segment, c], acc[0]), 0)
-                store(outputs, acc[0], z * vectors + c)
-                with when(c == 0):
-                    store(totals, state[1], z)
-            barrier()
-            with when(thread.t < vectors):
-                with T.serial(1, slices) as j:
-                    store(acc, acc[0] + outputs[j * vectors + c], 0)
-                    store(state, state[1] + totals[j], 1)
-                store(out, acc[0] / splat(state[1]), s, head, c)
-
-        with when(s < step[SEQUENCES]):
-            with when(table[s, STOP] == 0):
-                merge()
-
-    return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts),
-        arguments,
-        body,
-        threads=_MERGE_THREADS,
-        grid=(HQ, share.live),
-        bounds={"b": B},
     )
