@@ -117,43 +117,44 @@ async function linear(launch: Launch): Promise<Checked | null> {
   return { error: relativeError(found, expected), bound };
 }
 
-async function ropeAppend(
-  launch: Launch,
-  { heads, kvHeads, headDim }: ModelInfo,
-  keys: Keys,
-): Promise<Checked | null> {
+/** Heads of a row of the projection, normalized and rotated; null where a name does not say how. */
+async function rotation(launch: Launch, { heads, headDim }: ModelInfo) {
   const before = rows(launch.before("qkv"), launch, "qkv");
-  const after = rows(launch.after("qkv"), launch, "qkv");
   const norm = launch.arguments.has("qk_norm") ? await launch.parameter("qk_norm") : null;
   const eps = norm ? numberAfter(launch.kernel, /_norm(\d+(?:p\d+)?(?:em?\d+)?)/) : 0;
   const rope = await launch.parameter("rope");
-  const stored = storing(launch.kernel);
   const half = headDim / 2;
   if (eps === null) return null;
-  let error = 0;
+  const gainOf = (head: number, d: number) =>
+    norm?.[(head < heads ? 0 : 1) * headDim + d] ?? Number.NaN;
+  return (row: number, position: number, head: number): Float64Array => {
+    const raw = before(row).subarray(head * headDim, (head + 1) * headDim);
+    const gain = norm ? Array.from({ length: headDim }, (_, d) => gainOf(head, d)) : null;
+    const vector = gain ? normalized(raw, gain, eps) : Float64Array.from(raw);
+    const turned = new Float64Array(headDim);
+    for (let i = 0; i < half; i++) {
+      const cos = rope[(position * 2 + 0) * half + i] ?? Number.NaN;
+      const sin = rope[(position * 2 + 1) * half + i] ?? Number.NaN;
+      const [a, b] = [vector[i] ?? 0, vector[half + i] ?? 0];
+      turned[i] = a * cos - b * sin;
+      turned[half + i] = b * cos + a * sin;
+    }
+    return turned;
+  };
+}
+
+/** Notes what a launch appends to the pages; what it rotates queries by, or null. */
+async function appended(launch: Launch, model: ModelInfo, keys: Keys) {
+  const { heads, kvHeads, headDim } = model;
+  const rotated = await rotation(launch, model);
+  if (!rotated) return null;
+  const before = rows(launch.before("qkv"), launch, "qkv");
+  const stored = storing(launch.kernel);
   rowsOf(launch.call).forEach(({ conversation, position }, row) => {
     const all = before(row);
-    const rotated = (head: number): Float64Array => {
-      const raw = all.subarray(head * headDim, (head + 1) * headDim);
-      const gain = norm ? Array.from({ length: headDim }, (_, d) => gainOf(head, d)) : null;
-      const vector = gain ? normalized(raw, gain, eps) : Float64Array.from(raw);
-      const turned = new Float64Array(headDim);
-      for (let i = 0; i < half; i++) {
-        const cos = rope[(position * 2 + 0) * half + i] ?? Number.NaN;
-        const sin = rope[(position * 2 + 1) * half + i] ?? Number.NaN;
-        const [a, b] = [vector[i] ?? 0, vector[half + i] ?? 0];
-        turned[i] = a * cos - b * sin;
-        turned[half + i] = b * cos + a * sin;
-      }
-      return turned;
-    };
-    const gainOf = (head: number, d: number) =>
-      norm?.[(head < heads ? 0 : 1) * headDim + d] ?? Number.NaN;
-    for (const head of [0, heads - 1]) {
-      const found = after(row).subarray(head * headDim, (head + 1) * headDim);
-      error = Math.max(error, relativeError(found, rotated(head)));
-    }
-    const key = Array.from({ length: kvHeads }, (_, h) => [...stored(rotated(heads + h))]);
+    const key = Array.from({ length: kvHeads }, (_, h) => [
+      ...stored(rotated(row, position, heads + h)),
+    ]);
     const value = Array.from({ length: kvHeads }, (_, h) => {
       const begin = (heads + kvHeads + h) * headDim;
       return [...stored(all.subarray(begin, begin + headDim))];
@@ -166,20 +167,35 @@ async function ropeAppend(
     };
     keys.set(name, history);
   });
+  return rotated;
+}
+
+async function ropeAppend(launch: Launch, model: ModelInfo, keys: Keys): Promise<Checked | null> {
+  const rotated = await appended(launch, model, keys);
+  const after = rows(launch.after("qkv"), launch, "qkv");
+  const { heads, headDim } = model;
+  if (!rotated) return null;
+  let error = 0;
+  rowsOf(launch.call).forEach(({ position }, row) => {
+    for (const head of [0, heads - 1]) {
+      const found = after(row).subarray(head * headDim, (head + 1) * headDim);
+      error = Math.max(error, relativeError(found, rotated(row, position, head)));
+    }
+  });
   return { error, bound: FLOAT32 };
 }
 
-async function attention(
-  launch: Launch,
-  { heads, kvHeads, headDim }: ModelInfo,
-  keys: Keys,
-): Promise<Checked | null> {
+async function attention(launch: Launch, model: ModelInfo, keys: Keys): Promise<Checked | null> {
+  const { heads, kvHeads, headDim } = model;
   // A merge reads partial results, which the launch before it made of the queries.
   const source = launch.arguments.has("qkv") ? launch : launch.previous;
   const queries = source?.before("qkv");
   const width = (heads + 2 * kvHeads) * headDim;
   const out = rows(launch.after("out"), launch, "out");
   if (!source || !queries) return null;
+  const alone = source.arguments.has("rope");
+  const rotated = alone ? await appended(source, model, keys) : null;
+  if (alone && !rotated) return null;
   const scale = scaleOf(source.kernel, headDim);
   let error = 0;
   const positions = rowsOf(launch.call);
@@ -188,7 +204,9 @@ async function attention(
     const history = keys.get(`${launch.layer}/${conversation}`)?.slice(0, position + 1) ?? [];
     for (const head of [0, heads - 1]) {
       const begin = row * width + head * headDim;
-      const query = Float64Array.from(queries.subarray(begin, begin + headDim));
+      const query =
+        rotated?.(row, position, head) ??
+        Float64Array.from(queries.subarray(begin, begin + headDim));
       const of = Math.floor(head / (heads / kvHeads)) * headDim;
       const scores = history.map(
         ({ key }) => product(key.subarray(of, of + headDim), query) * scale,

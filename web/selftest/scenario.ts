@@ -2,7 +2,7 @@
  * What is run: two short conversations, once through every operation in each of its plans.
  *
  * The first is long enough for the plans of many rows, the second short enough for those of few. The
- * first decodes twice, as a sequence of a few keys and as one that may come to have many; then both
+ * first decodes twice, as a short sequence and as one that may come to have many; then both
  * decode together. Tokens are always the host's, so programs can be compared with each
  * other whatever each of them samples.
  */
@@ -31,7 +31,7 @@ export const PAGES = 8;
 
 const LONG = 24; // more than FEW rows, and more than one page
 const SHORT = 7;
-const MANY_KEYS = 65; // more than the plan for one segment is for
+const MANY_KEYS = 257; // more than the plan for a short sequence is for
 
 /** A model and the tokens of its pages. */
 type Model = ModelInfo & { readonly pageTokens: number };
