@@ -1,6 +1,7 @@
 /** What the self-test found, as data: shown as a table, and kept as JSON. */
 import type { AdapterReport } from "../client/types.ts";
 import type { KernelResult, ProgramResult } from "./check.ts";
+import type { Environment } from "./environment.ts";
 import { rmsError } from "./numbers.ts";
 
 /**
@@ -39,11 +40,14 @@ export interface Agreement {
 }
 
 export interface Report {
-  readonly version: 1;
+  readonly version: 2;
+  /** The version of edgewise that the page is of. */
+  readonly edgewise: string;
   readonly date: string;
   readonly browser: string;
   readonly bundle: string;
   readonly adapter: AdapterReport;
+  readonly environment: Environment;
   readonly ok: boolean;
   readonly programs: readonly ProgramReport[];
 }

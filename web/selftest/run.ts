@@ -1,7 +1,9 @@
 /** Tests the programs of a bundle, one after the other, and reports on all of them. */
 import { EdgewiseError } from "../errors.ts";
 import type { Program } from "../format/manifest.ts";
+import { version } from "../package.json";
 import { checkProgram } from "./check.ts";
+import { environment } from "./environment.ts";
 import type { Bench } from "./load.ts";
 import { failed, type ProgramReport, programReport, type Report, type Tested } from "./report.ts";
 import { timeKernels } from "./timing.ts";
@@ -43,11 +45,13 @@ export async function testBundle(
     options.onProgram(report);
   }
   return {
-    version: 1,
+    version: 2,
+    edgewise: version,
     date: new Date().toISOString(),
     browser: navigator.userAgent,
     bundle,
     adapter: bench.gpu.report,
+    environment: await environment(navigator.gpu),
     ok: reports.length > 0 && reports.every((report) => report.ok),
     programs: reports,
   };

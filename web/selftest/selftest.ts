@@ -5,6 +5,7 @@
 import { probe } from "../device/adapter.ts";
 import { EdgewiseError } from "../errors.ts";
 import { type Bench, openBench } from "./load.ts";
+import { markdown } from "./markdown.ts";
 import type { Report } from "./report.ts";
 import { testBundle } from "./run.ts";
 import { programTable, reportText } from "./view.ts";
@@ -24,6 +25,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   void start();
 });
+element("copy", HTMLButtonElement).addEventListener("click", () => void copyReport());
 bundle.addEventListener("change", () => void offerPrograms());
 void prepare();
 
@@ -68,6 +70,8 @@ async function start(): Promise<void> {
   stop.onclick = () => aborter.abort();
   progress.hidden = false;
   results.replaceChildren();
+  for (const id of ["raw", "text", "handover"]) element(id, HTMLElement).hidden = true;
+  element("copied", HTMLElement).textContent = "";
   element("verdict", HTMLElement).textContent = "";
   let bench: Bench | null = null;
   try {
@@ -98,11 +102,24 @@ function publish(report: Report): void {
   verdict.textContent = report.ok ? "Everything is as it should be." : "Some results are wrong.";
   verdict.classList.toggle("bad", !report.ok);
   element("report", HTMLElement).textContent = text;
-  element("raw", HTMLElement).hidden = false;
+  element("markdown", HTMLElement).textContent = markdown(report);
+  for (const id of ["raw", "text", "handover"]) element(id, HTMLElement).hidden = false;
   if (download.href.startsWith("blob:")) URL.revokeObjectURL(download.href);
   download.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   download.download = `edgewise-selftest-${report.date.slice(0, 10)}.json`;
-  download.hidden = false;
+}
+
+/** Puts the report on the clipboard; where that is not allowed it is shown, to be copied by hand. */
+async function copyReport(): Promise<void> {
+  const text = element("markdown", HTMLElement).textContent ?? "";
+  const told = element("copied", HTMLElement);
+  try {
+    await navigator.clipboard.writeText(text);
+    told.textContent = "Copied.";
+  } catch {
+    element("text", HTMLDetailsElement).open = true;
+    told.textContent = "The browser does not allow that; copy it from below.";
+  }
 }
 
 interface Listed {

@@ -159,7 +159,7 @@ export const LACKING: readonly Lacking[] = [
     by: "both",
     remove: each("GPUAdapterInfo.prototype", "isFallbackAdapter subgroupMinSize subgroupMaxSize"),
     uses: [".isFallbackAdapter", ".subgroupMinSize", ".subgroupMaxSize", ".adapterInfo"],
-    optional: ["device/adapter.ts"],
+    optional: ["device/adapter.ts", "selftest/markdown.ts"],
   },
   // Styles.
   { feature: "field-sizing", by: "both", css: /\bfield-sizing\s*:/ },

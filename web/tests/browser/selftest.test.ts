@@ -39,11 +39,12 @@ describe.each(CASES)(
   "the self-test of $bundle on $adapter",
   ({ adapter, bundle, program = "", programs }) => {
     let session: Session;
+    let page: Page;
     let report: Report;
 
     beforeAll(async () => {
       session = await openSession(adapter);
-      const page = await session.page();
+      page = await session.page();
       await page.goto(pageOf(session, bundle, program));
       report = await finished(page);
     });
@@ -73,6 +74,19 @@ describe.each(CASES)(
       expect(referenced.length).toBeGreaterThan(0.7 * kernels.length);
       const names = referenced.map(({ kernel }) => kernel.split("_", 1)[0]);
       expect(names).toEqual(expect.arrayContaining(["draw", "record", "logprobs"]));
+    });
+
+    it("puts a report in Markdown on the clipboard at a click", async () => {
+      await session.browser.context.grantPermissions(["clipboard-read", "clipboard-write"], {
+        origin: session.proxy.url,
+      });
+      await page.getByTestId("copy").click();
+      await page.getByTestId("copied").getByText("Copied.").waitFor();
+      const copied = await page.evaluate(() => navigator.clipboard.readText());
+      expect(copied).toContain("self-test: everything is right");
+      expect(copied).toContain(`| Browser | ${report.browser} |`);
+      expect(copied).toContain("`maxComputeWorkgroupStorageSize`");
+      for (const { program } of report.programs) expect(copied).toContain(`\`${program}\`: right`);
     });
 
     it("times every kernel", () => {
