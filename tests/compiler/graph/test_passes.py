@@ -142,6 +142,14 @@ def test_queries_that_something_else_reads_are_rotated_apart() -> None:
     assert fuse_rope(read_twice) == read_twice
 
 
+def test_a_rotation_that_nothing_reads_stays() -> None:
+    g = builder()
+    attend(g, g.linear(g.hidden(), "qkv"))
+    graph = g.graph()
+    unread = Graph("layers", graph.nodes[:-1])
+    assert fuse_rope(unread) == unread
+
+
 def test_a_gathering_norm_hands_the_gathering_on() -> None:
     g = builder("head")
     g.logits(g.rms_norm(g.gather_logit_rows(g.hidden()), "n", 1e-5), "head")

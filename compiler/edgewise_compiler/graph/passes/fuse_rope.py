@@ -19,8 +19,10 @@ def fuse_rope(graph: Graph) -> Graph:
     for node in graph.nodes:
         if not isinstance(node.op, RopeAppend):
             continue
-        (reader, *others) = graph.uses(node.output)
-        if not others and isinstance(reader.op, Attention) and reader.op.layer == node.op.layer:
+        readers = [use.op for use in graph.uses(node.output)]
+        if len(readers) != 1 or not isinstance(readers[0], Attention):
+            continue
+        if readers[0].layer == node.op.layer:
             ropes[node.output.id] = (node.op, node)
 
     def rewrite(node: Node[Operation]) -> Node[Operation]:
