@@ -1,5 +1,6 @@
 /** What the browser and its adapter say of themselves, for whoever reads a report elsewhere. */
 import type { Told } from "../client/machine.ts";
+import { usage } from "../store/store.ts";
 
 /** Everything that WebGPU tells here, more than programs ask for. */
 export interface Environment {
@@ -23,7 +24,7 @@ const SHOWN =
 /** Ask for all of it. Nothing is sent anywhere. */
 export async function environment(gpu: GPU): Promise<Environment> {
   const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-  const { quota, usage } = await navigator.storage.estimate();
+  const space = await usage();
   const told: Told = navigator;
   return {
     features: adapter ? [...adapter.features].sort() : [],
@@ -32,8 +33,8 @@ export async function environment(gpu: GPU): Promise<Environment> {
     preferredFormat: gpu.getPreferredCanvasFormat(),
     cores: navigator.hardwareConcurrency,
     memoryGb: told.deviceMemory ?? null,
-    quota: quota ?? null,
-    usage: usage ?? null,
+    quota: space?.quota ?? null,
+    usage: space?.usage ?? null,
   };
 }
 
