@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import tvm
@@ -30,7 +30,7 @@ _writes = 0
 
 
 def kept(
-    make: Callable[[], bytes], module: tvm.IRModule, target: tvm.target.Target, driver: Path
+    make: Callable[[], bytes], module: tvm.IRModule, target: tvm.target.Target, *drivers: Path
 ) -> bytes:
     """``make()``, or what it gave when the same was last asked for, here or in another process.
 
@@ -38,7 +38,7 @@ def kept(
 
     Args:
         make: generates code of ``module`` for ``target``, and depends on nothing else.
-        driver: the source file that ``make`` is in; entries of its other versions are not used.
+        drivers: the source files that ``make`` is in; entries of their other versions are not used.
 
     Raises:
         StorageError: the folder cannot be written to.
@@ -47,7 +47,7 @@ def kept(
     if not chosen:
         return make()
     folder = Path(chosen)
-    path = folder / _key(module, target, driver)
+    path = folder / _key(module, target, drivers)
     found = _read(path)
     if found is None:
         found = make()
@@ -56,13 +56,13 @@ def kept(
     return found
 
 
-def _key(module: tvm.IRModule, target: tvm.target.Target, driver: Path) -> str:
+def _key(module: tvm.IRModule, target: tvm.target.Target, drivers: Sequence[Path]) -> str:
     # The script names every attribute and prints floats to their last bit.
     parts = (
         tvm.__version__,
         tvm_ffi.__version__,
         json.dumps(dict(tvm.support.libinfo()), sort_keys=True),
-        driver.read_text(encoding="utf-8"),
+        *(driver.read_text(encoding="utf-8") for driver in drivers),
         str(target),
         str(target.host),
         module.script(show_meta=True),

@@ -13,11 +13,13 @@ from tvm.target import Target
 from tvm.tirx import AttrStmt, Buffer, BufferStore, PrimFunc
 
 from edgewise_compiler.kernels.gpu.limits import Limits, check_limits
+from edgewise_compiler.targets.gpu import registers
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.gpu.spelling import Spelling, spelled
 from edgewise_compiler.targets.kept import kept
 from edgewise_runtime.errors import CompileError
 
+_DRIVERS = tuple(Path(file) for file in (__file__, registers.__file__))
 _DEVICE_FUNCTION = 2  # TVM's calling convention of what a GPU launches
 
 
@@ -55,7 +57,7 @@ class Printer:
         words = spelled(function, self.spellings, self.language)
         target = self._target(attributes)
         module = tvm.IRModule({name: words})
-        made = kept(lambda: self._generate(name, module, target), module, target, Path(__file__))
+        made = kept(lambda: self._generate(name, module, target), module, target, *_DRIVERS)
         # TVM names what runs on the device after the function that it is split from.
         return Shader(made.decode(), f"{name}_kernel", _threads(function), _access(function))
 
@@ -99,6 +101,8 @@ class Printer:
             if int(lowered.attrs.get("calling_conv", 0)) == _DEVICE_FUNCTION
         }
         lowered = tirx.transform.LowerIntrin()(tvm.IRModule(device))
+        for symbol in device:
+            lowered[symbol] = registers.named(lowered[symbol])
         built = tvm.get_global_func(f"target.build.{self.kind}")(lowered, target)
         # TVM repeats its comments and writes blank lines.
         lines = [line.rstrip() for line in str(built.inspect_source()).splitlines()]

@@ -39,7 +39,7 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         few: all graphs for decoding, norms folded into linears.
     """
     rows, batch = low.bounds.rows, low.bounds.batch
-    short, subgroups = replace(low, few=True), low.variant.subgroups
+    short = replace(low, few=True)
     embedding = lower_graph(low, many["embed"], many_rows=True)
     hidden = lower_graph(low, hidden_graph(many["head"]), many_rows=True)
     made = [PlanCalls("embed", embedding), PlanCalls(HIDDEN, hidden)]
@@ -75,7 +75,7 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         return PlanCalls(name, (*embedding, *layers, *head))
 
     def decode(name: str, low: GpuLowering) -> PlanCalls:
-        sampled = sampling_calls(low, subgroups, advance=True)
+        sampled = sampling_calls(low, low.variant, advance=True)
         return PlanCalls(name, (*forward(name, low).calls, *sampled), repeats=True)
 
     def decoding(operation: str, make: Make) -> None:
@@ -101,6 +101,6 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
     versions("logits", "r", 1, batch, logits)
     decoding("decode", decode)
     decoding("forward", forward)
-    made.append(PlanCalls("sample", sampling_calls(low, subgroups, advance=False)))
+    made.append(PlanCalls("sample", sampling_calls(low, low.variant, advance=False)))
     made.append(PlanCalls("logprobs", logprobs_calls(low)))
     return PlanSet(tuple(made), entries)

@@ -6,18 +6,19 @@ from edgewise_compiler.kernels.gpu.sampling.logprobs import logprobs
 from edgewise_compiler.kernels.gpu.sampling.sample import sample_scratch, sampling
 from edgewise_compiler.kernels.gpu.sampling.tops import tops, tops_shape
 from edgewise_compiler.plan.calls import Argument, Call, Tensor
+from edgewise_compiler.targets.gpu.variant import Variant
 from edgewise_compiler.targets.lowering import Lowering, mul, read, to
 from edgewise_runtime.format.abi import LOGPROBS
 
 
-def sampling_calls(low: Lowering, subgroups: bool, *, advance: bool) -> tuple[Call, ...]:
+def sampling_calls(low: Lowering, variant: Variant, *, advance: bool) -> tuple[Call, ...]:
     """Sample one token a sequence from ``logits`` and write it where the next step reads it."""
-    spec = low.sampling_spec
+    spec, threads = low.sampling_spec, variant.sampler_threads
     scratch = {
         arg.name: Tensor(f"sample.{arg.name}", "scratch", arg.dtype, arg.shape)
-        for arg in sample_scratch(spec)
+        for arg in sample_scratch(spec, threads=threads)
     }
-    steps = sampling(spec, advance=advance, subgroups=subgroups)
+    steps = sampling(spec, advance=advance, subgroups=variant.subgroups, threads=threads)
     calls = []
     for step in steps:
         arguments = tuple(

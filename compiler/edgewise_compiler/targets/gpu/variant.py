@@ -29,6 +29,12 @@ class Variant:
         return "f16" if self.half else "f32"
 
     @property
+    def sampler_threads(self) -> int:
+        """Threads of the sampler's workgroups. Their shared memory grows with them, and adapters in
+        software compile a store for each word of it, which is to be 0 at first: milliseconds."""
+        return 32 if self.serial else 256
+
+    @property
     def kv_seen(self) -> str:
         """How kernels see what pages hold: without float16 of their own, words of two."""
         return "float16x2" if self.kv_dtype == "float16" and not self.half else self.kv_dtype

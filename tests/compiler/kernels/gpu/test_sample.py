@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from edgewise_compiler.kernels.gpu.sampling.layout import Layout
+from edgewise_compiler.kernels.gpu.sampling.layout import THREADS, Layout
 from edgewise_compiler.kernels.gpu.sampling.sample import (
     SamplingLaunch,
     sample_scratch,
@@ -39,6 +39,7 @@ class Batch:
     """
 
     rows: Sequence[Row]
+    threads: int = THREADS
     arrays: dict[str, Array] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class Batch:
             "sampled": np.full(B, UNTOUCHED, np.int32),
             "step": step_array(len(rows), len(rows), len(rows), 0),
         }
-        for arg in sample_scratch(spec(B, V)):
+        for arg in sample_scratch(spec(B, V), threads=self.threads):
             arrays[arg.name] = np.full(arg.shape, 0x7F7F7F7F, np.int32)
         for i, row in enumerate(rows):
             slot = (i + 1) % B
@@ -88,9 +89,11 @@ def run(
     subgroups: bool = False,
     advance: bool = False,
     width: int | None = None,
+    threads: int = THREADS,
 ) -> list[int]:
     """The tokens of ``rows``."""
-    return after_sampling(rows, subgroups=subgroups, advance=advance, width=width).tokens
+    after = after_sampling(rows, subgroups=subgroups, advance=advance, width=width, threads=threads)
+    return after.tokens
 
 
 def after_sampling(
@@ -99,11 +102,13 @@ def after_sampling(
     subgroups: bool = False,
     advance: bool = False,
     width: int | None = None,
+    threads: int = THREADS,
 ) -> Batch:
     """A batch after all launches but the last, which records."""
-    batch = Batch(rows)
+    batch = Batch(rows, threads)
     V = len(rows[0].logits)
-    for step in sampling(spec(B, V), advance=advance, subgroups=subgroups)[:-1]:
+    steps = sampling(spec(B, V), advance=advance, subgroups=subgroups, threads=threads)
+    for step in steps[:-1]:
         batch.run(step, width)
     return batch
 
@@ -375,13 +380,26 @@ def test_a_vocabulary_of_a_real_model(subgroups: bool) -> None:
     assert run(rows, subgroups=subgroups) == references(rows)
 
 
+@pytest.mark.parametrize(
+    ("V", "threads"), [(SMALL, 32), (LARGE, 32), pytest.param(LARGE, 64, marks=pytest.mark.full)]
+)
+@pytest.mark.parametrize("name", SHAPES)
+def test_workgroups_of_fewer_threads_draw_the_same(name: str, V: int, threads: int) -> None:
+    for requests in (FEW[:B], MANY[:B]):
+        rows = rows_of(name, requests, V)
+        assert run(rows, threads=threads) == references(rows)
+
+
 @pytest.mark.parametrize("columns", [32, 2048, 2080, 151_936, 262_144, 524_288, 524_320, 1 << 21])
-def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(columns: int) -> None:
-    layout = Layout(columns)
-    assert layout.blocks <= 256
-    assert layout.block == 1024 * layout.vectors
+@pytest.mark.parametrize("threads", [32, 64, 256])
+def test_a_row_is_blocks_of_whole_groups_and_no_more_than_threads(
+    columns: int, threads: int
+) -> None:
+    layout = Layout(columns, threads)
+    assert layout.blocks <= threads
+    assert layout.block == 4 * threads * layout.vectors
     assert (layout.blocks - 1) * layout.block < columns <= layout.blocks * layout.block
-    assert layout.words == columns + layout.blocks * (256 + 4) + 4
+    assert layout.words == columns + layout.blocks * (threads + 4) + 4
 
 
 @pytest.mark.full

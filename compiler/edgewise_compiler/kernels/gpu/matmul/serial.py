@@ -45,7 +45,7 @@ def matmul_serial(spec: PartSpec, *, single: bool) -> Launch:
     batch = 1 if single else MANY_ROWS
     arguments = (
         Arg("x", "float32x4", (spec.rows, K // 4)),
-        *weights.arguments(),
+        *(weights.arguments() if single else weights.octet_arguments()),
         *((Arg("bias", "float32", (NP,)),) if spec.bias else ()),
         Arg("out", "float32", (max(bound, spec.rows) if count == ROWS else bound, spec.width)),
         STEP,
@@ -128,27 +128,40 @@ class _Kernel:
         """Adds 32 columns to every sum; products of integers by themselves first, unscaled."""
         weights = self.weights
         packed = [self.named["weight"]] + ([self.named["scale"]] if weights.scaled else [])
-        words = [weights.group_words(packed[0], column, group) for column in columns]
         if weights.scaled:
             for at in range(COLUMNS * self.batch):
                 store(inner, 0.0, at)
         totals = local((self.batch,)) if weights.shifted else None
-        for octet in range(OCTETS):
+        if totals is not None:
+            for m in range(self.batch):
+                store(totals, 0.0, m)
+
+        def add(octet: TirExpr | int, unpacked: Sequence[Sequence[TirExpr]]) -> None:
+            """Adds 8 columns, unpacked for each packed row as two vectors."""
             xs = [
                 [bind(self.named["x"][row, group * VECTORS + octet * 2 + j]) for j in range(2)]
                 for row in sources
             ]
             if totals is not None:
                 for m, vectors in enumerate(xs):
-                    total = sum_lanes(vectors)
-                    store(totals, totals[m] + total if octet else total, m)
-            for c, loaded in enumerate(words):
-                for j, column in enumerate(weights.unpack_octet(loaded, octet)):
+                    store(totals, totals[m] + sum_lanes(vectors), m)
+            for c, halves in enumerate(unpacked):
+                for j, column in enumerate(halves):
                     for m, vectors in enumerate(xs):
                         at = c * self.batch + m
                         for i in range(4):
                             product = lane(column, i), lane(vectors[j], i)
                             store(inner, fma(*product, inner[at]), at)
+
+        if self.batch == 1:
+            words = [weights.group_words(packed[0], column, group) for column in columns]
+            for octet in range(OCTETS):
+                add(octet, [weights.unpack_octet(loaded, octet) for loaded in words])
+        else:
+            # Four times as long, a kernel takes four times as long to compile, in software.
+            with T.serial(0, OCTETS) as octet:
+                c = bind(group * OCTETS + octet)
+                add(octet, [weights.unpack(weights.load(packed, row, c)) for row in columns])
         if weights.scaled:
             for c, column in enumerate(columns):
                 scale, *shift = weights.numbers(packed, column, group)

@@ -17,7 +17,7 @@ from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.gpu.operations import f32, i32, u32
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED
-from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS
+from edgewise_compiler.kernels.gpu.sampling.layout import LANES
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key, keys_in
 from edgewise_compiler.kernels.gpu.sampling.sums import mass_of, note_weight, tally
 from edgewise_compiler.kernels.gpu.sampling.wide import (
@@ -33,11 +33,9 @@ from edgewise_compiler.kernels.gpu.sampling.wide import (
 from edgewise_compiler.kernels.gpu.thread import barrier, bind, keep, local, shared, store, when
 from edgewise_runtime.format.abi import TOP_P
 
-ROOM = 3 * THREADS
-"""Candidates of a row, at most. Of 256 threads that have tokens, seven in eight reach a bound that
-some 530 tokens do, if the best do not lie together."""
-
-_OWN = ROOM // THREADS
+_OWN = 3
+"""Candidates of a thread, at most. Of 256 threads that have tokens, seven in eight reach a bound
+that some 530 tokens do, if the best do not lie together."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,14 @@ class Candidates:
     """Shared memory for the candidates of a row.
 
     Attributes:
-        keys, ids: int32 [ROOM]. Both serve as scratch of the workgroup before.
-        weights: uint32 [ROOM].
+        room: how many there may be, three a thread.
+        keys, ids: int32 [room]. Both serve as scratch of the workgroup before.
+        weights: uint32 [room].
         bound, chosen: int32 [1]: the bound, the token.
         mass: uint32 [2]: that of all candidates, or of those that top-k leaves.
     """
 
+    room: int
     keys: Buffer
     ids: Buffer
     weights: Buffer
@@ -59,12 +59,14 @@ class Candidates:
     mass: Buffer
 
     @staticmethod
-    def new() -> Candidates:
+    def new(threads: int) -> Candidates:
         """Memory of its own."""
+        room = _OWN * threads
         return Candidates(
-            keys=shared((ROOM,), "int32"),
-            ids=shared((ROOM,), "int32"),
-            weights=shared((ROOM,), "uint32"),
+            room,
+            keys=shared((room,), "int32"),
+            ids=shared((room,), "int32"),
+            weights=shared((room,), "uint32"),
             bound=shared((1,), "int32"),
             chosen=shared((1,), "int32"),
             mass=shared((2,), "uint32"),
@@ -87,12 +89,12 @@ def draw_among(
         store(memory.chosen, 0, 0)
         for word in range(2):
             store(memory.mass, 0, word)
-    bound = heat.lowest if w.layout.columns <= ROOM else _bound(w, memory, heat, k)
+    bound = heat.lowest if w.layout.columns <= memory.room else _bound(w, memory, heat, k)
     found = _gather(w, memory, heat, bound)
-    size = keep(T.Select(found <= ROOM, found, 0))
+    size = keep(T.Select(found <= memory.room, found, 0))
     kept, enough = _filter(w, memory, masses, k, size)
     everything = T.EQ(bound, heat.lowest)
-    answered = T.And(found <= ROOM, T.Or(everything, enough))
+    answered = T.And(found <= memory.room, T.Or(everything, enough))
     _choose(w, memory, kept, size, position)
     return keep(memory.chosen[0]), keep(T.Select(answered, i32(1), i32(0)))
 
@@ -114,7 +116,7 @@ def _bound(w: Row, memory: Candidates, heat: Heat, k: Expr) -> Expr:
     barrier()
     rank = local((1,), "int32")
     store(rank, 0, 0)
-    with T.serial(0, THREADS) as i:
+    with T.serial(0, w.layout.threads) as i:
         other = keep(largest[i])
         ahead = T.Or(other > mine[0], T.And(T.EQ(other, mine[0]), i < t))
         store(rank, rank[0] + T.Select(ahead, 1, 0), 0)
@@ -127,9 +129,9 @@ def _bound(w: Row, memory: Candidates, heat: Heat, k: Expr) -> Expr:
 def _each_four_groups(w: Row, use: Callable[[Expr, Expr], None]) -> None:
     """Calls ``use(group, vector)`` for the largest keys of this thread's share of the groups."""
     layout = w.layout
-    vectors = layout.blocks * THREADS // LANES
-    with T.serial(0, -(-vectors // THREADS)) as i:
-        at = keep(i * THREADS + w.thread.t)
+    vectors = layout.blocks * layout.threads // LANES
+    with T.serial(0, -(-vectors // layout.threads)) as i:
+        at = keep(i * w.layout.threads + w.thread.t)
         with when(at < vectors):
             use(at * LANES, bind(w.keys[w.row, layout.maxima // LANES + at]))
 
@@ -143,7 +145,7 @@ def _gather(w: Row, memory: Candidates, heat: Heat, bound: Expr) -> Expr:
     def each_candidate(use: Callable[[Expr, Expr], None]) -> None:
         def look(group: Expr, vector: Expr) -> None:
             with each_key(vector) as (i, best), when(best >= bound):
-                block, thread = T.floordiv(group, THREADS), T.floormod(group, THREADS)
+                block, thread = (op(group, w.layout.threads) for op in (T.floordiv, T.floormod))
                 with w.vectors_of(block, thread + i) as at:
                     with each_key(bind(w.keys[w.row, at])) as (j, key), when(key >= bound):
                         use(key, at * LANES + j)
@@ -157,20 +159,20 @@ def _gather(w: Row, memory: Candidates, heat: Heat, bound: Expr) -> Expr:
     total = local((1,), "int32")
     store(total, 0, 0)
     store(place, 0, 0)
-    with T.serial(0, THREADS) as i:
+    with T.serial(0, w.layout.threads) as i:
         count = keep(counts[i])
         store(place, place[0] + T.Select(i < t, count, 0), 0)
         store(total, total[0] + count, 0)
     barrier()
 
     def copy(key: Expr, token: Expr) -> None:
-        with when(place[0] < ROOM):
+        with when(place[0] < memory.room):
             store(memory.keys, key, place[0])
             store(memory.ids, token, place[0])
             store(memory.weights, heat.weight(key), place[0])
             store(place, place[0] + 1, 0)
 
-    with when(total[0] <= ROOM):
+    with when(total[0] <= memory.room):
         each_candidate(copy)
     barrier()
     return keep(total[0])
@@ -180,7 +182,7 @@ def _filter(
     w: Row, memory: Candidates, masses: Buffer, k: Expr, size: Expr
 ) -> tuple[list[Expr], Expr]:
     """What top-k and top-p leave of this thread's candidates, and whether candidates can tell."""
-    own = [_Own(memory, keep(i * THREADS + w.thread.t), size) for i in range(_OWN)]
+    own = [_Own(memory, keep(i * w.layout.threads + w.thread.t), size) for i in range(_OWN)]
     with T.serial(0, size) as j:
         key, token, weight = (keep(b[j]) for b in (memory.keys, memory.ids, memory.weights))
         for one in own:
@@ -240,7 +242,7 @@ def _choose(w: Row, memory: Candidates, kept: list[Expr], size: Expr, position: 
     floor = w.least_weight()
     tokens, weights = [], []
     for i, weight in enumerate(kept):
-        at = keep(i * THREADS + w.thread.t)
+        at = keep(i * w.layout.threads + w.thread.t)
         token = local((1,), "int32")
         store(token, 0, 0)
         final = keep(T.Select(weight >= floor, weight, u32(0)))

@@ -54,7 +54,7 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
+def draw(spec: SamplingSpec, *, subgroups: bool, threads: int = THREADS) -> Launch:
     """The token of every running row, or what `whole` has to find one for; see `sample`.
 
     Three ways, chosen by what the row asks for. Greedy: the first token with the largest key.
@@ -67,10 +67,10 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     step.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
-    layout = Layout(VP)
+    layout = Layout(VP, threads)
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
-        Arg("masses", "uint32", masses_shape(spec)),
+        Arg("masses", "uint32", masses_shape(spec, threads)),
         table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
@@ -84,7 +84,7 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
         row = thread.x
         with when(is_running(row, B, table, step)):
             w = Row(thread, row, layout, V, keys, sampling_f, sampling_i)
-            memory = Candidates.new()
+            memory = Candidates.new(threads)
             peak = w.peak()
             position = w.position()
             token, rest = local((1,), "int32"), local((1,), "int32")
@@ -106,12 +106,12 @@ def draw(spec: SamplingSpec, *, subgroups: bool) -> Launch:
                 store(sampled, T.Select(sound, token[0], i32(NOT_FINITE)), row)
                 store(left, T.Select(sound, rest[0], i32(0)), row)
 
-    name = f"draw_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
+    name = f"draw_{B}_{V}_{VP}_{MP}{layout.suffix}{'_s' if subgroups else ''}"
     return kernel(
         name,
         arguments,
         body,
-        threads=THREADS,
+        threads=threads,
         grid=("b", 1),
         bounds={"b": B},
         subgroups=subgroups,
@@ -125,13 +125,13 @@ def _first_best(w: Row, peak: Expr, scratch: Buffer) -> Expr:
     store(nearest, layout.blocks - 1, 0)
     with when(t < layout.blocks):
         store(nearest, T.Select(T.EQ(w.largest_of(t), peak), t, layout.blocks - 1), 0)
-    found = combine_group(w.thread, nearest[0], THREADS, T.min, scratch)
+    found = combine_group(w.thread, nearest[0], layout.threads, T.min, scratch)
     block = bind(T.max(0, T.min(found, layout.blocks - 1)))
     store(nearest, layout.columns - 1, 0)
     with w.vectors_of(block, t) as at, each_key(bind(w.keys[w.row, at])) as (i, key):
         with when(T.EQ(key, peak)):
             store(nearest, T.min(nearest[0], at * LANES + i), 0)
-    return combine_group(w.thread, nearest[0], THREADS, T.min, scratch)
+    return combine_group(w.thread, nearest[0], layout.threads, T.min, scratch)
 
 
 def _of_all(w: Row, memory: Candidates, heat: Heat, masses: Buffer, position: Expr) -> Expr:
@@ -156,7 +156,7 @@ def _of_all(w: Row, memory: Candidates, heat: Heat, masses: Buffer, position: Ex
     barrier()
 
     block, aim = keep(i32(point[0])), Wide(keep(point[1]), keep(point[2]))
-    first = keep(block * layout.block + t * (layout.block // THREADS))
+    first = keep(block * layout.block + t * (layout.block // layout.threads))
 
     def weight_of(key: Expr) -> Expr:
         weight = heat.weight(key)
@@ -166,7 +166,7 @@ def _of_all(w: Row, memory: Candidates, heat: Heat, masses: Buffer, position: Ex
     with _run(w, first) as at, each_key(bind(w.keys[w.row, at])) as (_, key):
         note_weight(sums, 0, weight_of(key))
     mine = mass_of(sums, 0)
-    before, _ = masses_before(w.thread, scratch, mine, THREADS)
+    before, _ = masses_before(w.thread, scratch, mine, layout.threads)
     with when(_within(aim, before, mine)):
         left = tally(3)
         _note(left, u32(0), subtract(aim, before))

@@ -8,7 +8,7 @@ LANES = 4
 """Keys of a vector, in which they are loaded and stored."""
 
 THREADS = 256
-"""Threads of the sampler's workgroups."""
+"""Threads of the sampler's workgroups, where nothing speaks for fewer."""
 
 _LEAST_VECTORS = 2  # of a thread
 
@@ -18,27 +18,35 @@ class Layout:
     """A row of the scratch ``keys``, in words: keys, the largest of groups, of blocks, a position.
 
     A block is what one workgroup makes of the logits: neighbouring tokens. Its thread t takes every
-    256th vector of it from the t-th on: its group. So loads are coalesced, and what is known of a
-    group takes no word to another thread. There is a block a thread at most.
+    256th vector of it from the t-th on, where workgroups have 256 threads: its group. So loads are
+    coalesced, and what is known of a group takes no word to another thread. There is a block a
+    thread at most.
 
     Attributes:
         columns: of the logits, in whole vectors.
+        threads: of a workgroup, a power of two from 32 on.
     """
 
     columns: int
+    threads: int = THREADS
+
+    @property
+    def suffix(self) -> str:
+        """What names of kernels say of the threads."""
+        return "" if self.threads == THREADS else f"_t{self.threads}"
 
     @property
     def vectors(self) -> int:
         """Vectors of a group."""
         vectors = _LEAST_VECTORS
-        while vectors * THREADS * LANES * THREADS < self.columns:
+        while vectors * self.threads * LANES * self.threads < self.columns:
             vectors *= 2
         return vectors
 
     @property
     def block(self) -> int:
         """Tokens of a block."""
-        return THREADS * LANES * self.vectors
+        return self.threads * LANES * self.vectors
 
     @property
     def blocks(self) -> int:
@@ -49,8 +57,8 @@ class Layout:
     def shares(self) -> int:
         """Threads that have a token where vectors of groups are dealt out to a workgroup."""
         rest = self.columns - (self.blocks - 1) * self.block
-        groups = (self.blocks - 1) * THREADS + min(THREADS, -(-rest // LANES))
-        return min(THREADS, -(-groups // LANES))
+        groups = (self.blocks - 1) * self.threads + min(self.threads, -(-rest // LANES))
+        return min(self.threads, -(-groups // LANES))
 
     @property
     def maxima(self) -> int:
@@ -60,7 +68,7 @@ class Layout:
     @property
     def bests(self) -> int:
         """The first word of blocks' largest keys, a vector each."""
-        return self.maxima + self.blocks * THREADS
+        return self.maxima + self.blocks * self.threads
 
     @property
     def position(self) -> int:

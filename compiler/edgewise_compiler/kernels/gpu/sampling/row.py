@@ -19,7 +19,7 @@ from edgewise_compiler.kernels.gpu.sampling.keys import (
     score_of,
     weight_of,
 )
-from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS, Layout
+from edgewise_compiler.kernels.gpu.sampling.layout import LANES, Layout
 from edgewise_compiler.kernels.gpu.sampling.philox import random_bits
 from edgewise_compiler.kernels.gpu.thread import (
     Thread,
@@ -97,7 +97,7 @@ class Row:
         """A loop over the vectors of a group, of which columns have any."""
         layout = self.layout
         with T.serial(0, layout.vectors) as v:
-            at = bind(block * (layout.block // LANES) + v * THREADS + thread)
+            at = bind(block * (layout.block // LANES) + v * layout.threads + thread)
             with when(at < layout.columns // LANES):
                 yield at
 
@@ -111,18 +111,18 @@ class Row:
 
     def peak(self) -> Expr:
         """The largest key of the row, for every thread. All of them must come here."""
-        t, run = self.thread.t, 16
-        maxima = shared((THREADS + THREADS // run,), "int32")
+        t, threads, run = self.thread.t, self.layout.threads, 16
+        maxima = shared((threads + threads // run,), "int32")
         largest = local((1,), "int32")
         store(largest, BANNED, 0)
         with when(t < self.layout.blocks):
             store(largest, self.largest_of(t), 0)
         store(maxima, largest[0], t)
         barrier()
-        with when(t < THREADS // run):
-            store(maxima, _largest(maxima, t * run, run), THREADS + t)
+        with when(t < threads // run):
+            store(maxima, _largest(maxima, t * run, run), threads + t)
         barrier()
-        return _largest(maxima, i32(THREADS), THREADS // run)
+        return _largest(maxima, i32(threads), threads // run)
 
     def heat(self, peak: Expr) -> Heat:
         """What keys weigh, by the largest of them; anything where that is unsound."""

@@ -33,16 +33,18 @@ class SamplingLaunch:
     flops: int = 0
 
 
-def sample_scratch(spec: SamplingSpec) -> tuple[Arg, ...]:
+def sample_scratch(spec: SamplingSpec, *, threads: int = THREADS) -> tuple[Arg, ...]:
     """Scratch of the sampler: keys as in `Layout`, blocks' masses, and which rows are left."""
     return (
-        Arg("keys", "uint32", (spec.batch, Layout(spec.columns).words)),
-        Arg("masses", "uint32", masses_shape(spec)),
+        Arg("keys", "uint32", (spec.batch, Layout(spec.columns, threads).words)),
+        Arg("masses", "uint32", masses_shape(spec, threads)),
         Arg("left", "int32", (spec.batch,)),
     )
 
 
-def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[SamplingLaunch, ...]:
+def sampling(
+    spec: SamplingSpec, *, advance: bool, subgroups: bool, threads: int = THREADS
+) -> tuple[SamplingLaunch, ...]:
     """Sample and record: rules as for `sample` and `record` of the CPU.
 
     Many workgroups read the logits, once. One of each row then draws by reading a small part of
@@ -50,8 +52,9 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
 
     Args:
         advance: whether the step's own token went into the pages just now (decode).
+        threads: of the workgroups of all but the last launch.
     """
-    layout = Layout(spec.columns)
+    layout = Layout(spec.columns, threads)
 
     def reads(*names: str) -> tuple[tuple[str, Access], ...]:
         return tuple((name, "read") for name in names)
@@ -59,7 +62,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
     return (
         SamplingLaunch(
             "scores",
-            scores(spec, advance=advance),
+            scores(spec, advance=advance, threads=threads),
             (
                 *reads("logits", "table", "sampling_f", "sampling_i", "counts"),
                 *reads("biases", "grammar_mask"),
@@ -70,7 +73,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
         ),
         SamplingLaunch(
             "weigh",
-            weigh(spec),
+            weigh(spec, threads=threads),
             (
                 *reads("keys", "table", "sampling_f", "sampling_i"),
                 ("masses", "write"),
@@ -79,7 +82,7 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
         ),
         SamplingLaunch(
             "sample",
-            draw(spec, subgroups=subgroups),
+            draw(spec, subgroups=subgroups, threads=threads),
             (
                 *reads("keys", "masses", "table", "sampling_f", "sampling_i"),
                 ("sampled", "write"),
@@ -87,11 +90,11 @@ def sampling(spec: SamplingSpec, *, advance: bool, subgroups: bool) -> tuple[Sam
                 ("step", "read"),
             ),
             # It looks at groups' largest keys three times: for a bound, to count, to copy.
-            words=3 * layout.blocks * THREADS,
+            words=3 * layout.blocks * threads,
         ),
         SamplingLaunch(
             "whole",
-            whole(spec, subgroups=subgroups),
+            whole(spec, subgroups=subgroups, threads=threads),
             (
                 *reads("keys", "left", "table", "sampling_f", "sampling_i"),
                 ("sampled", "readwrite"),

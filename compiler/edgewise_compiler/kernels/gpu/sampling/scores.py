@@ -60,7 +60,7 @@ from edgewise_runtime.format.abi import (
 
 
 @cache
-def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
+def scores(spec: SamplingSpec, *, advance: bool, threads: int = THREADS) -> Launch:
     """Keys of the logits after penalties, biases and mask, and what `Layout` puts behind them.
 
     Arguments: logits float32 [B, VP], table int32 [B, 8+MP], sampling_f float32 and sampling_i
@@ -75,7 +75,7 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
     +infinity is UNSOUND, whatever is added to it, and masked or not.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
-    layout = Layout(VP)
+    layout = Layout(VP, threads)
     arguments = (
         Arg("logits", "float32x4", (B, VP // LANES)),
         table_arg(spec),
@@ -107,7 +107,7 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
             largest = local((1,), "int32")
             store(largest, BANNED, 0)
             with T.serial(0, layout.vectors) as v:
-                at = bind(thread.x * (layout.block // LANES) + v * THREADS + t)
+                at = bind(thread.x * (layout.block // LANES) + v * threads + t)
                 with when(at < VP // LANES):
                     first = bind(at * LANES)
                     loaded = bind(logits[row, at])
@@ -132,7 +132,7 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
                     for j in range(LANES):
                         store(largest, T.max(largest[0], four[j]), 0)
 
-            groups = layout.maxima // LANES + thread.x * (THREADS // LANES)
+            groups = layout.maxima // LANES + thread.x * (threads // LANES)
             _note_largest(thread, largest[0], keys, row, groups, layout.bests // LANES + thread.x)
             # This kernel knows, so that larger ones need not be compiled for both cases.
             with when(T.And(T.EQ(thread.x, 0), T.EQ(t, 0))):
@@ -140,10 +140,10 @@ def scores(spec: SamplingSpec, *, advance: bool) -> Launch:
                 store(keys, position, row, layout.position // LANES)
 
     return kernel(
-        f"scores_{B}_{V}_{VP}_{MP}{'_advance' if advance else ''}",
+        f"scores_{B}_{V}_{VP}_{MP}{layout.suffix}{'_advance' if advance else ''}",
         arguments,
         body,
-        threads=THREADS,
+        threads=threads,
         grid=(layout.blocks, "b"),
         bounds={"b": B},
     )
@@ -185,8 +185,8 @@ def _note_largest(
     thread: Thread, mine: Expr, keys: Buffer, row: Expr, groups: Expr, best: Expr
 ) -> None:
     """Writes the groups' largest keys, a vector of four threads, and the largest of them all."""
-    t, fours, parts = thread.t, THREADS // LANES, 8
-    maxima = shared((THREADS + fours + parts,), "int32")
+    t, threads, fours, parts = thread.t, thread.threads, thread.threads // LANES, 8
+    maxima = shared((threads + fours + parts,), "int32")
 
     def largest(first: Expr, count: int) -> Expr:
         found = local((1,), "int32")
@@ -199,12 +199,12 @@ def _note_largest(
     barrier()
     with when(t < fours):
         store(keys, vector_of(*(u32(maxima[t * LANES + j]) for j in range(LANES))), row, groups + t)
-        store(maxima, largest(t * LANES, LANES), THREADS + t)
+        store(maxima, largest(t * LANES, LANES), threads + t)
     barrier()
     with when(t < parts):
         share = fours // parts
-        store(maxima, largest(THREADS + t * share, share), THREADS + fours + t)
+        store(maxima, largest(threads + t * share, share), threads + fours + t)
     barrier()
     with when(T.EQ(t, 0)):
-        top = largest(i32(THREADS + fours), parts)
+        top = largest(i32(threads + fours), parts)
         store(keys, splat(u32(top), LANES), row, best)

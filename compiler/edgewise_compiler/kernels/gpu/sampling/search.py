@@ -14,7 +14,6 @@ from tvm.script.ir_builder import tirx as T
 from edgewise_compiler.kernels.gpu.operations import bits, f32, fma, i32, u32
 from edgewise_compiler.kernels.gpu.reduce import combine_group
 from edgewise_compiler.kernels.gpu.sampling.keys import BANNED, key_of, score_of
-from edgewise_compiler.kernels.gpu.sampling.layout import THREADS
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row
 from edgewise_compiler.kernels.gpu.sampling.state import (
     ACTIVE,
@@ -26,7 +25,6 @@ from edgewise_compiler.kernels.gpu.sampling.state import (
     HI_MASS,
     LO,
     LO_COUNT,
-    NEAR,
     SEARCHING,
     TARGET,
     TIE_WEIGHT,
@@ -110,7 +108,7 @@ def _open(w: Row, state: State, heat: Heat, peak: Expr, by_mass: Expr) -> None:
     state.put_wide(TARGET, select(by_mass, mass, wide_of(u32(T.max(k, 0)))))
     active = T.Select(by_mass, T.And(top_p < f32(1.0), some), by_count)
     state.put(ACTIVE, keep(T.Select(active, u32(1), u32(0))))
-    many = state.sums[ALL] > u32(NEAR)
+    many = state.sums[ALL] > u32(state.room)
     state.put(SEARCHING, keep(T.Select(many, state.sums[ACTIVE], u32(0))))
 
 
@@ -171,7 +169,7 @@ def _narrow(w: Row, state: State, by_mass: Expr) -> None:
             store(state.ends, state.levels[i], HI)
             state.put(HI_COUNT, count)
             state.put_wide(HI_MASS, mass)
-    few = state.sums[LO_COUNT] - state.sums[HI_COUNT] <= u32(NEAR)
+    few = state.sums[LO_COUNT] - state.sums[HI_COUNT] <= u32(state.room)
     one = T.EQ(state.ends[HI] - state.ends[LO], 1)
     done = T.Or(few, one)
     state.put(SEARCHING, keep(T.Select(done, u32(0), u32(1))))
@@ -197,15 +195,15 @@ def _rank_near(w: Row, state: State, heat: Heat, by_mass: Expr) -> Expr:
     store(state.scratch, mine[0], t)
     barrier()
     place = tally(2)
-    with T.serial(0, THREADS) as i:
+    with T.serial(0, state.threads) as i:
         near = keep(T.min(state.scratch[i], u32(w.layout.columns)))
         with when(i < t):
             store(place, place[0] + near, 0)
         store(place, place[1] + near, 1)
-    size = keep(i32(T.min(place[1], u32(NEAR))))
+    size = keep(i32(T.min(place[1], u32(state.room))))
 
     def copy(key: Expr) -> None:
-        with when(T.And(inside(key), place[0] < u32(NEAR))):
+        with when(T.And(inside(key), place[0] < u32(state.room))):
             store(state.near, key, i32(place[0]))
             store(place, place[0] + u32(1), 0)
 
@@ -214,13 +212,13 @@ def _rank_near(w: Row, state: State, heat: Heat, by_mass: Expr) -> Expr:
     barrier()
     best = local((1,), "int32")
     store(best, low, 0)
-    with when(several), T.serial(0, NEAR // THREADS) as i:
-        at = keep(i * THREADS + t)
+    with when(several), T.serial(0, state.room // state.threads) as i:
+        at = keep(i * state.threads + t)
         with when(at < size):
             key = keep(state.near[at])
             with when(_reaches(state, heat, by_mass, key, size)):
                 store(best, T.max(best[0], key), 0)
-    return combine_group(w.thread, best[0], THREADS, T.max, state.scratch_i)
+    return combine_group(w.thread, best[0], state.threads, T.max, state.scratch_i)
 
 
 def _reaches(state: State, heat: Heat, by_mass: Expr, key: Expr, size: Expr) -> Expr:

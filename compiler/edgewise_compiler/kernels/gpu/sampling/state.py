@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.gpu.operations import u32
-from edgewise_compiler.kernels.gpu.sampling.layout import LANES, THREADS
+from edgewise_compiler.kernels.gpu.sampling.layout import LANES
 from edgewise_compiler.kernels.gpu.sampling.row import Heat, Row, each_key
 from edgewise_compiler.kernels.gpu.sampling.sums import (
     mass_of,
@@ -23,7 +23,7 @@ from edgewise_compiler.kernels.gpu.sampling.wide import Wide, wide
 from edgewise_compiler.kernels.gpu.thread import bind, keep, shared, store, when
 from edgewise_compiler.kernels.sampling import LEVELS
 
-NEAR = 1024  # tokens that are cheaper to rank in shared memory than to count again
+_NEAR = 4  # tokens a thread that are cheaper to rank in shared memory than to count again
 
 # Fields of `ends` (int32) and of `sums` (uint32).
 LO, HI, CUT = range(3)
@@ -53,8 +53,13 @@ LO, HI, CUT = range(3)
 
 @dataclass(frozen=True)
 class State:
-    """Shared memory: the ends of the bracket, sums, near keys, levels, and room to add up."""
+    """Shared memory: the ends of the bracket, sums, near keys, levels, and room to add up.
 
+    Attributes:
+        threads: of the workgroup.
+    """
+
+    threads: int
     ends: Buffer
     sums: Buffer
     near: Buffer
@@ -64,17 +69,23 @@ class State:
     scratch_i: Buffer
 
     @staticmethod
-    def new() -> State:
+    def new(threads: int) -> State:
         """Memory of its own."""
         return State(
+            threads=threads,
             ends=shared((4,), "int32"),
             sums=shared((SUMS,), "uint32"),
-            near=shared((NEAR,), "int32"),
+            near=shared((_NEAR * threads,), "int32"),
             levels=shared((LEVELS,), "int32"),
             counted=shared((3 * LEVELS,), "uint32"),
-            scratch=shared((sum_room(LEVELS),), "uint32"),
-            scratch_i=shared((THREADS,), "int32"),
+            scratch=shared((sum_room(LEVELS, threads),), "uint32"),
+            scratch_i=shared((threads,), "int32"),
         )
+
+    @property
+    def room(self) -> int:
+        """How many near keys there may be."""
+        return _NEAR * self.threads
 
     def put(self, field: int, value: Expr) -> None:
         store(self.sums, value, field)
@@ -90,8 +101,8 @@ class State:
 def each(w: Row, use: Callable[[Expr], None]) -> None:
     """Calls ``use(key)`` for the keys of every 256th vector of the row."""
     vectors = w.layout.columns // LANES
-    with T.serial(0, -(-vectors // THREADS)) as i:
-        at = keep(i * THREADS + w.thread.t)
+    with T.serial(0, -(-vectors // w.layout.threads)) as i:
+        at = keep(i * w.layout.threads + w.thread.t)
         with when(at < vectors), each_key(bind(w.keys[w.row, at])) as (_, key):
             use(key)
 

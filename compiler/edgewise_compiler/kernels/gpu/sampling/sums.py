@@ -9,7 +9,6 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.gpu.operations import u32
-from edgewise_compiler.kernels.gpu.sampling.layout import THREADS
 from edgewise_compiler.kernels.gpu.sampling.wide import Wide, halves, wide
 from edgewise_compiler.kernels.gpu.thread import Thread, barrier, keep, local, store, when
 
@@ -41,9 +40,9 @@ def mass_of(sums: Buffer, first: int) -> Wide:
     return halves(keep(sums[first]), keep(sums[first + 1]))
 
 
-def sum_room(values: int) -> int:
+def sum_room(values: int, threads: int) -> int:
     """Words of scratch in which so many values of each thread are added up."""
-    return values * (THREADS + THREADS // _RUN)
+    return values * (threads + threads // _RUN)
 
 
 def sum_columns(
@@ -54,12 +53,12 @@ def sum_columns(
     Args:
         scratch: shared memory of `sum_room`; free again afterwards.
     """
-    t, runs = thread.t, THREADS // _RUN
+    t, threads, runs = thread.t, thread.threads, thread.threads // _RUN
     for i, value in enumerate(values):
-        store(scratch, value, i * THREADS + t)
+        store(scratch, value, i * threads + t)
     barrier()
     total = local((1,), "uint32")
-    parts = len(values) * THREADS
+    parts = len(values) * threads
     store(total, 0, 0)
     with when(t < len(values) * runs):
         with T.serial(0, _RUN) as i:
@@ -82,11 +81,11 @@ def masses_before(thread: Thread, scratch: Buffer, mass: Wide, count: int) -> tu
         count: threads that have a mass, from the first on.
     """
     store(scratch, mass.hi, thread.t)
-    store(scratch, mass.lo, THREADS + thread.t)
+    store(scratch, mass.lo, thread.threads + thread.t)
     barrier()
     sums = tally(4)
     with T.serial(0, count) as i:
-        for word, offset in enumerate((0, THREADS)):
+        for word, offset in enumerate((0, thread.threads)):
             value = keep(scratch[offset + i])
             store(sums, sums[word] + T.Select(i < thread.t, value, u32(0)), word)
             store(sums, sums[2 + word] + value, 2 + word)

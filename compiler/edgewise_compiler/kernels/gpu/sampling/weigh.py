@@ -38,13 +38,13 @@ from edgewise_runtime.format.abi import (
 )
 
 
-def masses_shape(spec: SamplingSpec) -> tuple[int, int, int]:
+def masses_shape(spec: SamplingSpec, threads: int = THREADS) -> tuple[int, int, int]:
     """The shape of blocks' masses, two words each, uint32."""
-    return spec.batch, Layout(spec.columns).blocks, 2
+    return spec.batch, Layout(spec.columns, threads).blocks, 2
 
 
 @cache
-def weigh(spec: SamplingSpec) -> Launch:
+def weigh(spec: SamplingSpec, *, threads: int = THREADS) -> Launch:
     """Masses of blocks after `scores`: of a row that top-k leaves all of, otherwise 0.
 
     Arguments: keys uint32 [B, `Layout.words`], table int32 [B, 8+MP], sampling_f float32 and
@@ -52,13 +52,13 @@ def weigh(spec: SamplingSpec) -> Launch:
     everything; without top-p it is what min-p leaves.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
-    layout = Layout(VP)
+    layout = Layout(VP, threads)
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
         table_arg(spec),
         Arg("sampling_f", "float32", (B, SAMPLING_WIDTH)),
         Arg("sampling_i", "int32", (B, SAMPLING_WIDTH)),
-        Arg("masses", "uint32", masses_shape(spec)),
+        Arg("masses", "uint32", masses_shape(spec, threads)),
         STEP,
     )
 
@@ -82,10 +82,10 @@ def weigh(spec: SamplingSpec) -> Launch:
                 _weigh_block(w, block, masses)
 
     return kernel(
-        f"weigh_{B}_{V}_{VP}_{MP}",
+        f"weigh_{B}_{V}_{VP}_{MP}{layout.suffix}",
         arguments,
         body,
-        threads=THREADS,
+        threads=threads,
         grid=(layout.blocks, "b"),
         bounds={"b": B},
     )
@@ -103,7 +103,7 @@ def _weigh_block(w: Row, block: Expr, masses: Buffer) -> None:
             with when(weight >= floor):
                 note_weight(sums, 0, weight)
     mass, found = mass_of(sums, 0), shared((2,), "uint32")
-    scratch = shared((sum_room(2),), "uint32")
+    scratch = shared((sum_room(2, w.layout.threads),), "uint32")
     sum_columns(w.thread, scratch, [mass.hi, mass.lo], found)
     with when(w.leader()):
         total = wide(keep(found[0]), keep(found[1]))

@@ -49,7 +49,7 @@ from edgewise_runtime.format.abi import SAMPLING_WIDTH, SLOT
 
 
 @cache
-def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
+def whole(spec: SamplingSpec, *, subgroups: bool, threads: int = THREADS) -> Launch:
     """The token of every row that `draw` has left, then counts those of rows with a penalty on.
 
     Arguments: keys uint32 [B, `Layout.words`], left int32 [B], table int32 [B, 8+MP], sampling_f
@@ -57,7 +57,7 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
     more; the last bit says whether the prompt has the token), step.
     """
     B, V, VP, MP = spec.batch, spec.vocab, spec.columns, spec.pages
-    layout = Layout(VP)
+    layout = Layout(VP, threads)
     arguments = (
         Arg("keys", "uint32x4", (B, layout.words // LANES)),
         Arg("left", "int32", (B,)),
@@ -90,12 +90,12 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
                 with when(token >= 0):
                     store(counts, counts[slot, token] + 2, slot, token)
 
-    name = f"whole_{B}_{V}_{VP}_{MP}{'_s' if subgroups else ''}"
+    name = f"whole_{B}_{V}_{VP}_{MP}{layout.suffix}{'_s' if subgroups else ''}"
     return kernel(
         name,
         arguments,
         body,
-        threads=THREADS,
+        threads=threads,
         grid=("b", 1),
         bounds={"b": B},
         subgroups=subgroups,
@@ -104,7 +104,7 @@ def whole(spec: SamplingSpec, *, subgroups: bool) -> Launch:
 
 def _draw(w: Row, sampled: Buffer, position: Expr) -> None:
     """Draws the token of a row by its temperature and filters."""
-    state = State.new()
+    state = State.new(w.layout.threads)
     peak = w.peak()
     heat = w.heat(peak)
     weigh_all(w, state, heat)
@@ -123,10 +123,15 @@ def _pick(w: Row, state: State, heat: Heat, sampled: Buffer, position: Expr) -> 
     Every thread weighs a run of neighbouring tokens, whole vectors; one thread finds the run, all
     weigh parts of that run, and so on down to a vector.
     """
-    columns = w.layout.columns
-    span_of = [_part(columns)]
+    columns, vectors = w.layout.columns, w.layout.threads * LANES
+
+    def part(tokens: int) -> int:
+        """The tokens of a run where a workgroup divides so many: whole vectors."""
+        return -(-tokens // vectors) * LANES
+
+    span_of = [part(columns)]
     while span_of[-1] > LANES:
-        span_of.append(_part(span_of[-1]))
+        span_of.append(part(span_of[-1]))
     first, end, span = (local((1,), "int32") for _ in range(3))
     store(first, 0, 0)
     store(end, columns, 0)
@@ -141,15 +146,10 @@ def _pick(w: Row, state: State, heat: Heat, sampled: Buffer, position: Expr) -> 
         store(first, first[0] + i32(state.sums[PLACE]) * span[0], 0)
         # Beyond the run that was found lie other runs' tokens.
         store(end, T.min(first[0] + span[0], columns), 0)
-        store(span, LANES * T.floordiv(span[0] + (THREADS * LANES - 1), THREADS * LANES), 0)
+        store(span, LANES * T.floordiv(span[0] + (vectors - 1), vectors), 0)
         barrier()
     with when(w.leader()):
         _walk_vector(w, state, heat, T.min(first[0], columns - LANES), sampled)
-
-
-def _part(tokens: int) -> int:
-    """The tokens of a run where a workgroup divides so many: whole vectors."""
-    return -(-tokens // (THREADS * LANES)) * LANES
 
 
 def _weigh_runs(w: Row, state: State, heat: Heat, first: Expr, end: Expr, span: Expr) -> None:
@@ -166,7 +166,7 @@ def _weigh_runs(w: Row, state: State, heat: Heat, first: Expr, end: Expr, span: 
                 note_weight(sums, 1, weight)
     mass = mass_of(sums, 1)
     for i, value in enumerate((keep(sums[0]), mass.hi, mass.lo)):
-        store(state.scratch, value, i * THREADS + t)
+        store(state.scratch, value, i * state.threads + t)
     barrier()
 
 
@@ -180,8 +180,8 @@ def _kept(state: State, heat: Heat, key: Expr) -> tuple[Expr, Expr]:
 
 def _run(state: State, i: Expr) -> tuple[Expr, Wide]:
     """Ties and mass of the i-th run."""
-    scratch = state.scratch
-    words = Wide(keep(scratch[THREADS + i]), keep(scratch[2 * THREADS + i]))
+    scratch, threads = state.scratch, state.threads
+    words = Wide(keep(scratch[threads + i]), keep(scratch[2 * threads + i]))
     return keep(scratch[i]), words
 
 
@@ -190,7 +190,7 @@ def _aim(w: Row, state: State, position: Expr) -> None:
     left, total = local((1,), "uint32"), tally(2)
     store(left, state.sums[TIES], 0)
     weight = keep(state.sums[TIE_WEIGHT])
-    with T.serial(0, THREADS) as i:
+    with T.serial(0, state.threads) as i:
         ties, mass = _run(state, i)
         taken = keep(T.min(ties, left[0]))
         so_far = add(add(Wide(total[0], total[1]), mass), multiply(taken, weight))
@@ -206,7 +206,7 @@ def _walk(state: State) -> None:
     done = local((1,), "int32")
     store(done, 0, 0)
     state.put(PLACE, u32(0))
-    with T.serial(0, THREADS) as i, when(T.EQ(done[0], 0)):
+    with T.serial(0, state.threads) as i, when(T.EQ(done[0], 0)):
         store(done, _reached(state, *_run(state, i)), 0)
         with when(T.EQ(done[0], 1)):
             state.put(PLACE, u32(i))
