@@ -12,6 +12,7 @@ from edgewise_compiler.layouts.rows import GPU
 from edgewise_runtime.errors import BundleError, StorageError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Bundle, FileEntry, ModelInfo, Program, read_manifest
+from edgewise_runtime.format.packs import files_of, place_of
 from edgewise_runtime.format.proof import PROOF
 from edgewise_runtime.format.seal import MANIFEST
 
@@ -105,8 +106,8 @@ def _differences(bundle: Bundle, model: ModelInfo, weights: str) -> str:
 
 
 def copy_programs(bundle: Bundle, programs: Sequence[Program], folder: Path) -> None:
-    """Bring the files of programs, of their layouts and what they must answer into ``folder``,
-    linked where possible.
+    """Bring the files of programs, of their layouts, what they must answer and their packs into
+    ``folder``, linked where possible.
 
     Raises:
         BundleError: a file is damaged.
@@ -138,8 +139,10 @@ def check_kept(bundle: Bundle, programs: Sequence[Program], files: Mapping[str, 
 
 
 def _files(bundle: Bundle, programs: Sequence[Program]) -> set[str]:
-    """The files of programs, of their layouts, and what they must answer."""
+    """The files of programs, of their layouts, what they must answer, and their packs."""
     names = _params(bundle, programs).union(*(program.files for program in programs))
+    for place in {place_of(program) for program in programs}:
+        names |= files_of(place, bundle.manifest.files)
     proof = {PROOF} if any(program.layout == GPU.name for program in programs) else set()
     return names | proof & bundle.manifest.files.keys()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from edgewise.cache import Progress, find_model, is_gguf, model_name
 from edgewise_runtime.errors import InputError
+from edgewise_runtime.format.bundle import Bundle
 
 
 def compile(  # noqa: A001 (called as edgewise.compile)
@@ -23,6 +25,7 @@ def compile(  # noqa: A001 (called as edgewise.compile)
     cpu: str = "native",
     kv: str = "auto",
     calibrate: str | Path | bool | None = None,
+    prefix: str | Path | None = None,
     debug_dump: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -58,6 +61,8 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         calibrate: choose codes by GPTQ for what the model does with a text: a file in UTF-8, or
             True for a neutral one; takes minutes, and the memory of a byte a weight. False takes
             the nearest codes. Default: None, scales searched in seconds where the preset says so.
+        prefix: a file whose KV pages are then computed and shipped, as `edgewise prefix` takes it.
+            Default: none.
         debug_dump: a folder to write graphs, kernels and plans into, as text. Default: none.
         progress: called with the phase, and how much of how much of it is done. Default: bars, if
             the standard error is a terminal.
@@ -79,10 +84,11 @@ def compile(  # noqa: A001 (called as edgewise.compile)
     _one_of(quant=quant, recipe=recipe, bits=bits)
     names = target.split(",") if isinstance(target, str) else target
     targets = tuple(name.strip() for name in names)
+    with_packs = None if prefix is None else _packs_of(Path(prefix), targets)
     with told(progress, f"Compiling {path}") as tell:
         checkpoint = find_model(Path(path), tell, targets=targets)
         named = output_folder(checkpoint, quant=quant, recipe=recipe, bits=bits, kv=kv)
-        return compile_apart(
+        made = compile_apart(
             checkpoint,
             named if out is None else out,
             targets=targets,
@@ -98,6 +104,25 @@ def compile(  # noqa: A001 (called as edgewise.compile)
             debug_dump=debug_dump,
             progress=tell,
         )
+        if with_packs is not None:
+            with_packs(made, tell)
+        return made
+
+
+def _packs_of(file: Path, targets: Sequence[str]) -> Callable[[Path, Progress | None], None]:
+    """What adds packs of a prompt to a bundle; the file is read before minutes of compiling."""
+    # They load what runs a bundle, which compiling alone does not need.
+    from edgewise.packs.making import make_packs, runners_of
+    from edgewise.packs.prompt import read_prompt
+
+    prompt = read_prompt(file, plain=False)
+
+    def add(folder: Path, tell: Progress | None) -> None:
+        with closing(Bundle.open(folder, verify=False)) as bundle:
+            runners, _ = runners_of(bundle, targets=targets)
+        make_packs(folder, prompt, file.stem, runners, progress=tell)
+
+    return add
 
 
 def output_folder(

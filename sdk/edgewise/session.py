@@ -19,7 +19,7 @@ from edgewise.model_defaults import said_of
 from edgewise.prompt import each_prompt_ids, prompt_ids
 from edgewise.reading import Reading, opens_thought, reading_of
 from edgewise.request import Asked, read_options
-from edgewise.settings import Settings, kept_bytes, open_drafter, open_store
+from edgewise.settings import Settings, kept_bytes, open_drafter, open_packs, open_store
 from edgewise.texts import Texts
 from edgewise.thinking import thinking_of
 from edgewise.tools import ToolLike
@@ -123,7 +123,8 @@ class Session:
             )
             opened += [drafter] if drafter is not None else []
             self.metrics = Metrics()
-            self._store = store = open_store(settings, self.program, chosen, self.metrics)
+            shipped = open_packs(settings, self.program)
+            self._store = store = open_store(settings, self.program, chosen, self.metrics, shipped)
             opened += [store] if store is not None else []
             core = GenerationEngine(
                 self.program,
@@ -135,6 +136,7 @@ class Session:
                     max_waiting=settings.max_waiting,
                     share_decoded=settings.share_decoded,
                     store=store,
+                    shipped=shipped,
                     kept_bytes=kept,
                     drafter=drafter,
                     metrics=self.metrics,

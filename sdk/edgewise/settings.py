@@ -17,6 +17,7 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.reading import shorten
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.keys import producer_of
+from edgewise_runtime.kv.shipped import ShippedPages, shipped_pages
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 from edgewise_runtime.kv.stored import stored_bytes
 from edgewise_runtime.limits import own_memory_left
@@ -54,6 +55,9 @@ class Settings:
         prefix_disk: bytes of disk for them, where they outlive the engine. Default: 0, which keeps
             prompts off the disk.
         prefix_folder: where on disk. Default: ``$XDG_CACHE_HOME/edgewise/prefixes``.
+        prefix_packs: begin prompts with the KV pages that the bundle ships for them. Where another
+            device computed those, an answer may differ from one without them as answers of two
+            devices do. Default: True.
         share_decoded: let prompts reuse pages that decode has written, also on programs where they
             are not the bits that prefill would write: a conversation's next turn then begins
             sooner, and its text may depend on whether it did. Where both agree they always do.
@@ -68,6 +72,7 @@ class Settings:
     prefix_memory: int = 512 << 20
     prefix_disk: int = 0
     prefix_folder: str | Path | None = None
+    prefix_packs: bool = True
     share_decoded: bool = False
     draft: str | Path | None = None
 
@@ -79,8 +84,9 @@ class Settings:
                 continue
             if type(value) is not int or not low <= value <= high:
                 raise _refused(name, value, f"a whole number from {low:,} to {high:,}")
-        if not isinstance(self.share_decoded, bool):
-            raise _refused("share_decoded", self.share_decoded, "True or False")
+        for name in ("prefix_packs", "share_decoded"):
+            if not isinstance(getattr(self, name), bool):
+                raise _refused(name, getattr(self, name), "True or False")
         for name in ("prefix_folder", "draft"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str | Path) and str(value)):
@@ -155,19 +161,38 @@ def kept_bytes(settings: Settings, device: Device) -> tuple[int | None, int]:
     return kept, min(kept, settings.prefix_memory)
 
 
+def open_packs(settings: Settings, program: LoadedProgram) -> ShippedPages | None:
+    """The KV pages that a bundle ships for a program; None for none.
+
+    Raises BundleError for an index of them that is damaged.
+    """
+    return shipped_pages(program.bundle, program.program) if settings.prefix_packs else None
+
+
 def open_store(
-    settings: Settings, program: LoadedProgram, device: Device, metrics: Metrics
+    settings: Settings,
+    program: LoadedProgram,
+    device: Device,
+    metrics: Metrics,
+    shipped: ShippedPages | None,
 ) -> PageStore | None:
-    """Where a program's KV pages go that have no room on its device; None for nowhere."""
+    """Where a program's KV pages go that have no room on its device; None for nowhere.
+
+    What follows pages that another program or device has computed (`shipped`) is not what this one
+    alone would compute: on disk it is that of both together.
+    """
     room = 0 if device.host_memory else _room(settings.prefix_memory)
     memory = MemoryStore(room) if room else None
     if not settings.prefix_disk:
         return memory
     folder = settings.prefix_folder
+    computed_by = f"{producer_of(program.bundle, program.program)}/{device.identity}"
+    if shipped is not None and shipped.computed_by != computed_by:
+        computed_by += f"/packs-{shipped.digest}"
     disk = DiskStore(
         prefixes_folder() if folder is None else Path(folder),
         settings.prefix_disk,
-        f"{producer_of(program.bundle, program.program)}/{device.identity}",
+        computed_by,
         stored_bytes(paged_state(program.bundle.manifest).page_tokens, program.page_bytes),
     )
     behind = WriteBehind(disk, on_dropped=lambda pages: metrics.on_pages_moved(dropped=pages))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import edgewise
 from edgewise import Engine
 from edgewise.cli import compile as command
 from edgewise.compiling import output_folder
+from edgewise.packs.writing import packs_of
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from tests.sdk.conftest import CASE
@@ -63,6 +65,18 @@ def test_help_tells_of_every_option() -> None:
         " ".join(text.split()).count("Default: ")
         == len(inspect.signature(edgewise.compile).parameters) - 1
     )
+
+
+def test_pages_of_a_prompt_are_shipped_with_the_bundle(
+    checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "system.txt").write_text("You answer in one word. " * 6, "utf-8")
+    made = edgewise.compile(
+        checkpoints(CASE), tmp_path / "out", quant="q4", prefix=tmp_path / "system.txt"
+    )
+    with closing(Bundle.open(made)) as bundle:
+        (index,) = packs_of(bundle).values()
+    assert [pack.name for pack in index.packs] == ["system"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@
  */
 
 import { sha256 } from "../digest.ts";
+import { EdgewiseError } from "../errors.ts";
 import { isFull } from "../store/dom-errors.ts";
 import type { Store } from "../store/store.ts";
+import { alone, clearPages, epochOf } from "./clearing.ts";
 import { hex } from "./keys.ts";
 import { decodePage, encodePage, HEADER_BYTES } from "./page-file.ts";
 
@@ -40,6 +42,8 @@ export interface PagesStored {
   /** Pages that could not be written, and files that were not what they are called and were removed. */
   readonly dropped: number;
   readonly damaged: number;
+  /** Why the last change that was tried did not work; null where it did. */
+  readonly failure: EdgewiseError | null;
 }
 
 export class PageStore {
@@ -53,6 +57,9 @@ export class PageStore {
   private changes = 0;
   private dropped = 0;
   private damaged = 0;
+  private failure: EdgewiseError | null = null;
+  /** The store's epoch when it was last looked at; null where it has none. */
+  private seen: string | null = null;
   private writing: Promise<unknown> = Promise.resolve();
   private releaseLock: (() => void) | null = null;
   private closed = false;
@@ -68,13 +75,14 @@ export class PageStore {
   static async open(store: Store, options: PageStoreOptions): Promise<PageStore> {
     const producer = await sha256(new TextEncoder().encode(options.producer));
     const pages = new PageStore(store, producer, options);
+    pages.seen = await epochOf(store).catch(() => null);
     await pages.scan();
     return pages;
   }
 
   get stored(): PagesStored {
-    const { known, bytes, limit, dropped, damaged } = this;
-    return { pages: known.size, bytes, limit, dropped, damaged };
+    const { known, bytes, limit, dropped, damaged, failure } = this;
+    return { pages: known.size, bytes, limit, dropped, damaged, failure };
   }
 
   /** A page's bytes, which makes it the most recently used; null where it is not there, or no longer whole. */
@@ -104,23 +112,43 @@ export class PageStore {
     return this.known.has(this.nameOf(key));
   }
 
+  /** Another one after all pages have been removed, by whomever; null where that cannot be told. */
+  async epoch(): Promise<string | null> {
+    const now = await epochOf(this.store).catch(() => this.seen);
+    if (now !== this.seen) void this.inTurn(() => this.scan(), undefined);
+    this.seen = now;
+    return now;
+  }
+
   /** Whether this tab may write now. */
   writable(): Promise<boolean> {
     return this.inTurn(async () => !this.closed && (await this.mayWrite()), false);
   }
 
-  /** Keep a page as the most recently used, if there is room and nobody else writes: whether it is kept. */
-  put(key: Bytes, data: Bytes): Promise<boolean> {
+  /**
+   * Keep a page as the most recently used, if there is room and nobody else writes: whether it is kept.
+   *
+   * @param epoch of when it was computed: a page of another one is to be forgotten.
+   */
+  put(key: Bytes, data: Bytes, epoch = this.seen): Promise<boolean> {
     return this.inTurn(async () => {
       const name = this.nameOf(key);
       const size = HEADER_BYTES + data.length;
       if (this.closed || size > this.limit || !(await this.mayWrite())) return false;
       const file = await encodePage({ producer: this.producer, key }, data);
-      await this.makeRoom(size);
-      const kept = (await this.written(name, file)) || (await this.writtenAfterAll(name, file));
-      if (kept) this.use(name, size);
-      else this.dropped += 1;
-      return kept;
+      return alone(async () => {
+        if ((await epochOf(this.store)) !== epoch) return false;
+        await this.makeRoom(size);
+        const kept = (await this.written(name, file)) || (await this.writtenAfterAll(name, file));
+        if (kept) this.use(name, size);
+        else this.dropped += 1;
+        this.failure = kept ? null : full(size);
+        if (kept && (await epochOf(this.store)) !== epoch) {
+          await this.remove(name);
+          return false;
+        }
+        return kept;
+      });
     }, false);
   }
 
@@ -135,9 +163,11 @@ export class PageStore {
   /** Forget the pages of all producers. */
   clear(): Promise<void> {
     return this.inTurn(async () => {
-      await this.store.clear();
+      this.seen = await clearPages(this.store);
       this.known.clear();
       this.bytes = 0;
+      this.changes = 0;
+      this.failure = null;
     }, undefined);
   }
 
@@ -204,7 +234,11 @@ export class PageStore {
   private async noteOrder(): Promise<void> {
     if (this.changes === 0 || !(await this.mayWrite())) return;
     this.changes = 0;
-    await this.store.setNote(ORDER, new TextEncoder().encode([...this.known.keys()].join("\n")));
+    await alone(async () => {
+      if ((await epochOf(this.store)) !== this.seen) return;
+      const order = [...this.known.keys()].join("\n");
+      await this.store.setNote(ORDER, new TextEncoder().encode(order));
+    });
   }
 
   private enter(name: string, bytes: number): void {
@@ -223,7 +257,10 @@ export class PageStore {
 
   /** One change after the other; one that fails changes nothing. */
   private inTurn<T>(change: () => Promise<T>, failed: T): Promise<T> {
-    const done = this.writing.then(change).catch(() => failed);
+    const done = this.writing.then(change).catch((cause: unknown) => {
+      this.failure = EdgewiseError.from(cause, "store.pages", "Pages could not be kept");
+      return failed;
+    });
     this.writing = done;
     return done;
   }
@@ -242,7 +279,18 @@ export class PageStore {
       };
       locks.request(LOCK, { ifAvailable: true }, keep).catch(() => resolve(false));
     });
-    if (held) await this.scan();
-    return held;
+    if (!held) return false;
+    // Who wrote before may have been ended in the middle; who clears writes, too.
+    await alone(async () => this.store.sweep?.()).catch(() => undefined);
+    await this.scan();
+    return true;
   }
+}
+
+function full(bytes: number): EdgewiseError {
+  return new EdgewiseError(
+    "store.full",
+    `The browser has no room for another ${bytes} bytes of pages.`,
+    "Free some space on this device, or keep fewer models.",
+  );
 }

@@ -37,7 +37,8 @@ class Account:
                 continue
             if not sequence.tokens and not sequence.prefill_s:
                 sequence.cached_tokens = holding.found.total
-            found = CachedTokens(device=holding.found.device, memory=holding.found.restored)
+            where = holding.found
+            found = CachedTokens(where.device, memory=where.restored, bundle=where.shipped)
             self.metrics.on_started(sequence.record, now, found)
 
     def took(self, sequence: Sequence, piece: Piece) -> None:

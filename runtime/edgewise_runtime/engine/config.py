@@ -11,6 +11,7 @@ from edgewise_runtime.engine.speculate.base import Drafter
 from edgewise_runtime.engine.step import Limits
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.kv.spill import PageStore
+from edgewise_runtime.kv.stored import PageSource
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class EngineOptions:
             text may depend on whether it did. Programs where both agree always do.
         pace: how prefill and decode share the time.
         store: where pages go that have no room on the device; the engine closes it.
+        shipped: pages that came with the bundle.
         kept_bytes: bytes of pages on the device that no request needs, kept for the next ones, at
             most; None for as many as there is room for. What is pinned does not count.
         drafter: guesses tokens for the model to verify; the engine closes it.
@@ -36,6 +38,7 @@ class EngineOptions:
     share_decoded: bool = False
     pace: Pace = field(default_factory=SharedTime)
     store: PageStore | None = None
+    shipped: PageSource | None = None
     kept_bytes: int | None = None
     drafter: Drafter | None = None
     metrics: Metrics = field(default_factory=Metrics)

@@ -32,7 +32,7 @@ from edgewise_runtime.errors import DeviceError, EdgewiseError, EngineError
 from edgewise_runtime.format.state import paged_state
 from edgewise_runtime.kv.finite import PageNumbers
 from edgewise_runtime.kv.holding import Holding
-from edgewise_runtime.kv.keys import root_key
+from edgewise_runtime.kv.keys import KeyChain, root_key
 from edgewise_runtime.kv.memory import PageMemory
 from edgewise_runtime.text import Tokenizer
 
@@ -80,6 +80,7 @@ class GenerationEngine:
             page_tokens=page_tokens,
             inexact=options.share_decoded or self._agrees,
             store=options.store,
+            shipped=options.shipped,
             finite=PageNumbers(group, program.program.state_dtype).finite,
             moved=lambda spilled, restored: self.metrics.on_pages_moved(
                 spilled=spilled, restored=restored
@@ -89,7 +90,7 @@ class GenerationEngine:
         memory, size = self._memory, program.page_bytes
         self.metrics.kept = lambda: (memory.idle * size, memory.keep * size)
         self._pace = options.pace
-        root = root_key(program.bundle, program.program)
+        self._root = root = root_key(program.bundle, program.program)
         self._scheduler = Scheduler(
             self._memory,
             step_limits(self._runner, options),
@@ -285,6 +286,11 @@ class GenerationEngine:
     def unpin(self, tokens: Rows[int], extras: tuple[str, ...] = ()) -> None:
         """Let a prefix go when its room is needed."""
         self._pins.unpin(tokens, extras)
+
+    def pages_of(self, tokens: Rows[int]) -> list[tuple[bytes, bytes]]:
+        """The keys and bytes of the full pages on the device that hold a prefix and that prefill
+        has written, as stores keep them."""
+        return self._memory.read(KeyChain(self._root), tokens)
 
     def tidy(self) -> bool:
         """Let some pages go that are more than may be kept; whether there are still more.

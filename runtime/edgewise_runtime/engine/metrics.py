@@ -85,7 +85,7 @@ FAMILIES = MappingProxyType(
         "decode_tokens_total": _counter("Tokens computed for sequences that decode."),
         "prefix_cache_queries_total": _counter("Prompt tokens looked for in the prefix cache."),
         "prefix_cache_hits_total": _counter(
-            "Prompt tokens found there, by where.", "tier", ("device", "memory", "disk")
+            "Prompt tokens found there, by where.", "tier", ("device", "memory", "disk", "bundle")
         ),
         "num_preemptions_total": _counter("Times that a sequence's pages were taken away."),
         "kv_pages_spilled_total": _counter("KV pages copied off the device."),

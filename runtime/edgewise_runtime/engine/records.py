@@ -59,10 +59,11 @@ class CachedTokens:
     device: int = 0
     memory: int = 0
     disk: int = 0
+    bundle: int = 0
 
     @property
     def total(self) -> int:
-        return self.device + self.memory + self.disk
+        return self.device + self.memory + self.disk + self.bundle
 
 
 @dataclass(frozen=True, slots=True)

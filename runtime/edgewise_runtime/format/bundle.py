@@ -4,7 +4,8 @@
 path that stays inside the folder, every tensor lies inside its file. What is checked when:
 
 - at open: the manifest, its own digest first, every file's size, and the sha256 of every file
-  without parameters (plans, tokenizer, libraries), unless ``verify=False``;
+  without parameters (plans, tokenizer, libraries), unless ``verify=False``; not of pages that are
+  shipped, which are hashed when they are read;
 - when a program's plans are first asked for: the plans, their sha256, and that they agree with the
   tensors and states they bind;
 - at the first load of a program: the sha256 of its parameter files; a stamp in the user's cache
@@ -48,6 +49,7 @@ from edgewise_runtime.format.manifest import (
     StateGroup,
     TensorEntry,
 )
+from edgewise_runtime.format.packs import is_page
 from edgewise_runtime.format.plan import Plan
 from edgewise_runtime.format.program_checks import check_program
 from edgewise_runtime.format.programs import best_program
@@ -113,7 +115,7 @@ class Bundle:
 
         Args:
             path: the folder that holds ``bundle.json``.
-            verify: also hash every file without parameters now.
+            verify: also hash every file without parameters now, but for pages.
             progress: hears about every file hashed.
 
         Raises:
@@ -140,7 +142,8 @@ class Bundle:
                 t.file for layout in bundle.manifest.layouts.values() for t in layout.values()
             }
             for name in bundle.manifest.files.keys() - params:
-                bundle._check_hash(name, progress)
+                if not is_page(name):
+                    bundle._check_hash(name, progress)
         return bundle
 
     def check(self, progress: Progress | None = None) -> None:

@@ -9,32 +9,34 @@ from edgewise_runtime.kv.holding import Found, Holding
 from edgewise_runtime.kv.lookup import Lookup
 from edgewise_runtime.kv.prefix import Node
 from edgewise_runtime.kv.shelf import Shelf
-from edgewise_runtime.kv.stored import PageMover, Spill
+from edgewise_runtime.kv.stored import PageMover, Shipped, Spill
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """Gives holdings what is known of their tokens: pages that others hold or have held, pages
-    from the store, and a copy of the one of which only the first tokens fit.
+    of the bundle and from the store, and a copy of the one of which only the first tokens fit.
 
     Attributes:
         shelf: where pages are.
         lookup: finds them there.
         mover: copies them.
         spill: brings them back; None where there is no store.
+        shipped: brings those of the bundle; None where it has none.
     """
 
     shelf: Shelf
     lookup: Lookup
     mover: PageMover
     spill: Spill | None
+    shipped: Shipped | None
 
     def begin(self, holding: Holding, tokens: Sequence[int]) -> Found:
         """Begin a holding with all pages that are known to hold the first tokens.
 
         What it has been given before something fails, it holds.
         """
-        device = restored = exact = 0
+        device = restored = shipped = exact = 0
         size = self.lookup.page_tokens
         for nth in range(self.lookup.adoptable(tokens)):
             node = self.lookup.page(holding.chain, tokens, nth)
@@ -42,11 +44,12 @@ class Adoption:
                 self.shelf.hold([node.page])
                 holding.pages.append(node.page)
                 device += size
-            else:
-                node = self._restore(holding, self.lookup.content(tokens, nth))
-                if node is None:
-                    break
+            elif (node := self._restore(holding, tokens, self.shipped)) is not None:
+                shipped += size
+            elif (node := self._restore(holding, tokens, self.spill)) is not None:
                 restored += size
+            else:
+                break
             if exact == nth * size:
                 exact += node.exact
             holding.keys.append(node.key)
@@ -60,7 +63,7 @@ class Adoption:
                 device += same
                 if exact == first:
                     exact += min(node.exact, same)
-        return Found(device, restored, exact)
+        return Found(device, restored, shipped, exact)
 
     def _copy(self, node: Node, holding: Holding) -> bool:
         """Give a holding a page of its own with what a node's page holds; False without room."""
@@ -76,14 +79,17 @@ class Adoption:
         self.lookup.index.touch([node.key])
         return taken is not None
 
-    def _restore(self, holding: Holding, content: tuple[int, ...]) -> Node | None:
-        """Bring a holding's next page back from the store; None where it is not there, or there is
-        no room."""
+    def _restore(
+        self, holding: Holding, tokens: Sequence[int], source: Shipped | Spill | None
+    ) -> Node | None:
+        """Bring a holding's next page from where it is; None where it is not there, or there is no
+        room."""
         nth = len(holding.pages)
+        content = self.lookup.content(tokens, nth)
         key = holding.chain.key(nth, content)
-        if self.spill is None or self.lookup.index.get(key) is not None:
+        if source is None or self.lookup.index.get(key) is not None:
             return None
-        found = self.spill.find(key, content)
+        found = source.find(key, content)
         if found is None:
             return None
         exact, state = found
@@ -92,7 +98,7 @@ class Adoption:
         if taken is None:
             return None
         holding.pages += taken
-        self.spill.restore(state, taken[0])
+        source.restore(state, taken[0])
         node.page = taken[0]
         self.shelf.add(node)
         return node

@@ -16,11 +16,12 @@ class Found:
 
     device: int = 0
     restored: int = 0
+    shipped: int = 0
     exact: int = 0
 
     @property
     def total(self) -> int:
-        return self.device + self.restored
+        return self.device + self.restored + self.shipped
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from edgewise_runtime.kv.lookup import Lookup
 from edgewise_runtime.kv.prefix import Node
 from edgewise_runtime.kv.shelf import Shelf
 from edgewise_runtime.kv.spill import PageStore
-from edgewise_runtime.kv.stored import PageMover, Spill
+from edgewise_runtime.kv.stored import PageMover, PageSource, Shipped, Spill, pack
 
 TIDIED = 4
 """Pages that are stored in one go because more are kept than may be."""
@@ -33,6 +33,7 @@ class PageMemory:
         inexact: whether pages that decode has written may be shared, which is right to the bit
             only where decode and prefill agree (`Program.decode_agrees`).
         store: where pages go that have to leave; None for nowhere.
+        shipped: pages that came with the bundle; None for none.
         finite: whether all numbers of a page are finite: others are not stored.
         moved: hears how many pages were spilled and restored.
         keep: pages for the next sequences that may be kept, those that are pinned not counted; None
@@ -51,6 +52,7 @@ class PageMemory:
         page_tokens: int,
         inexact: bool,
         store: PageStore | None = None,
+        shipped: PageSource | None = None,
         finite: Callable[[bytes], bool] = lambda data: True,
         moved: Callable[[int, int], None] = lambda spilled, restored: None,
         keep: int | None = None,
@@ -58,9 +60,11 @@ class PageMemory:
         self.page_tokens = page_tokens
         self._mover = mover
         self._spill = None if store is None else Spill(mover, store, finite, moved)
+        self._shipped = shipped
         self._shelf = Shelf(pages, page_tokens, self._leave)
         self._lookup = Lookup(self._shelf.index, page_tokens, inexact)
-        self._adoption = Adoption(self._shelf, self._lookup, mover, self._spill)
+        bundled = None if shipped is None else Shipped(mover, shipped)
+        self._adoption = Adoption(self._shelf, self._lookup, mover, self._spill, bundled)
         self.keep = pages if keep is None else min(keep, pages)
 
     def __len__(self) -> int:
@@ -273,6 +277,17 @@ class PageMemory:
         """
         return self._lookup.keys(chain, tokens)
 
+    def read(self, chain: KeyChain, tokens: Sequence[int]) -> list[tuple[bytes, bytes]]:
+        """The full pages on the device that prefill has written of these tokens, from the first:
+        their keys, and their bytes as a store keeps them."""
+        found: list[tuple[bytes, bytes]] = []
+        for key in self.keys_of(chain, tokens):
+            node = self._shelf.index.get(key)
+            if node is None or node.exact < self.page_tokens:
+                break
+            found.append((key, pack(node.tokens, node.exact, self._mover.read_page(node.page))))
+        return found
+
     def pin(self, keys: Iterable[bytes], by: int = 1) -> None:
         """Keep the pages with these keys as long as they are pinned; -1 takes a pin away."""
         for key in keys:
@@ -319,5 +334,7 @@ class PageMemory:
     def _leave(self, node: Node, *, wait: bool = False) -> bool:
         """Store a page, if there is where and it may be; whether it was."""
         if self._spill is None or not self._storable(node):
+            return False
+        if self._shipped is not None and node.key in self._shipped:
             return False
         return self._spill.keep(node.key, node.page, node.tokens, node.exact, wait=wait)

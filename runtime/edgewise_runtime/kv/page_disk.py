@@ -1,27 +1,19 @@
-"""Pages at rest on a disk: a file each, which says what it is and is believed only if it is whole.
+"""Pages at rest on a disk: a file each (`page_file`), which is believed only if it is whole.
 
-A file is `HEADER`, little-endian: the magic, the version, the sha256 of the producer, the page's
-key, its bytes, and the sha256 of all that and the payload; then the payload. Nothing is flushed to
-the disk: after a power cut the sha256 tells which files are torn.
+Nothing is flushed to the disk: after a power cut the sha256 tells which files are torn.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
-import struct
 from pathlib import Path
 
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import temporary_file
+from edgewise_runtime.kv.page_file import HEADER, header_of, payload_of, producer_digest
 from edgewise_runtime.kv.page_files import PageFiles, make_private
-
-MAGIC = b"EWKV"
-VERSION = 1
-HEADER = struct.Struct("<4sI32s32sQ32s")
-_SIGNED = HEADER.size - 32
 
 KEY_BYTES = 32
 
@@ -61,7 +53,7 @@ class DiskStore:
     """
 
     def __init__(self, folder: Path, limit_bytes: int, producer: str, page_bytes: int) -> None:
-        self._producer = hashlib.sha256(producer.encode()).digest()
+        self._producer = producer_digest(producer)
         self._home = self._producer.hex()[:32]
         self._page_bytes = page_bytes
         self._file_bytes = HEADER.size + page_bytes
@@ -104,7 +96,7 @@ class DiskStore:
             return
         self._files.forget(name)
         self._files.make_room(self._file_bytes)
-        if not self._write(name, self._header(key, view), view):
+        if not self._write(name, header_of(self._producer, key, view), view):
             self.dropped += 1
             return
         self._files.use(name, self._file_bytes)
@@ -188,13 +180,6 @@ class DiskStore:
     def _name(self, key: bytes) -> str:
         return f"{self._home}/{check_key(key).hex()}.kv"
 
-    def _header(self, key: bytes, payload: bytes | memoryview) -> bytes:
-        fields = (MAGIC, VERSION, self._producer, key, self._page_bytes)
-        signed = HEADER.pack(*fields, bytes(32))[:_SIGNED]
-        digest = hashlib.sha256(signed)
-        digest.update(payload)
-        return signed + digest.digest()
-
     def _write(self, name: str, *parts: bytes | memoryview) -> bool:
         path = self._files.folder / name
         try:
@@ -216,8 +201,7 @@ class DiskStore:
             if not stat.S_ISREG(status.st_mode) or status.st_size != self._file_bytes:
                 return None
             with open(handle, "rb", closefd=False) as file:
-                header, payload = file.read(HEADER.size), file.read(self._page_bytes)
+                data = file.read(self._file_bytes)
         finally:
             os.close(handle)
-        # Whatever the header may say of itself, there is only one that is right.
-        return payload if header == self._header(key, payload) else None
+        return payload_of(self._producer, key, data)

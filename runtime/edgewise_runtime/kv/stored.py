@@ -92,3 +92,33 @@ class Spill:
         """Write what was found to a page."""
         self.mover.write_page(page, state)
         self.moved(0, 1)
+
+
+class PageSource(Protocol):
+    """Bytes of pages by their keys, which nobody here has written."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def __contains__(self, key: bytes) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Brings pages to a program that came with its bundle.
+
+    Attributes:
+        mover: whose pages they become.
+        pages: what there is.
+    """
+
+    mover: PageMover
+    pages: PageSource
+
+    def find(self, key: bytes, tokens: Sequence[int]) -> tuple[int, bytes] | None:
+        """As `Spill.find`."""
+        data = self.pages.get(key)
+        return None if data is None else unpack(data, tokens, self.mover.page_bytes)
+
+    def restore(self, state: bytes, page: int) -> None:
+        """As `Spill.restore`."""
+        self.mover.write_page(page, state)

@@ -109,6 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take the nearest codes, also where the preset has them chosen by a short text",
     )
     parser.add_argument(
+        "--prefix",
+        metavar="FILE",
+        type=Path,
+        help="then compute the KV pages of this prompt and ship them, as `edgewise prefix` does",
+    )
+    parser.add_argument(
         "--debug-dump", metavar="DIR", type=Path, help="also write graphs, kernels and plans there"
     )
 
@@ -120,6 +126,12 @@ def run(args: argparse.Namespace) -> int:
     from edgewise_compiler.quantize import AS_FILE
     from edgewise_compiler.targets.table import TARGETS
 
+    if args.prefix is not None:
+        # They load what runs a bundle, which compiling alone does not need.
+        from edgewise.cli.prefix import add
+        from edgewise.packs.prompt import read_prompt
+
+        read_prompt(args.prefix, plain=False)  # before minutes of compiling
     console = stdout_console()
     targets = tuple(name.strip() for name in args.target.split(","))
     args.path = located(args.path, targets=targets)
@@ -152,5 +164,8 @@ def run(args: argparse.Namespace) -> int:
     programs = ", ".join(program.id for program in bundle.manifest.programs)
     console.print(f"{out}: {size(bundle.total_bytes)}, {programs}, in {seconds:.1f} s")
     console.print(came_out(bundle))
+    bundle.close()
+    if args.prefix is not None:
+        add(out, args.prefix, targets=[*targets])
     console.print(f"Try it: edgewise chat {quote(str(out))}")
     return 0

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
+from edgewise.cli.shipped import packs_table
 from edgewise.devices import device_for
 from edgewise.stored import Stored, stored_by_scheme
 from edgewise.units import size
@@ -160,6 +161,9 @@ def _print_summary(console: Console, bundle: Bundle, program: Program) -> None:
         needs = [item.needs.arch or f"any {processor_of(item.target)}", *item.needs.features]
         programs.add_row(*map(Text, (item.id, " ".join(needs), here)))
     console.print(programs)
+    packs = packs_table(bundle)
+    if packs.row_count:
+        console.print(packs)
 
 
 def _print_weights(console: Console, tensors: Mapping[str, TensorEntry]) -> None:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "chat": "talk with a model",
     "run": "continue one prompt",
     "serve": "offer bundles and the chat app to browsers",
+    "prefix": "ship a prompt's KV pages with a bundle",
     "inspect": "show what is in a bundle and what it costs",
     "diff": "find the first kernel at which two programs depart",
     "eval": "score a text, and compare with another model",

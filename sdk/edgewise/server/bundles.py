@@ -12,6 +12,7 @@ from edgewise_runtime.errors import InputError
 from edgewise_runtime.files import read_bytes, storage_errors
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.manifest import Program
+from edgewise_runtime.format.packs import files_of, place_of
 from edgewise_runtime.format.proof import PROOF
 from edgewise_runtime.format.seal import MANIFEST, MAX_BYTES
 
@@ -78,7 +79,9 @@ def offer(folder: Path) -> Offer:
     listed = bundle.manifest.files
     texts = [name for name in TEXTS if name in listed]
     needed = {program.id: {*texts, *_files(bundle, program)} for program in programs}
-    files = {name: _stored(bundle, name) for name in sorted(set().union(*needed.values()))}
+    # What is fetched only where a prompt begins so is no part of the download.
+    packs = set().union(*(files_of(place_of(program), listed) for program in programs))
+    files = {name: _stored(bundle, name) for name in sorted(packs.union(*needed.values()))}
     files[MANIFEST] = in_memory(read_bytes(bundle.folder / MANIFEST, MAX_BYTES), ".json")
     download = {
         program: sum(listed[name].bytes for name in names) for program, names in needed.items()

@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from edgewise_runtime.kv.page_disk import HEADER, DiskStore
+from edgewise_runtime.kv.page_disk import DiskStore
+from edgewise_runtime.kv.page_file import HEADER
 from tests.fuzz.case import Files, Format, WrongAnswerError, read_files
 from tests.fuzz.mutate import raw
 

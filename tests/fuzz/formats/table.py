@@ -25,6 +25,7 @@ FORMATS = {
     "grammar": "grammars:GRAMMAR",
     "matcher": "grammars:MATCHER",
     "pages": "pages:PAGES",
+    "packs": "packs:PACKS",
     "requests": "requests:REQUESTS",
     "hub": "hub:HUB",
 }

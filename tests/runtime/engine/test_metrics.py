@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
 from typing import Any, get_args
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise_runtime.engine.completion import FinishReason
+from edgewise_runtime.engine.histogram import steps_1_2_5
 from edgewise_runtime.engine.metrics import FAMILIES, Metrics
 from edgewise_runtime.engine.records import CachedTokens, RequestRecord, StepRecord
 
@@ -79,7 +81,12 @@ def test_a_request_takes_what_passed_between_its_events() -> None:
     assert snapshot["prompt_tokens_total"] == 100
     assert snapshot["generation_tokens_total"] == 5
     assert snapshot["prefix_cache_queries_total"] == 100
-    assert snapshot["prefix_cache_hits_total"] == {"device": 16, "memory": 32, "disk": 16}
+    assert snapshot["prefix_cache_hits_total"] == {
+        "device": 16,
+        "memory": 32,
+        "disk": 16,
+        "bundle": 0,
+    }
     assert snapshot["spec_decode_num_draft_tokens_total"] == 3
     assert snapshot["spec_decode_num_accepted_tokens_total"] == 1
     ended = snapshot["request_success_total"]
@@ -102,7 +109,7 @@ def test_a_preempted_request_begins_only_once() -> None:
     snapshot = metrics.snapshot()
     assert snapshot["num_preemptions_total"] == 1
     assert snapshot["prompt_tokens_total"] == snapshot["prefix_cache_queries_total"] == 20
-    assert snapshot["prefix_cache_hits_total"] == {"device": 4, "memory": 0, "disk": 0}
+    assert snapshot["prefix_cache_hits_total"] == {"device": 4, "memory": 0, "disk": 0, "bundle": 0}
     assert totals(snapshot, "time_to_first_token_seconds") == (1, 2.0)
 
 
@@ -300,3 +307,34 @@ def test_threads_lose_nothing_and_readers_see_one_moment() -> None:
 
 def test_whatever_a_completion_ends_with_is_counted() -> None:
     assert set(get_args(FinishReason)) <= set(FAMILIES["request_success_total"].values)
+
+
+OURS_ALONE = {
+    "kv_pages_dropped_total": "what a tab cannot keep is told as `pagesFailure`, in words",
+    "prefix_cache_limit_bytes": "in a tab all pages that nobody needs are kept, until it is idle",
+}
+"""Of Python's engine, and why not of a tab's."""
+
+
+def test_an_engine_of_a_tab_counts_by_the_same_names() -> None:
+    table = (Path(__file__).parents[3] / "web/engine/metrics/families.ts").read_text("utf-8")
+    family = re.compile(r"^  (\w+): (counter|labelled|gauge|histogram)\b(.*?),$", re.M)
+    told = family.findall(_joined(table))
+    kinds = {name: "counter" if kind == "labelled" else kind for name, kind, _ in told}
+    ours = {name: family for name, family in FAMILIES.items() if name not in OURS_ALONE}
+    assert kinds == {name: family.kind for name, family in ours.items()}
+    bounds = {
+        "SECONDS": steps_1_2_5(-4, 3),
+        "TOKENS": tuple(float(1 << i) for i in range(15)),
+        "ROWS": tuple(float(1 << i) for i in range(9)),
+    }
+    for name, kind, rest in told:
+        if kind == "labelled":
+            assert re.findall(r'"(\w+)"', rest) == [ours[name].label, *ours[name].values]
+        if kind == "histogram":
+            assert ours[name].bounds == bounds[rest.strip("()")]
+
+
+def _joined(text: str) -> str:
+    """Every call in a line of its own."""
+    return re.sub(r"\(\s*([^()]*?),?\s*\)", lambda call: f"({' '.join(call[1].split())})", text)

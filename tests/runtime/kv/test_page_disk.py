@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.kv.page_disk import HEADER, MAGIC, VERSION, DiskStore
+from edgewise_runtime.kv.page_disk import DiskStore
+from edgewise_runtime.kv.page_file import HEADER, MAGIC, VERSION
 
 PAGE = 96
 FILE = HEADER.size + PAGE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise_runtime.kv.page_disk import HEADER
+from edgewise_runtime.kv.page_file import HEADER
 from tests.runtime.kv.test_page_disk import file_of, key, open_files, open_store, page
 
 FULL = """

@@ -12,7 +12,8 @@ import pytest
 
 from edgewise_runtime.errors import StorageError
 from edgewise_runtime.kv import page_files
-from edgewise_runtime.kv.page_disk import HEADER, DiskStore
+from edgewise_runtime.kv.page_disk import DiskStore
+from edgewise_runtime.kv.page_file import HEADER
 from edgewise_runtime.kv.page_files import RESCAN, make_private
 from edgewise_runtime.locks import lock_path
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.kv.page_disk import HEADER
+from edgewise_runtime.kv.page_file import HEADER
 from edgewise_runtime.kv.spill import DiskStore, MemoryStore, PageStore, Tiered, WriteBehind
 
 PAGE = 512

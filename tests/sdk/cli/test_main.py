@@ -16,6 +16,7 @@ LINES: dict[str, tuple[list[str], list[list[str]]]] = {
     "chat": (["MODEL"], [["--question", "Why?"], ["--max-tokens=5"], ["--trust"]]),
     "run": (["MODEL", "Hi there"], [["--max-tokens", "5"], ["--stop", "a"], ["--json"]]),
     "serve": (["one", "two"], [["--port", "0"], ["--tls"]]),
+    "prefix": (["BUNDLE", "FILE"], [["--name", "NAME"], ["--plain"]]),
     "inspect": (["BUNDLE"], [["--plan", "decode"], ["--cost"]]),
     "diff": (["A", "B"], [["--tolerance", "0.1"], ["--all"]]),
     "eval": (["A", "B"], [["--text", "FILE"], ["--tokens", "9"]]),

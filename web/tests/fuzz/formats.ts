@@ -2,12 +2,14 @@
 
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { imported } from "../../chat/import.ts";
 import { defaultsFrom } from "../../engine/model-defaults.ts";
 import { samplingParams } from "../../engine/sampling.ts";
 import { ChatTemplate } from "../../engine/template.ts";
 import { thinkingOf } from "../../engine/thinking.ts";
 import { Tokenizer } from "../../engine/tokenizer.ts";
 import { parseManifest } from "../../format/manifest-reader.ts";
+import { keysOf, pagePath, parseIndex } from "../../format/packs.ts";
 import { parsePlan } from "../../format/plan-reader.ts";
 import { checkProgram } from "../../format/program-checks.ts";
 import { parseProof } from "../../format/proof.ts";
@@ -151,6 +153,50 @@ const generation = {
   stop_strings: ["a"],
 };
 
+interface Indices {
+  readonly place: string;
+  readonly sizes: Readonly<Record<string, number>>;
+  readonly cases: readonly { readonly code: string | null; readonly index: unknown }[];
+}
+
+/** Indices of packs, whose pages are those that the bundle has. */
+function packs(): Format {
+  const { place, sizes, cases } = jsonOf(fileOf("tests/format/pack-indices.json")) as Indices;
+  const listed = Object.entries(sizes);
+  const files = new Map(listed.map(([path, bytes]) => [path, { bytes, sha256: "", chunks: [] }]));
+  const use = (data: Bytes) => {
+    const index = parseIndex(data, place, { files });
+    for (const key of keysOf(index)) {
+      if (sizes[pagePath(place, key)] === index.fileBytes) continue;
+      throw new RangeError(`a page that the bundle does not have: ${key}`);
+    }
+  };
+  const good = cases.filter(({ code }) => code === null);
+  const seeds = good.map(({ index }) => encode(JSON.stringify(index)));
+  return { seeds, mutate: asJson(...Object.keys(sizes), "webgpu"), use };
+}
+
+/** What the chat app takes in: what it saves now, and what its first version kept. */
+function conversationFiles(): Bytes[] {
+  const counts = { tokens: 3, promptTokens: 4, cachedTokens: 0, context: 64, droppedTurns: 0 };
+  const stats = { ttftMs: 1, tokensPerSecond: 2, ...counts, finish: "stop", contextFull: false };
+  const files = [{ name: "a.txt", text: "one" }];
+  const calls = [{ index: 0, id: "c", name: "add", arguments: "{}", complete: true }];
+  const said = { content: "Hi", thought: "hm", thoughtMs: 5, calls, stats };
+  const tree = [
+    { id: "q", parent: null, role: "user", content: "Hello", files },
+    { id: "a", parent: "q", role: "assistant", ...said },
+  ];
+  const tool = { type: "function", function: { name: "add", parameters: { type: "object" } } };
+  const settings = { temperature: 0.5, topK: 3, tools: [tool], variables: { x: 1 } };
+  const list = [{ id: "q", role: "user", content: "Hello" }];
+  const about = { id: "c", title: "t", updated: 1, system: "" };
+  return [
+    { version: 2, conversations: [{ ...about, settings, messages: tree, leaf: "a" }] },
+    { version: 1, conversations: [{ ...about, settings: {}, messages: list }] },
+  ].map((file) => encode(JSON.stringify(file)));
+}
+
 export const FORMATS: Readonly<Record<string, () => Format>> = {
   bundle: () => ({
     seeds: [fileOf(`${GOLDENS}/bundle.json`)],
@@ -176,6 +222,12 @@ export const FORMATS: Readonly<Record<string, () => Format>> = {
     seeds: KINDS.map((kind) => fileOf(`${TOKENIZERS}/${kind}/tokenizer.json`)),
     mutate: asJson("ByteLevel", "Sequence", "Replace", "Regex", "String", "(a*)*b", "▁"),
     use: useTokenizer,
+  }),
+  packs,
+  conversations: () => ({
+    seeds: conversationFiles(),
+    mutate: asJson("user", "assistant", "stop"),
+    use: async (data) => void (await imported(new Blob([data]), [])),
   }),
   grammar: () => ({
     seeds: grammarTexts(fileOf).map(encode),

@@ -7,6 +7,7 @@ import { openIndexedDb } from "../../store/indexeddb.ts";
 import { FileStore } from "../../store/opfs.ts";
 import type { Store } from "../../store/store.ts";
 import { Random } from "../engine/random.ts";
+import { Locks } from "../store/locks.ts";
 import { makeOrigin, type OriginOptions } from "../store/origin.ts";
 import { contents } from "../store/support.ts";
 
@@ -193,21 +194,7 @@ describe("what goes wrong", () => {
 });
 
 describe("two tabs", () => {
-  /** Locks as browsers have them, of one name. */
-  let held = false;
-  beforeEach(() => {
-    held = false;
-    const request = async (_: string, __: object, use: (lock: object | null) => unknown) => {
-      if (held) return use(null);
-      held = true;
-      try {
-        return await use({});
-      } finally {
-        held = false;
-      }
-    };
-    vi.stubGlobal("navigator", { locks: { request } });
-  });
+  beforeEach(() => vi.stubGlobal("navigator", { locks: new Locks() }));
   afterEach(() => vi.unstubAllGlobals());
 
   test("one writes, both read, and the other writes when the first has gone", async () => {
@@ -226,6 +213,19 @@ describe("two tabs", () => {
     expect(await other.put(key(2), page(2))).toBe(true);
     await sound(store, other);
     expect(await there(other, 3)).toEqual([1, 2]);
+  });
+
+  test("who comes to write removes what the one before had begun when it was ended", async () => {
+    const origin = makeOrigin();
+    const store = await FileStore.open(origin.root);
+    const pages = await PageStore.open(store, OPTIONS);
+    const blobs = await origin.root.getDirectoryHandle("blobs");
+    await blobs.getFileHandle("begun.tmp", { create: true });
+    const begun = () => [...origin.files().keys()].filter((name) => name.endsWith(".tmp"));
+    await pages.get(key(1));
+    expect(begun()).toEqual(["blobs/begun.tmp"]); // another may be writing it
+    expect(await pages.writable()).toBe(true);
+    expect(begun()).toEqual([]);
   });
 
   test("without locks both write, and what is found is right all the same", async () => {

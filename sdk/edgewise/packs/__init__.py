@@ -1,0 +1,1 @@
+"""Packs: KV pages of prompts, computed once and shipped with a bundle."""
