@@ -1,15 +1,15 @@
 /** Requests to a worker that are under way: who waits for which answer. */
 
-import type { Delta } from "../calls/deltas.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Answer, FromWorker, ToWorker } from "../worker/protocol.ts";
+import type { OnDeltas } from "./generation.ts";
 import type { Started } from "./start.ts";
 import { followVisibility } from "./visibility.ts";
 
 interface Call {
   readonly resolve: (value: Answer) => void;
   readonly reject: (error: EdgewiseError) => void;
-  readonly onDeltas: ((deltas: readonly Delta[]) => void) | undefined;
+  readonly onDeltas: OnDeltas | undefined;
 }
 
 /** Without the union's distribution `Omit` would forget which fields go together. */
@@ -28,7 +28,7 @@ export class Calls {
     worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
       if (!("id" in data)) return onOther(data);
       const call = this.waiting.get(data.id);
-      if (data.type === "deltas") return call?.onDeltas?.(data.deltas);
+      if (data.type === "deltas") return call?.onDeltas?.(data.deltas, data.tokens, data.logprobs);
       this.waiting.delete(data.id);
       if (data.type === "done") call?.resolve(data.value);
       else call?.reject(EdgewiseError.fromJson(data.error));
@@ -48,13 +48,19 @@ export class Calls {
   /** Send a request; `answer` settles when the worker has done it, `id` names it for `stop`. */
   send(
     request: Unnumbered<ToWorker>,
-    onDeltas?: (deltas: readonly Delta[]) => void,
+    onDeltas?: OnDeltas,
   ): { readonly id: number; readonly answer: Promise<Answer> } {
+    const { id, answer } = this.expect(onDeltas);
+    if (!this.failure) this.worker.postMessage({ ...request, id } satisfies ToWorker);
+    return { id, answer };
+  }
+
+  /** Wait for an answer that a request still to be sent names. */
+  expect(onDeltas?: OnDeltas): { readonly id: number; readonly answer: Promise<Answer> } {
     const id = this.next++;
     const answer = new Promise<Answer>((resolve, reject) => {
       if (this.failure) return reject(this.failure);
       this.waiting.set(id, { resolve, reject, onDeltas });
-      this.worker.postMessage({ ...request, id } satisfies ToWorker);
     });
     return { id, answer };
   }

@@ -1,10 +1,17 @@
 import type { Delta } from "../calls/deltas.ts";
-import type { Completion, Generation } from "./types.ts";
+import type { Completion, Generation, TokenLogprob } from "./types.ts";
 
 interface Source {
   readonly completion: Promise<Completion>;
   readonly stop: () => void;
 }
+
+/** Hears what comes, and the tokens since what came before, with how likely they were where that was asked for. */
+export type OnDeltas = (
+  deltas: readonly Delta[],
+  tokens: readonly number[],
+  logprobs?: readonly TokenLogprob[],
+) => void;
 
 /**
  * What comes of a generation, handed from whoever receives them to whoever iterates.
@@ -17,10 +24,14 @@ export class Pieces implements Generation {
   private ended = false;
   private failure: unknown;
   private wake: (() => void) | null = null;
+  private readonly ids: number[] = [];
+  private readonly likely: TokenLogprob[] = [];
 
   /** @param start begins the generation and reports what comes to the function it is given. */
-  constructor(start: (onDeltas: (deltas: readonly Delta[]) => void) => Source) {
-    this.source = start((deltas) => {
+  constructor(start: (onDeltas: OnDeltas) => Source) {
+    this.source = start((deltas, tokens, logprobs = []) => {
+      this.ids.push(...tokens);
+      this.likely.push(...logprobs);
       this.waiting.push(...deltas);
       this.notify();
     });
@@ -32,6 +43,14 @@ export class Pieces implements Generation {
 
   get completion(): Promise<Completion> {
     return this.source.completion;
+  }
+
+  get tokenIds(): readonly number[] {
+    return this.ids;
+  }
+
+  get logprobs(): readonly TokenLogprob[] {
+    return this.likely;
   }
 
   stop(): void {

@@ -14,6 +14,7 @@ const NAMES = {
   min_p: "minP",
   min_tokens: "minTokens",
   presence_penalty: "presencePenalty",
+  priority: "priority",
   reasoning: "reasoning",
   repetition_penalty: "repetitionPenalty",
   response_format: "responseFormat",

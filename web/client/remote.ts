@@ -8,6 +8,7 @@ import { at, type HostOptions } from "./opening.ts";
 import { HostSocket } from "./socket.ts";
 import type {
   ChatOptions,
+  ChoicesOptions,
   Completion,
   EngineInfo,
   GenerateOptions,
@@ -26,6 +27,8 @@ export interface AnyEngine {
   readonly info: ModelFacts;
   chat(messages: readonly Message[], options?: ChatOptions): Generation;
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
+  /** Several answers to one prompt, by engines that give them: those of tabs. */
+  choices?(prompt: readonly Message[], options: ChoicesOptions): readonly Generation[];
   close(): Promise<void>;
 }
 
@@ -100,7 +103,7 @@ export class RemoteEngine implements AnyEngine {
     const { signal, tools, ...others } = options;
     const begun = "begun" in others ? (others.begun ?? []) : [];
     return new Pieces((onDeltas) => {
-      const tokens: number[] = [...begun];
+      const tokens: number[] = [];
       let stop: () => void = () => {};
       const completion = new Promise<Completion>((resolve, reject) => {
         const asked = {
@@ -111,10 +114,10 @@ export class RemoteEngine implements AnyEngine {
         };
         stop = this.socket.start(asked, {
           onPiece(deltas, came) {
+            onDeltas(deltas, tokens.length === 0 ? [...begun, ...came] : came);
             tokens.push(...came);
-            onDeltas(deltas);
           },
-          onDone: (choice) => resolve(completionOf(choice, tokens)),
+          onDone: (choice) => resolve(completionOf(choice, [...begun, ...tokens])),
           onError: reject,
         });
       });

@@ -139,6 +139,15 @@ export interface GenerateOptions extends AnswerOptions {
   readonly stopTokenIds?: readonly number[];
   /** Go on past the model's end tokens. */
   readonly ignoreEos?: boolean;
+  /**
+   * Tell how likely each token was, by the model alone: before penalties, biases, temperature and filters. The
+   * tokens are the same as without; they come one at a time, which takes longer.
+   */
+  readonly logprobs?: boolean;
+  /** With `logprobs`: tell so many of the likeliest tokens in each one's place, too, 0 to 20. */
+  readonly topLogprobs?: number;
+  /** Who waits goes in this order, the smallest first, then by arrival: a whole number, -2^31 to 2^31, 0 by default. */
+  readonly priority?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -169,6 +178,12 @@ export interface ChatOptions extends GenerateOptions {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
+/** How several answers to one prompt are asked for; what is about conversations is for those. */
+export interface ChoicesOptions extends ChatOptions {
+  /** How many, 1 to 64. */
+  readonly n: number;
+}
+
 /** `tool_calls` is `stop` of an answer that has called tools, whose results it waits for. */
 export type FinishReason = "stop" | "length" | "cancelled" | "tool_calls";
 
@@ -182,6 +197,20 @@ export interface CalledTool {
   readonly text: string;
   /** The same arguments by name; nobody has looked whether the tool takes them. */
   readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+/** A token and how likely it was: `logprob` is the natural logarithm of its probability, at most 0. */
+export interface LikelyToken {
+  readonly tokenId: number;
+  /** Of its bytes; what is no UTF-8, such as a part of a character, is replaced. */
+  readonly text: string;
+  readonly bytes: readonly number[];
+  readonly logprob: number;
+}
+
+/** A token of an answer, and the likeliest in its place, best first. */
+export interface TokenLogprob extends LikelyToken {
+  readonly top: readonly LikelyToken[];
 }
 
 export interface Usage {
@@ -211,6 +240,8 @@ export interface Completion {
   readonly text: string;
   /** What was thought before the answer; empty but in a chat. */
   readonly reasoning: string;
+  /** Of the tokens those that were thought, marks before and within included; undefined of a host's answer. */
+  readonly thoughtTokens?: number;
   /**
    * The text as what was asked for with `responseFormat`: a JSON value, or the text itself of a regex or a grammar.
    * Undefined where nothing was asked for, and where the text was cut off before it is one.
@@ -221,6 +252,8 @@ export interface Completion {
   /** All of it as the model wrote it, with the marks around thoughts and calls. */
   readonly written: string;
   readonly tokenIds: readonly number[];
+  /** Of each token that was drawn, where `logprobs` asked for it: not of those that it went on from. */
+  readonly logprobs?: readonly TokenLogprob[];
   readonly finishReason: FinishReason;
   readonly usage: Usage;
   readonly timings: Timings;
@@ -239,6 +272,10 @@ export interface Completion {
 export interface Generation extends AsyncIterable<string> {
   /** Pieces of text, thoughts and calls. They are handed out once: iterate the generation or these. */
   readonly deltas: AsyncIterable<AnswerDelta>;
+  /** The tokens so far, those of `begun` among them: an answer that breaks off can go on from them. */
+  readonly tokenIds: readonly number[];
+  /** How likely each token so far was, where that was asked for. */
+  readonly logprobs: readonly TokenLogprob[];
   /** Resolves when it has ended, however it did; rejects with an EdgewiseError. */
   readonly completion: Promise<Completion>;
   /** End it where it is; `completion` then says `cancelled`. */
@@ -283,6 +320,15 @@ export interface LoadOptions {
    */
   readonly maxBurst?: number;
   /**
+   * Guess how an answer goes on from where the text read like this before (`"lookup"`), and verify several tokens at
+   * once while that is quicker: for answers that repeat their prompt, as edits and summaries do. The text stays the
+   * same in programs whose decode agrees with their prefill to the last bit (`decode_agrees` of the manifest); in others
+   * tokens may change places that are as likely but for rounding. Nothing is guessed by default.
+   */
+  readonly draft?: "lookup";
+  /** Record what the engine does and when, for `Engine.trace`: the last 20,000 steps and phases of requests. */
+  readonly trace?: boolean;
+  /**
    * Ask the browser not to evict the weights (`navigator.storage.persist`); true by default. Firefox asks
    * the person.
    */
@@ -293,6 +339,17 @@ export interface LoadOptions {
    * what the origin may keep, and 1 GiB at most.
    */
   readonly keepPages?: number | false;
+  /**
+   * Whether prompts may begin with KV pages that the bundle ships: by default where they are estimated to come sooner
+   * than this device computes them, "always" however long they take, false never.
+   */
+  readonly prefixPacks?: boolean | "always";
+  /**
+   * Milliseconds after the last answer at which KV pages that are in the origin's storage are let go of on the GPU, and what
+   * memory came to be needed for them is given back: a minute by default, 0 for at once, null for never. The next prompt
+   * finds them in storage. On phones, tablets and other small machines that happens as soon as the page is hidden, unless never.
+   */
+  readonly spillAfterMs?: number | null;
   /** URL of the worker script, where a bundler does not find it by itself; of any origin that allows it. */
   readonly workerUrl?: string | URL;
 }
@@ -373,8 +430,9 @@ export interface EngineStats {
   /** Bytes of buffers on the device now, and the most that there ever were at once. */
   readonly bytes: number;
   readonly peakBytes: number;
-  /** Times that pages were added, and what was copied to larger buffers for that. */
+  /** Times that pages were added, and given back; what was copied to other buffers for that. */
   readonly growths: number;
+  readonly shrinks: number;
   readonly copies: number;
   readonly copiedBytes: number;
   /** KV pages that there are now. */
@@ -385,9 +443,18 @@ export interface EngineStats {
   readonly waiting: number;
   readonly prefixQueriedTokens: number;
   readonly prefixHitTokens: number;
+  /** Of those that were found, the tokens whose KV came with the bundle: nothing was computed of them. */
+  readonly prefixBundleTokens: number;
   /** KV pages that were found in the origin's storage, and those that were put there. */
   readonly pagesRestored: number;
   readonly pagesSaved: number;
+  /** Tokens that were guessed (`draft`), and those of them that were right. */
+  readonly draftTokens: number;
+  readonly draftAcceptedTokens: number;
+  /** KV pages that were let go of on the GPU because they can be had from there. */
+  readonly pagesSpilled: number;
+  /** Why pages could not be put there when that was last tried, in words; null where nothing is known to be wrong. */
+  readonly pagesFailure: string | null;
   /** KV pages of all models in the origin's storage, their bytes, and how many those may be. */
   readonly pagesKept: number;
   readonly pagesKeptBytes: number;

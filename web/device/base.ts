@@ -21,8 +21,9 @@ export interface Counters {
   /** Bytes of the program's buffers now, and the most there ever were at once. */
   bytes: number;
   peakBytes: number;
-  /** Times that pages were added; buffers and bytes copied to larger ones for that. */
+  /** Times that pages were added, and given back; buffers and bytes copied to others for that. */
   growths: number;
+  shrinks: number;
   copies: number;
   copiedBytes: number;
 }
@@ -64,14 +65,21 @@ export interface LoadedProgram {
   write(buffer: string, data: Elements, offsetElems?: number): void;
 
   /**
+   * Compile and bind plans that may be left until they are needed. Does nothing for others.
+   *
+   * @throws EdgewiseError `device.plan` for an unknown plan, `device.kernel`, `device.lost`, `device.closed`.
+   */
+  prepare(plans: readonly string[]): Promise<void>;
+
+  /**
    * Run plans in order, the last one `k` times, in one submission; then copy whole small buffers.
    *
    * Encoded and submitted before it returns, so that the caller may write and run again at once. Step
    * symbols have the values last written to `step`.
    *
    * @param read buffers whose contents right after the run the promise brings.
-   * @throws EdgewiseError `device.plan` for an unknown plan or a k it does not allow; rejects with
-   *   `device.lost`.
+   * @throws EdgewiseError `device.plan` for an unknown plan, one that has to be prepared first, or a k it does not allow;
+   *   rejects with `device.lost`.
    */
   run(
     plans: readonly string[],
@@ -93,6 +101,15 @@ export interface LoadedProgram {
    *   before; `device.lost`.
    */
   grow(pages: number): Promise<void>;
+
+  /**
+   * Give back the memory of all but so many pages, if there are more. What is in those stays, and may be used all the
+   * while; nobody may use the others any more.
+   *
+   * @throws EdgewiseError `device.memory` where there is no room for what takes their place: some of it is held as before;
+   *   `device.lost`.
+   */
+  shrink(pages: number): Promise<void>;
 
   /** Bytes of a page, which are the same as on the host. */
   readonly pageBytes: number;

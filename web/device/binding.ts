@@ -41,9 +41,15 @@ export interface BoundPlan {
   grids(step: readonly number[]): readonly Grid[];
 }
 
-/** The plans of a program, and a way to bind them to buffers that take the place of others. */
+/** The plans of a program that are bound, and a way to bind them to buffers that take the place of others. */
 export interface Bound {
   readonly plans: ReadonlyMap<string, BoundPlan>;
+  /** Bind some more plans, whose kernels have been compiled. */
+  add(
+    plans: ReadonlyMap<string, Plan>,
+    pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
+    load: Load,
+  ): void;
   /**
    * Bind what was bound to these buffers to those that have their names now.
    *
@@ -55,19 +61,8 @@ export interface Bound {
 /** Values of the load symbols. */
 export type Load = ReadonlyMap<string, number>;
 
-/**
- * Bind every plan of a program; equal bindings share a bind group.
- *
- * @param load grids are of the values that it has when they are asked for.
- */
-export function bindPlans(
-  gpu: Gpu,
-  buffers: Buffers,
-  pipelines: ReadonlyMap<Kernel, GPUComputePipeline>,
-  plans: ReadonlyMap<string, Plan>,
-  load: Load,
-  counters: Counters,
-): Bound {
+/** A program of which nothing is bound yet; equal bindings of what will be share a bind group. */
+export function unbound(gpu: Gpu, buffers: Buffers, counters: Counters): Bound {
   const groups = new Map<string, Shared>();
   const bind = (kernel: Kernel, pieces: readonly Piece[]): GPUBindGroup => {
     const access = accessOf(kernel);
@@ -87,11 +82,14 @@ export function bindPlans(
     counters.bindGroups += 1;
     return group;
   };
-  const bound = new Map(
-    [...plans].map(([name, plan]) => [name, bindPlan(plan, pipelines, load, buffers.sizes, bind)]),
-  );
+  const bound = new Map<string, BoundPlan>();
   return {
     plans: bound,
+    add(plans, pipelines, load) {
+      for (const [name, plan] of plans) {
+        bound.set(name, bindPlan(plan, pipelines, load, buffers.sizes, bind));
+      }
+    },
     rebind(replaced, load) {
       const touched = (names: readonly string[]) => names.some((name) => replaced.has(name));
       for (const [key, { names }] of groups) if (touched(names)) groups.delete(key);

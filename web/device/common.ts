@@ -44,18 +44,26 @@ export function findPlan<T extends { readonly plan: Plan }>(
   name: string,
   k: number,
 ): T {
-  const found = plans.get(name);
-  if (!found) {
-    const known = [...plans.keys()].join(", ");
-    const message = `Program ${program.id} has no plan ${shorten(name)}; it has ${known}.`;
-    throw new EdgewiseError("device.plan", message);
-  }
+  const found = knownPlan(program, plans, name);
   const most = found.plan.maxBurst;
   if (!Number.isInteger(k) || k < 1 || k > most) {
     const message = `Plan ${shorten(name)} runs 1..${most} times a call, not ${k}.`;
     throw new EdgewiseError("device.plan", message);
   }
   return found;
+}
+
+/**
+ * A plan by name.
+ *
+ * @throws EdgewiseError `device.plan`.
+ */
+export function knownPlan<T>(program: Program, plans: ReadonlyMap<string, T>, name: string): T {
+  const found = plans.get(name);
+  if (found !== undefined) return found;
+  const known = [...plans.keys()].join(", ");
+  const message = `Program ${program.id} has no plan ${shorten(name)}; it has ${known}.`;
+  throw new EdgewiseError("device.plan", message);
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Making a program's state larger while it runs: buffers are replaced by larger ones, which begin
+ * Making a program's state larger or smaller while it runs: buffers are replaced by others, which begin
  * with what was in them.
  *
  * The copies are made on the device, in the order of what is submitted: work handed over before
@@ -18,8 +18,8 @@ import { type Buffers, bufferUsage, checkSize, wordsOf } from "./memory.ts";
  */
 const ROUNDS = 4;
 
-/** What is made larger, and what the rest has to do with it. */
-export interface Growing {
+/** What is replaced, and what the rest has to do with it. */
+export interface Resizing {
   readonly gpu: Gpu;
   readonly memory: Buffers;
   readonly counters: Counters;
@@ -39,24 +39,55 @@ export interface Growing {
  *   `device.closed`.
  */
 export async function growBuffers(
-  growing: Growing,
+  resizing: Resizing,
   sizes: ReadonlyMap<string, number>,
 ): Promise<void> {
-  const { gpu, memory } = growing;
-  const wanted = [...sizes]
+  const wanted = ofOtherSize(resizing, sizes, (size, now) => size > now);
+  for (const [name, size] of wanted) checkSize(resizing.gpu, name, size, "state");
+  await inRounds(resizing, wanted);
+}
+
+/**
+ * Replace the buffers that are larger than asked for: what is behind is gone.
+ *
+ * @param sizes bytes of each that there should be.
+ * @throws EdgewiseError `device.memory` where there is no room for those that take their place: the rest stays as large;
+ *   `device.lost`, `device.closed`.
+ */
+export async function shrinkBuffers(
+  resizing: Resizing,
+  sizes: ReadonlyMap<string, number>,
+): Promise<void> {
+  await inRounds(
+    resizing,
+    ofOtherSize(resizing, sizes, (size, now) => size < now),
+  );
+}
+
+type Sizes = readonly (readonly [name: string, bytes: number])[];
+
+function ofOtherSize(
+  { memory }: Resizing,
+  sizes: ReadonlyMap<string, number>,
+  isOther: (size: number, now: number) => boolean,
+): Sizes {
+  return [...sizes]
     .map(([name, size]) => [name, wordsOf(size)] as const)
-    .filter(([name, size]) => size > (memory.sizes.get(name) ?? 0));
-  for (const [name, size] of wanted) checkSize(gpu, name, size, "state");
+    .filter(([name, size]) => isOther(size, memory.sizes.get(name) ?? 0));
+}
+
+async function inRounds(resizing: Resizing, wanted: Sizes): Promise<void> {
+  const { gpu } = resizing;
   const share = Math.ceil(wanted.length / ROUNDS);
   for (let at = 0; at < wanted.length; at += share) {
-    await replace(growing, wanted.slice(at, at + share));
+    await replace(resizing, wanted.slice(at, at + share));
     await gpu.race(gpu.device.queue.onSubmittedWorkDone(), "work");
   }
 }
 
 async function replace(
-  { gpu, memory, counters, rebind, submit, open }: Growing,
-  wanted: readonly (readonly [string, number])[],
+  { gpu, memory, counters, rebind, submit, open }: Resizing,
+  wanted: Sizes,
 ): Promise<void> {
   const { device, report } = gpu;
   const usage = bufferUsage();
@@ -84,14 +115,15 @@ async function replace(
   const encoder = device.createCommandEncoder();
   const before = made.map((buffer) => {
     const old = memory.replace(buffer.label, buffer);
-    encoder.copyBufferToBuffer(old, 0, buffer, 0, old.size);
+    const bytes = Math.min(old.size, buffer.size);
+    encoder.copyBufferToBuffer(old, 0, buffer, 0, bytes);
+    counters.copies += 1;
+    counters.copiedBytes += bytes;
     return old;
   });
   submit(encoder);
   rebind(new Set(made.map((buffer) => buffer.label)));
   for (const old of before) {
-    counters.copies += 1;
-    counters.copiedBytes += old.size;
     counters.bytes -= old.size;
     old.destroy();
   }

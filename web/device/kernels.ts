@@ -41,6 +41,8 @@ export async function compileKernels(
     if (code !== undefined) return code;
     throw new EdgewiseError("bundle.shader", `There is no shader for ${shorten(name)}.`);
   }
+  // The longest first: one that is begun last is waited for alone.
+  jobs.sort((a, b) => b.code.length - a.code.length);
   const compiled = new Map<Kernel, GPUComputePipeline>();
   let next = 0;
   let done = 0;

@@ -7,12 +7,12 @@ import type { Plan, PlanBuffer } from "../format/plan.ts";
 import { bufferSizes, checkShared } from "../format/plan-checks.ts";
 import { PAGES } from "../format/state.ts";
 import type { Counters, Elements, LoadedProgram, TimedStep, TracedStep } from "./base.ts";
-import { type Bound, type BoundPlan, bindPlans, encode } from "./binding.ts";
+import { type Bound, type BoundPlan, encode, unbound } from "./binding.ts";
 import * as common from "./common.ts";
 import { type Gpu, scoped } from "./gpu.ts";
-import { growBuffers } from "./growth.ts";
-import { checkAborted, compileKernels, type Shaders } from "./kernels.ts";
-import { allocate, type Buffers, countBytes, declared } from "./memory.ts";
+import { growBuffers, shrinkBuffers } from "./growth.ts";
+import { type CompileOptions, checkAborted, compileKernels, type Shaders } from "./kernels.ts";
+import { allocate, type Buffers, countBytes, declared, wordsOf } from "./memory.ts";
 import { checkPage, checkPageBytes, pageBytes, pageParts } from "./pages.ts";
 import { type Traceable, timeLaunches, traceLaunches } from "./tracing.ts";
 import {
@@ -37,6 +37,11 @@ export interface ProgramSource {
   readonly shaders: Shaders;
   /** Values of the load symbols. */
   readonly loadSymbols: ReadonlyMap<string, number>;
+  /** Plans that are not bound before `prepare` asks for them. */
+  readonly later?: ReadonlySet<string>;
+  /** Uploads the weights, while kernels are compiled. */
+  readonly fill?: (program: LoadedProgram, signal: AbortSignal) => Promise<void>;
+  /** Hears of kernels. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -55,12 +60,12 @@ interface Parts {
 }
 
 /**
- * Bind a program to a GPU: all memory first, then kernels. Weights are uploaded by the caller.
+ * Bind a program to a GPU: all memory first, then kernels, and meanwhile weights if `fill` uploads them.
  *
- * @throws EdgewiseError `device.memory`, `device.kernel`, `device.lost`, `load.aborted`, `plan.*`.
+ * @throws EdgewiseError `device.memory`, `device.kernel`, `device.lost`, `load.aborted`, `plan.*`, and what `fill` throws.
  */
 export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<LoadedProgram> {
-  const { program, plans, shaders, signal } = source;
+  const { program, plans, later, fill, onProgress, signal } = source;
   const load = new Map(source.loadSymbols);
   checkAborted(signal);
   const counters: Counters = {
@@ -73,6 +78,7 @@ export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<Load
     bytes: 0,
     peakBytes: 0,
     growths: 0,
+    shrinks: 0,
     copies: 0,
     copiedBytes: 0,
   };
@@ -81,25 +87,52 @@ export async function loadProgram(gpu: Gpu, source: ProgramSource): Promise<Load
   const sizes = bufferSizes(plans.values(), load);
   const memory = await allocate(gpu, sizes, declarations, counters);
   try {
-    const kernels = await compileKernels(gpu, program, plans, shaders, counters, source);
     const mail = landingSize(plans, declarations, memory);
-    const [{ bound, landings }, reported] = scoped(gpu, () => ({
-      bound: bindPlans(gpu, memory, kernels, plans, load, counters),
-      landings: makeLandings(gpu, counters, Array(LANDINGS).fill(mail)),
-    }));
+    const [landings, reported] = scoped(gpu, () =>
+      makeLandings(gpu, counters, Array(LANDINGS).fill(mail)),
+    );
+    const bound = unbound(gpu, memory, counters);
+    const parts = { counters, memory, declarations, sizes, load, bound, landings };
+    const loaded = new WebGpuProgram(gpu, source, parts);
+    const now = [...plans.keys()].filter((name) => !later?.has(name));
     try {
       const failed = await reported;
       if (failed) throw bindError(program, failed);
+      await together(signal, [
+        (ending) => loaded.bind(now, { onProgress, signal: ending }),
+        async (ending) => fill?.(loaded, ending),
+      ]);
     } catch (error) {
       landings.destroy();
       throw error;
     }
-    const parts = { counters, memory, declarations, sizes, load, bound, landings };
-    return new WebGpuProgram(gpu, source, parts);
+    return loaded;
   } catch (error) {
     memory.destroy();
     throw error;
   }
+}
+
+/**
+ * Both at once. Where one fails the other is told to end, and waited for; the first error is thrown.
+ *
+ * @param signal ends both.
+ */
+async function together(
+  signal: AbortSignal | undefined,
+  works: readonly ((ending: AbortSignal) => Promise<void>)[],
+): Promise<void> {
+  const ending = new AbortController();
+  const either = signal ? AbortSignal.any([signal, ending.signal]) : ending.signal;
+  const failures: unknown[] = [];
+  const noted = works.map((work) =>
+    work(either).catch((error: unknown) => {
+      failures.push(error);
+      ending.abort();
+    }),
+  );
+  await Promise.all(noted);
+  if (failures.length > 0) throw failures[0];
 }
 
 function bindError(program: Program, { message }: GPUError): EdgewiseError {
@@ -140,10 +173,12 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   /** What the host last wrote to `step`: the values of the step symbols. */
   readonly step: number[] = STEP_SYMBOLS.map(() => 0);
   private readonly parts: Parts;
+  private readonly shaders: Shaders;
+  private readonly preparing = new Map<string, Promise<void>>();
   private buffers: ReadonlyMap<string, common.Sized>;
   private closed = false;
 
-  constructor(gpu: Gpu, { manifest, program, plans }: ProgramSource, parts: Parts) {
+  constructor(gpu: Gpu, { manifest, program, plans, shaders }: ProgramSource, parts: Parts) {
     this.manifest = manifest;
     this.program = program;
     this.plans = plans;
@@ -151,6 +186,7 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     this.gpu = gpu;
     this.landings = parts.landings;
     this.parts = parts;
+    this.shaders = shaders;
     this.buffers = this.sized();
     this.lost = new Promise((resolve) => {
       void gpu.lost.then((error) => {
@@ -170,6 +206,33 @@ class WebGpuProgram implements LoadedProgram, Traceable {
     }
     const { queue } = this.gpu.device;
     queue.writeBuffer(this.memoryOf(name), start, data.buffer, data.byteOffset, data.byteLength);
+  }
+
+  async prepare(plans: readonly string[]): Promise<void> {
+    this.open();
+    const { bound } = this.parts;
+    const wanted = plans.filter((name) => !bound.plans.has(name));
+    await this.unlessClosed(Promise.all(wanted.map((name) => this.prepared(name))));
+  }
+
+  private prepared(name: string): Promise<void> {
+    const known = this.preparing.get(name);
+    if (known) return known;
+    const made = this.bind([name]).finally(() => this.preparing.delete(name));
+    this.preparing.set(name, made);
+    return made;
+  }
+
+  /** Compile and bind plans. */
+  async bind(names: readonly string[], options: CompileOptions = {}): Promise<void> {
+    const { gpu, program, shaders } = this;
+    const { bound, counters, load } = this.parts;
+    const plans = new Map(names.map((name) => [name, common.knownPlan(program, this.plans, name)]));
+    const kernels = await compileKernels(gpu, program, plans, shaders, counters, options);
+    this.open();
+    const [, reported] = scoped(gpu, () => bound.add(plans, kernels, load));
+    const failed = await reported;
+    if (failed) throw bindError(program, failed);
   }
 
   async run(
@@ -222,23 +285,40 @@ class WebGpuProgram implements LoadedProgram, Traceable {
   async grow(pages: number): Promise<void> {
     this.open();
     if (pages <= this.pages) return;
+    const { counters, load } = this.parts;
+    await this.resize(pages, growBuffers);
+    load.set(PAGES, pages);
+    this.buffers = this.sized();
+    counters.growths += 1;
+  }
+
+  async shrink(pages: number): Promise<void> {
+    this.open();
+    if (pages >= this.pages) return;
+    const { counters, load } = this.parts;
+    // First: whatever comes of it, nothing is in the others.
+    load.set(PAGES, pages);
+    this.buffers = this.sized();
+    await this.resize(pages, shrinkBuffers);
+    counters.shrinks += 1;
+  }
+
+  /** Have buffers replaced by those of so many pages. */
+  private async resize(pages: number, replace: typeof growBuffers): Promise<void> {
     const { gpu } = this;
     const { memory, counters, sizes, load, bound } = this.parts;
-    const larger = new Map([...load, [PAGES, pages] as const]);
-    const target = bufferSizes(this.plans.values(), larger);
-    const rebind = (names: ReadonlySet<string>) => bound.rebind(names, larger);
+    const wanted = new Map([...load, [PAGES, pages] as const]);
+    const target = bufferSizes(this.plans.values(), wanted);
+    const rebind = (names: ReadonlySet<string>) => bound.rebind(names, wanted);
     const submit = (encoder: GPUCommandEncoder) => this.submit(encoder);
     const open = () => this.open();
-    const growing = { gpu, memory, counters, rebind, submit, open };
     try {
-      await this.unlessClosed(growBuffers(growing, target));
+      await this.unlessClosed(replace({ gpu, memory, counters, rebind, submit, open }, target));
       this.open();
-      load.set(PAGES, pages);
-      this.buffers = this.sized();
-      counters.growths += 1;
     } finally {
       for (const [name, size] of target) {
-        sizes.set(name, Math.min(size, memory.sizes.get(name) ?? 0));
+        const held = memory.sizes.get(name) ?? 0;
+        sizes.set(name, held === wordsOf(size) ? size : held);
       }
     }
   }
@@ -339,7 +419,11 @@ class WebGpuProgram implements LoadedProgram, Traceable {
 
   private find(name: string, k: number): BoundPlan {
     this.open();
-    return common.findPlan(this.program, this.parts.bound.plans, name, k);
+    const { plans } = this.parts.bound;
+    if (this.plans.has(name) && !plans.has(name)) {
+      throw new EdgewiseError("device.plan", `Plan ${shorten(name)} has to be prepared first.`);
+    }
+    return common.findPlan(this.program, plans, name, k);
   }
 
   private open(): void {

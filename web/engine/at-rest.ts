@@ -1,6 +1,7 @@
 /**
- * KV pages that outlive the program's memory: what prompts begin with is restored where it is kept, and what came to be
- * kept in memory is saved while there is nothing else to do.
+ * KV pages that outlive the program's memory: what prompts begin with is restored where it is kept, or came with the
+ * bundle, and what came to be kept in memory is saved while there is nothing else to do. After a longer while of that
+ * memory is given back: what can be had again is let go of.
  *
  * A page's key says all that its bytes depend on, so that what is found is never wrong (`kv/keys.ts`); it is computed
  * for what is saved or looked for, not for every page.
@@ -10,6 +11,7 @@ import type { LoadedProgram } from "../device/base.ts";
 import type { Timer } from "../device/nudge.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Kept, PrefixPages } from "./prefix.ts";
+import { Quiet } from "./quiet.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -18,8 +20,10 @@ export interface PagesAtRest {
   /** Whether pages may be put there now: others may be about to. */
   writable(): Promise<boolean>;
   get(key: Bytes): Promise<Bytes | null>;
-  /** Whether it is kept now. */
-  put(key: Bytes, data: Bytes): Promise<boolean>;
+  /** Another one after all that was kept has been removed, by whomever. */
+  epoch(): Promise<string | null>;
+  /** Whether it is kept now; nothing is that was computed in another epoch than this is. */
+  put(key: Bytes, data: Bytes, epoch: string | null): Promise<boolean>;
   has(key: Bytes): Promise<boolean>;
 }
 
@@ -30,10 +34,28 @@ export interface Keys {
   readonly next: (before: Bytes, tokens: readonly number[]) => Promise<Bytes>;
 }
 
+/** Pages that nobody here has computed. Nothing of it is ever to fail, either. */
+export interface PagesShipped {
+  /**
+   * The first of some pages that are there and come sooner than they are computed.
+   *
+   * @param prefill tokens that were computed in a second; null where none were yet.
+   */
+  bring(
+    wanted: readonly { readonly key: Bytes; readonly tokens: readonly number[] }[],
+    prefill: number | null,
+  ): Promise<readonly Bytes[]>;
+}
+
 export interface AtRestOptions {
-  readonly pages: PagesAtRest;
+  /** Null where nothing is kept. */
+  readonly pages: PagesAtRest | null;
+  /** Null where nothing came with the bundle. */
+  readonly shipped: PagesShipped | null;
   readonly keys: Keys;
   readonly pageTokens: number;
+  /** Milliseconds without work after which memory is given back; null for never. */
+  readonly spillAfter: number | null;
 }
 
 /** What of an engine is restored to and saved from. */
@@ -42,6 +64,12 @@ export interface Memory {
   readonly prefixes: PrefixPages;
   /** Have so many more pages made, if there may be more. */
   readonly more: (pages: number) => Promise<void>;
+  /** Histories of those who wait: what is here of them has been put there for them, perhaps. */
+  readonly waiting: () => readonly (readonly number[])[];
+  /** Give back what nothing is in. */
+  readonly less: () => Promise<void>;
+  /** Tokens of prompts that were computed in a second; null where none were yet. */
+  readonly prefillSpeed: number | null;
 }
 
 /** Milliseconds without work after which pages are saved, and between two of them: others want the disk, too. */
@@ -53,23 +81,37 @@ export class AtRest {
   /** Pages that were found where they are kept, and those that were brought there. */
   restored = 0;
   saved = 0;
-  /** Why nothing is restored or saved any more. */
+  /** Pages that came with the bundle. */
+  shipped = 0;
+  /** Pages that were let go of because they can be had again. */
+  spilled = 0;
+  /** Why nothing is saved for now: it is tried again when memory is to be given back, or pages are to be forgotten. */
   failure: EdgewiseError | null = null;
+  /** Hears when there is something to do, and when not. */
+  readonly quiet: Quiet;
   private readonly options: AtRestOptions;
   private readonly timer: Timer;
   private readonly memory: () => Memory | null;
   private readonly keys = new WeakMap<Kept, Bytes>();
+  /** Pages that are kept with the bundle's files. */
+  private readonly ofBundle = new WeakSet<Kept>();
   /** Pages of these up to that id are saved, or need not be. */
   private prefixes: PrefixPages | null = null;
   private seen = 0;
-  /** Ends what waits for quiet, and what has begun in it. */
-  private disturb = () => {};
+  /** Of what is in memory; undefined before anything is. */
+  private epoch: string | null | undefined;
 
   /** @param memory what there is now; null while there is no device. */
   constructor(options: AtRestOptions, timer: Timer, memory: () => Memory | null) {
     this.options = options;
     this.timer = timer;
     this.memory = memory;
+    const saving = { after: WAIT_MS.idle, work: (quiet: () => boolean) => this.save(quiet) };
+    const spilling = {
+      after: options.spillAfter,
+      work: (quiet: () => boolean) => this.spill(quiet),
+    };
+    this.quiet = new Quiet(timer, [saving], spilling);
   }
 
   /**
@@ -79,44 +121,53 @@ export class AtRest {
    */
   async restore(tokens: readonly number[], adoptable: number): Promise<void> {
     const { keys, pageTokens } = this.options;
-    const full = this.failure ? 0 : Math.floor(adoptable / pageTokens);
+    const full = Math.floor(adoptable / pageTokens);
     const page = (nth: number) => tokens.slice(nth * pageTokens, (nth + 1) * pageTokens);
     try {
-      let key = keys.root;
-      const here = this.memory()?.prefixes.adoptable(tokens, adoptable) ?? full;
-      for (let nth = 0; nth < Math.min(here, full); nth++) key = await keys.next(key, page(nth));
-      for (let nth = here; nth < full; ) {
-        const wanted: Bytes[] = [];
-        for (let at = nth; at < Math.min(nth + TOGETHER, full); at++) {
-          key = await keys.next(key, page(at));
-          wanted.push(key);
+      await this.heed(); // for a short one, too: what is computed now is of the time after a clearing
+      const chain: Bytes[] = [];
+      const keyOf = async (nth: number) => {
+        for (let at = chain.length; at <= nth; at++) {
+          chain.push(await keys.next(chain[at - 1] ?? keys.root, page(at)));
         }
-        const found = await Promise.all(wanted.map((one) => this.options.pages.get(one)));
-        const missing = found.indexOf(null);
-        const data = found.slice(0, missing < 0 ? found.length : missing) as Bytes[];
-        const placed = await this.put(tokens, nth, data);
+        return chain[nth] ?? keys.root;
+      };
+      let nth = this.memory()?.prefixes.adoptable(tokens, adoptable) ?? full;
+      while (nth < full) {
+        const wanted: { key: Bytes; tokens: readonly number[] }[] = [];
+        for (let at = nth; at < Math.min(nth + TOGETHER, full); at++) {
+          wanted.push({ key: await keyOf(at), tokens: page(at) });
+        }
+        const found = await this.kept(wanted.map(({ key }) => key));
+        let placed = await this.put(tokens, nth, found, "restored");
+        if (placed < found.length) return;
+        if (placed < wanted.length) {
+          const speed = this.memory()?.prefillSpeed ?? null;
+          const came = (await this.options.shipped?.bring(wanted.slice(placed), speed)) ?? [];
+          placed += await this.put(tokens, nth + placed, came, "shipped");
+          if (placed < found.length + came.length || came.length === 0) return;
+        }
         nth += placed;
-        if (placed < wanted.length) return;
       }
     } catch (error) {
       this.complain(error);
     }
   }
 
-  /** There is nothing to do for now: pages are saved once that has been so for a while. */
-  idle(): void {
-    this.disturb();
-    let quiet = true;
-    const cancel = this.timer(WAIT_MS.idle, () => void this.save(() => quiet));
-    this.disturb = () => {
-      quiet = false;
-      cancel();
-    };
+  /** What is kept is going to be removed: nothing that is in memory now is saved any more, nor found. */
+  forget(): void {
+    const prefixes = this.memory()?.prefixes;
+    prefixes?.drop(prefixes.after(0));
+    this.failure = null;
   }
 
-  /** There is something to do. */
-  busy(): void {
-    this.disturb();
+  /** The first of some pages, as far as they are kept. */
+  private async kept(keys: readonly Bytes[]): Promise<readonly Bytes[]> {
+    const { pages } = this.options;
+    if (!pages) return [];
+    const found = await Promise.all(keys.map((one) => pages.get(one)));
+    const missing = found.indexOf(null);
+    return found.slice(0, missing < 0 ? found.length : missing) as Bytes[];
   }
 
   /** How many of these pages are in memory now, from the first on. */
@@ -124,9 +175,12 @@ export class AtRest {
     tokens: readonly number[],
     nth: number,
     data: readonly Bytes[],
+    from: "restored" | "shipped",
   ): Promise<number> {
-    const short = data.length - (this.memory()?.prefixes.obtainable ?? 0);
-    if (short > 0) await this.memory()?.more(short);
+    if (data.length === 0) return 0;
+    const before = this.memory();
+    const short = before?.prefixes.missing(data.length, [tokens, ...before.waiting()]) ?? 0;
+    if (short > 0) await before?.more(short);
     const memory = this.memory();
     if (!memory || data.some(({ length }) => length !== memory.program.pageBytes)) return 0;
     const { prefixes, program } = memory;
@@ -144,32 +198,84 @@ export class AtRest {
       prefixes.drop(placed);
       throw error;
     }
-    this.restored += placed.length;
+    this[from] += placed.length;
+    if (from === "shipped") for (const one of placed) this.ofBundle.add(one);
     return here - nth + placed.length;
   }
 
-  /** Save what came to be kept since, as long as it is quiet. Never rejects. */
+  /** Save what came to be kept since, unless that has failed. */
   private async save(quiet: () => boolean): Promise<void> {
+    if (!this.failure && quiet()) await this.saveAll(quiet);
+  }
+
+  /**
+   * Save what is not, then let go of all that can be had again and give its memory back, unless there is something to do
+   * before all is ready: it is one change, which nobody sees the half of.
+   */
+  private async spill(quiet: () => boolean): Promise<void> {
+    this.seen = 0;
+    await this.saveAll(quiet);
     const memory = this.memory();
-    if (!memory || this.failure) return;
+    if (!memory) return;
+    const { prefixes } = memory;
+    const safe = new Set<Kept>();
+    try {
+      for (const kept of prefixes.resting) {
+        if (!quiet()) return;
+        if (await this.isSafe(kept)) safe.add(kept);
+      }
+    } catch (error) {
+      this.complain(error);
+    }
+    if (!quiet() || this.memory()?.prefixes !== prefixes) return;
+    this.spilled += prefixes.letGo(safe);
+    await memory.less();
+  }
+
+  /** Whether a page can be had again: its file has been read, or it came with the bundle. */
+  private async isSafe(kept: Kept): Promise<boolean> {
+    if (this.ofBundle.has(kept)) return true;
+    return ((await this.options.pages?.get(await this.keyOf(kept))) ?? null) !== null;
+  }
+
+  /** Where all that was kept has been removed since this was looked at, nothing of before is found any more. */
+  private async heed(): Promise<void> {
+    const { pages } = this.options;
+    if (!pages) return;
+    const before = this.epoch;
+    this.epoch = await pages.epoch();
+    if (before !== undefined && before !== this.epoch) this.forget();
+  }
+
+  /** Save what came to be kept since, as long as it is quiet. Never rejects. */
+  private async saveAll(quiet: () => boolean): Promise<void> {
+    const memory = this.memory();
+    const { pages } = this.options;
+    if (!memory || !pages) return;
     const { prefixes, program } = memory;
     if (prefixes !== this.prefixes) {
       this.prefixes = prefixes;
       this.seen = 0;
     }
     const here = (kept: Kept) => quiet() && prefixes.keeps(kept);
+    const there = async (kept: Kept, key: Bytes) =>
+      this.ofBundle.has(kept) || (await pages.has(key));
     try {
-      if (!(await this.options.pages.writable())) return;
+      if (!(await pages.writable())) return;
+      await this.heed();
       for (const kept of prefixes.after(this.seen)) {
         const key = await this.keyOf(kept);
-        if (!(await this.options.pages.has(key)) && here(kept)) {
+        if (!(await there(kept, key)) && here(kept)) {
           const data = await program.readPage(kept.page);
-          if (await this.options.pages.put(key, data)) this.saved += 1;
+          const wanted = prefixes.keeps(kept);
+          if (wanted && (await pages.put(key, data, this.epoch ?? null))) this.saved += 1;
+          else await this.heed();
           await new Promise<void>((resolve) => this.timer(WAIT_MS.between, resolve));
         }
         if (!quiet()) return;
         this.seen = kept.id;
       }
+      this.failure = null;
     } catch (error) {
       this.complain(error);
     }
@@ -193,7 +299,7 @@ export class AtRest {
     return key;
   }
 
-  /** A device that is lost is others' business; with any other error nothing is restored or saved any more. */
+  /** A device that is lost is others' business; with any other error nothing is saved for now. */
   private complain(cause: unknown): void {
     const error = EdgewiseError.from(cause, "engine.failed", "Pages could not be kept");
     if (error.code !== "device.lost" && error.code !== "device.closed") this.failure = error;

@@ -11,6 +11,8 @@ import { EdgewiseError } from "../errors.ts";
 import * as abi from "../format/abi.ts";
 import { planFor } from "../format/programs.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
+import type { Draft } from "./drafts/drafting.ts";
+import { type DrawnLogprob, logprobOf } from "./logprobs.ts";
 import { isGreedy, isPenalized, type SamplingParams } from "./sampling.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -32,6 +34,22 @@ export interface RowResult {
   readonly stopped: boolean;
   /** False if no token follows these, for the logits were not finite. */
   readonly sound: boolean;
+}
+
+/** A row of the table: a sequence, its tokens in KV, and which of the step's rows are its. */
+interface Query {
+  readonly sequence: Sequence;
+  readonly kvLen: number;
+  readonly first: number;
+  readonly queries: number;
+}
+
+/** A token to verify: of which draft, and where. */
+interface DraftRow {
+  readonly sequence: Sequence;
+  readonly draft: number;
+  readonly token: number;
+  readonly position: number;
 }
 
 /** Buffers that tell what a burst has done. */
@@ -107,7 +125,7 @@ export class Batch {
     this.write("positions", upTo(count, start));
     this.write("row_seq", new Array<number>(count).fill(0));
     if (logits) this.write("logit_rows", [count - 1]);
-    this.table([sequence], () => start, count);
+    this.table([{ sequence, kvLen: start, first: 0, queries: count }]);
   }
 
   /**
@@ -118,7 +136,7 @@ export class Batch {
     this.step(1, 1, 1, length);
     this.write("row_seq", [0]);
     this.write("logit_rows", [0]);
-    this.table([sequence], () => length, 1);
+    this.table([{ sequence, kvLen: length, first: 0, queries: 1 }]);
     this.sampling([sequence], masks);
     return { sequences: [sequence], seen: [0] };
   }
@@ -137,13 +155,57 @@ export class Batch {
     );
     this.write("row_seq", upTo(count));
     this.write("logit_rows", upTo(count));
-    this.table(sequences, ({ kvLen }) => kvLen, 1);
+    this.table(sequences.map((one, row) => queryOf(one, row)));
     return { sequences: [...sequences], seen: new Array<number>(count).fill(0) };
   }
 
   /** The logits of the rows of `decode` are there: make them ready to be sampled for. */
   draw(sequences: readonly Sequence[]): void {
-    this.table(sequences, ({ kvLen }) => kvLen + 1, 1);
+    this.table(sequences.map((one, row) => queryOf(one, row, 1)));
+  }
+
+  /** Make the last token of each sequence, and the draft of what follows it, the step's rows, with logits of all. */
+  verify(drafts: readonly Draft[]): void {
+    const rows = rowsOf(drafts);
+    const reach = Math.max(...rows.map(({ position }) => position + 1));
+    this.step(rows.length, drafts.length, rows.length, reach);
+    const column = (of: (row: DraftRow) => number) => rows.map(of);
+    this.write(
+      "tokens",
+      column(({ token }) => token),
+    );
+    this.write(
+      "positions",
+      column(({ position }) => position),
+    );
+    this.write(
+      "row_seq",
+      column(({ draft }) => draft),
+    );
+    this.write("logit_rows", upTo(rows.length));
+    let first = 0;
+    const queries = drafts.map(({ sequence, tokens }) => {
+      const query = { sequence, kvLen: sequence.kvLen, first, queries: 1 + tokens.length };
+      first += query.queries;
+      return query;
+    });
+    this.table(queries);
+  }
+
+  /** The rows of `verify` are in KV and their logits there: make what follows each of them ready to be sampled for. */
+  verified(drafts: readonly Draft[]): Rows {
+    const rows = rowsOf(drafts);
+    const reach = Math.max(...rows.map(({ position }) => position + 1));
+    this.step(rows.length, rows.length, rows.length, reach);
+    this.write("row_seq", upTo(rows.length));
+    this.table(
+      rows.map(({ sequence, position }, row) => {
+        return { sequence, kvLen: position + 1, first: row, queries: 1 };
+      }),
+    );
+    const sequences = rows.map(({ sequence }) => sequence);
+    this.sampling(sequences);
+    return { sequences, seen: new Array<number>(rows.length).fill(0) };
   }
 
   /**
@@ -159,6 +221,24 @@ export class Batch {
       this.tabled[row] = pages.length;
     }
     this.program.write("step", Int32Array.of(Math.min(reach, this.context)), abi.REACH);
+  }
+
+  /** Say again how many rows there are, which a burst that has ended may have taken back. */
+  recount(rows: number): void {
+    this.write("step", [rows, rows, rows]);
+  }
+
+  /** How likely the token is that a row was just given, where it wants to be told. Throws as `results`. */
+  likely(
+    read: ReadonlyMap<string, Elements>,
+    row: number,
+    { params }: Sequence,
+    tokens: readonly number[],
+  ): DrawnLogprob[] {
+    if (!params.logprobs || tokens.length === 0) return [];
+    const found = logprobOf(read, row, params.topLogprobs);
+    if (found && tokens.length === 1 && found.tokenId === tokens[0]) return [found];
+    throw wrongOutput(`row ${row} has the token ${tokens} and tells of ${found?.tokenId}`);
   }
 
   /**
@@ -200,7 +280,7 @@ export class Batch {
     const floats = new Float32Array(count * abi.SAMPLING_WIDTH);
     const ints = new Int32Array(count * abi.SAMPLING_WIDTH);
     const biases = new Int32Array(count * 2 * abi.MAX_BIASES);
-    for (const [row, [{ seed }, p, masked]] of rows.entries()) {
+    for (const [row, [{ seed, index }, p, masked]] of rows.entries()) {
       const at = row * abi.SAMPLING_WIDTH;
       floats[at + abi.TEMPERATURE] = isGreedy(p) ? 0 : p.temperature;
       floats[at + abi.TOP_P] = p.topP;
@@ -212,6 +292,7 @@ export class Batch {
       ints[at + abi.SEED_LOW] = Number(BigInt.asIntN(32, seed));
       ints[at + abi.SEED_HIGH] = Number(BigInt.asIntN(32, seed >> 32n));
       ints[at + abi.BIASES] = p.logitBias.size;
+      ints[at + abi.SEQUENCE] = index;
       ints[at + abi.IGNORE_EOS] = Number(p.ignoreEos);
       ints[at + abi.MASKED] = Number(masked);
       const listed = 2 * row * abi.MAX_BIASES;
@@ -251,28 +332,39 @@ export class Batch {
     this.program.write("step", step);
   }
 
-  private table(
-    sequences: readonly Sequence[],
-    kvLen: (sequence: Sequence) => number,
-    queries: number,
-  ): void {
-    const table = new Int32Array(sequences.length * this.columns);
-    for (const [row, sequence] of sequences.entries()) {
+  private table(queries: readonly Query[]): void {
+    const table = new Int32Array(queries.length * this.columns);
+    for (const [row, query] of queries.entries()) {
+      const { sequence } = query;
       const at = row * this.columns;
-      table[at + abi.KV_LEN] = kvLen(sequence);
-      table[at + abi.Q_START] = row;
-      table[at + abi.Q_LEN] = queries;
+      table[at + abi.KV_LEN] = query.kvLen;
+      table[at + abi.Q_START] = query.first;
+      table[at + abi.Q_LEN] = query.queries;
       table[at + abi.LIMIT] = sequence.kvLimit;
       table[at + abi.SLOT] = sequence.slot;
       table.set(sequence.pages, at + abi.TABLE_HEADER);
     }
     this.program.write("table", table);
-    this.tabled = sequences.map(({ pages }) => pages.length);
+    this.tabled = queries.map(({ sequence }) => sequence.pages.length);
   }
 
   private write(buffer: string, values: readonly number[]): void {
     this.program.write(buffer, Int32Array.from(values));
   }
+}
+
+/** A row that decodes, with so many tokens in KV beside all but its last. */
+function queryOf(sequence: Sequence, row: number, more = 0): Query {
+  return { sequence, kvLen: sequence.kvLen + more, first: row, queries: 1 };
+}
+
+/** The last token of each sequence and those of its draft, in their order. */
+function rowsOf(drafts: readonly Draft[]): DraftRow[] {
+  return drafts.flatMap(({ sequence, tokens }, draft) =>
+    [sequence.tokens.at(-1) ?? 0, ...tokens].map((token, i) => {
+      return { sequence, draft, token, position: sequence.kvLen + i };
+    }),
+  );
 }
 
 function upTo(count: number, start = 0): number[] {

@@ -41,6 +41,16 @@ export function checkBurst(maxBurst: number): void {
   );
 }
 
+/** @throws EdgewiseError `input.draft` for another way to guess tokens than there is. */
+export function checkDraft(draft: string): void {
+  if (draft === "lookup") return;
+  throw new EdgewiseError(
+    "input.draft",
+    `draft is ${shorten(draft)}, which is no way to guess tokens here.`,
+    'Choose "lookup", or leave it out.',
+  );
+}
+
 function checkIds(ids: readonly number[], where: string, vocab: number): void {
   const odd = ids.findIndex((id) => !(Number.isInteger(id) && id >= 0 && id < vocab));
   if (odd < 0) return;

@@ -30,6 +30,8 @@ const UNKNOWN = new Uint32Array();
 /** Where one answer stands in its constraint. */
 export class Guide {
   private readonly constraint: Constraint;
+  /** Tokens that have to be drawn next, see `draw`. */
+  due: readonly number[] = [];
   private state: number;
   private last: Uint32Array | null = UNKNOWN;
   /** Tokens drawn in a row under it. */
@@ -55,6 +57,11 @@ export class Guide {
 
   /** Take a token; false where it may not come. */
   follow(token: number): boolean {
+    const [due, ...rest] = this.due;
+    if (due !== undefined) {
+      this.due = rest;
+      if (token !== due) return false;
+    }
     const next = this.constraint.advance(this.state, token);
     if (next === null) return false;
     this.state = next;
@@ -71,9 +78,17 @@ export class Guide {
     return this.constraint.forcedTokens(this.state);
   }
 
+  /**
+   * Let tokens that must come next be drawn, one after the other, as those and no others that the constraint might take
+   * in their place.
+   */
+  draw(forced: readonly number[]): void {
+    this.due = forced;
+  }
+
   /** Whether any token may come next. */
   get free(): boolean {
-    return this.constraint.free(this.state);
+    return this.due.length === 0 && this.constraint.free(this.state);
   }
 
   /**
@@ -86,6 +101,8 @@ export class Guide {
    * @throws EdgewiseError `constraint.stuck` where none may come.
    */
   mask(words: number, ends: Iterable<number>, short = false): Uint32Array | null {
+    const [due] = this.due;
+    if (due !== undefined) return only(due, words);
     const found = this.made(words, ends, short);
     if (found === this.last) this.run += 1;
     else this.leave(found);
@@ -121,7 +138,7 @@ export class Guide {
   }
 
   private isSteady(ends: Iterable<number>): boolean {
-    if (this.forced.length > 0) return false;
+    if (this.due.length > 0 || this.forced.length > 0) return false;
     if (this.last === null) return this.free;
     return this.made(this.last.length, ends, false) === this.last;
   }
@@ -143,6 +160,12 @@ export class Guide {
     }
     return [this.last, this.usual].find((known) => known !== null && areEqual(mask, known)) ?? mask;
   }
+}
+
+function only(token: number, words: number): Uint32Array {
+  const mask = new Uint32Array(words);
+  mask[token >>> 5] = 1 << (token & 31);
+  return mask;
 }
 
 function areEqual(a: Uint32Array, b: Uint32Array): boolean {

@@ -15,8 +15,12 @@ import { EdgewiseError } from "../errors.ts";
 import { pagedState } from "../format/state.ts";
 import type { AtRest, Memory } from "./at-rest.ts";
 import { checkBurst, checkRequest } from "./check.ts";
+import type { Drafting } from "./drafts/drafting.ts";
 import { Feed } from "./feed.ts";
 import { effortOf } from "./flights.ts";
+import { checkLogprobs, prepareLogprobs } from "./logprobs.ts";
+import { Metrics, type MetricsSnapshot } from "./metrics/metrics.ts";
+import type { ChromeTrace, Trace } from "./metrics/trace.ts";
 import { Pace } from "./pace.ts";
 import { Room } from "./room.ts";
 import { Schedule } from "./schedule.ts";
@@ -37,6 +41,10 @@ export interface EngineOptions {
   readonly timer?: Timer;
   /** Most tokens of a burst, 1 to 64, however long it takes; by default as many as time allows. */
   readonly maxBurst?: number;
+  /** Makes who guesses tokens for the model to verify, so many rows of logits a step at most. */
+  readonly drafter?: (rows: number) => Drafting;
+  /** Where steps and requests are recorded. */
+  readonly trace?: Trace;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk?: number;
   /** Who keeps pages that outlive the program's memory, which are of this program. */
@@ -46,13 +54,15 @@ export interface EngineOptions {
 }
 
 /** A generation under way: its text in pieces, what it came to, and a way to end it. */
-export type Running = Pick<Sequence, "pieces" | "completion" | "cancel">;
+export type Running = Pick<Sequence, "pieces" | "completion" | "cancel" | "idsFrom" | "logprobs">;
 
 export class GenerationEngine {
   private readonly longest: number;
   private readonly tokenizer: Streaming;
   private readonly clock: () => number;
   private readonly timer: Timer;
+  private readonly counted: Metrics;
+  private readonly trace: Trace | null;
   private readonly schedule: Schedule;
   private readonly room: Room;
   private readonly feed: Feed;
@@ -60,6 +70,10 @@ export class GenerationEngine {
   /** Null where nothing is kept, or not what this program computes. */
   private atRest: AtRest | null;
   private driving = false;
+  /** Whether a request has asked for log-probabilities: a program that takes the place of this has to be ready. */
+  private tellsLogprobs = false;
+  /** Programs that are. */
+  private readonly telling = new WeakSet<LoadedProgram>();
   /** Why nothing can run for now: a lost device. */
   private lost: EdgewiseError | null = null;
   /** Why nothing will ever run again. */
@@ -68,7 +82,7 @@ export class GenerationEngine {
   /** @throws EdgewiseError `bundle.eos`, `unsupported.state`, and what writing to the program throws. */
   constructor(program: LoadedProgram, tokenizer: Streaming, options: EngineOptions) {
     const { pages, context, clock = () => performance.now(), timer = systemTimer } = options;
-    const { maxBurst, firstChunk } = options;
+    const { maxBurst, firstChunk, drafter } = options;
     const { model } = program.manifest;
     const { pageTokens } = pagedState(program.manifest);
     this.longest = Math.min(context, model.context);
@@ -76,6 +90,8 @@ export class GenerationEngine {
     this.clock = clock;
     this.timer = timer;
     if (maxBurst !== undefined) checkBurst(maxBurst);
+    this.trace = options.trace ?? null;
+    this.counted = new Metrics(() => clock() / 1000, this.trace);
     this.schedule = new Schedule(program.pages, model.maxBatch, pageTokens, pages);
     this.room = new Room(program, this.schedule, {
       onFull: () => {
@@ -84,9 +100,10 @@ export class GenerationEngine {
       },
       onError: (cause) => this.failed(cause),
     });
-    const { schedule, room } = this;
+    const { schedule, room, counted: metrics } = this;
     const pace = new Pace(model.prefillChunk, maxBurst ?? null, firstChunk);
-    this.feed = new Feed(program, pace, { schedule, room, clock });
+    const drafting = drafter?.(Math.min(model.maxBatch, model.prefillChunk)) ?? null;
+    this.feed = new Feed(program, pace, { schedule, room, clock, metrics }, drafting);
     this.program = program;
     this.atRest = options.atRest?.(timer, () => this.memory()) ?? null;
     this.watch(program);
@@ -104,20 +121,84 @@ export class GenerationEngine {
    *   many wait already; `engine.closed` or what `fail` was given, after that.
    */
   submit(request: Request): Running {
+    return this.choices(request, 1)[0];
+  }
+
+  /**
+   * Begin `n` generations of one prompt, which is read once. Each has random numbers of its own; the first is what it
+   * would be alone. Throws as `submit`.
+   */
+  choices(request: Request, n: number): readonly [Running, ...Running[]] {
     if (this.closed) throw this.closed;
     const { model } = this.program.manifest;
     checkRequest(request, model.vocab, this.context);
-    this.schedule.checkRoom();
+    if (request.params.logprobs) checkLogprobs(this.program);
+    this.schedule.checkRoom(n);
     const { tokenizer, context, clock } = this;
-    const sequence = new Sequence(request, { tokenizer, eos: model.eos, context, clock });
-    void this.begin(sequence);
-    return sequence;
+    const options = { tokenizer, eos: model.eos, context, clock };
+    const leader = new Sequence(request, options);
+    const others = Array.from(
+      { length: n - 1 },
+      (_, at) => new Sequence(request, { ...options, index: at + 1, leader }),
+    );
+    for (const one of [leader, ...others]) one.note(this.counted.queued(one.prompt.length));
+    void this.begin([leader, ...others]);
+    return [leader, ...others];
   }
 
   /** Pages, sequences and tokens found in pages, as `EngineStats` has them. */
   stats() {
-    const { restored = 0, saved = 0 } = this.atRest ?? {};
-    return { ...this.schedule.stats(), pagesRestored: restored, pagesSaved: saved };
+    const { restored = 0, saved = 0, shipped = 0, spilled = 0 } = this.atRest ?? {};
+    const { pageTokens } = pagedState(this.program.manifest);
+    return {
+      ...this.schedule.stats(),
+      prefixBundleTokens: shipped * pageTokens,
+      pagesRestored: restored,
+      pagesSaved: saved,
+      ...this.feed.draftStats,
+      pagesSpilled: spilled,
+      pagesFailure: this.atRest?.failure?.message ?? null,
+    };
+  }
+
+  /** What is kept of pages is going to be removed: those in memory are neither saved nor found any more. */
+  forgetPages(): void {
+    this.atRest?.forget();
+  }
+
+  /** Whether somebody sees what it is for: where nobody does it gives memory back as soon as there is nothing to do. */
+  seen(visible: boolean): void {
+    this.atRest?.quiet.hide(!visible);
+  }
+
+  /** What was counted so far, by the names of `FAMILIES`. */
+  metrics(): MetricsSnapshot {
+    const stats = this.stats();
+    const { pageTokens } = pagedState(this.program.manifest);
+    const { prefixHitTokens: hits, pagesCached, pagesRestored } = stats;
+    const bundle = Math.min(stats.prefixBundleTokens, hits);
+    const disk = Math.min(pagesRestored * pageTokens, hits - bundle);
+    return this.counted.snapshot({
+      ...this.schedule.now(),
+      ...stats,
+      queriedTokens: stats.prefixQueriedTokens,
+      hitTokens: { device: hits - bundle - disk, disk, bundle },
+      cachedBytes: pagesCached * this.program.pageBytes,
+    });
+  }
+
+  /**
+   * What was done and when, for https://ui.perfetto.dev.
+   *
+   * @throws EdgewiseError `input.trace` where the engine was made without one.
+   */
+  traced(): ChromeTrace {
+    if (this.trace) return this.trace.toJson();
+    throw new EdgewiseError(
+      "input.trace",
+      "This engine records no trace.",
+      "Load the model with trace: true.",
+    );
   }
 
   /** Tokens that sequences have been given so far. */
@@ -129,6 +210,13 @@ export class GenerationEngine {
   goGently(): void {
     const { prefillChunk } = this.program.manifest.model;
     this.feed.pace = new Pace(Math.min(GENTLE_CHUNK, prefillChunk), 1);
+  }
+
+  /** What `replaceProgram` is to be called after: all that requests have asked for is compiled. */
+  async prepare(program: LoadedProgram): Promise<void> {
+    if (!this.tellsLogprobs) return;
+    await prepareLogprobs(program);
+    this.telling.add(program);
   }
 
   /**
@@ -156,7 +244,7 @@ export class GenerationEngine {
   /** End everything with an error, for ever. */
   fail(error: EdgewiseError): void {
     this.closed ??= error;
-    this.atRest?.busy();
+    this.atRest?.quiet.busy();
     this.schedule.failAll(error);
     this.suspend(error);
   }
@@ -177,37 +265,76 @@ export class GenerationEngine {
     });
   }
 
-  /** Let a sequence wait for its turn, once what is kept of its prompt elsewhere is in pages. */
-  private async begin(sequence: Sequence): Promise<void> {
+  /** Let the choices of a prompt wait for their turn, once what is kept of it elsewhere is in pages. */
+  private async begin(choices: readonly [Sequence, ...Sequence[]]): Promise<void> {
     const { schedule, atRest } = this;
-    if (atRest && !this.lost) {
-      schedule.restoring.add(sequence);
-      await atRest.restore(sequence.history(sequence.kvLen), sequence.kvLen - 1);
-      schedule.restoring.delete(sequence);
+    const [{ kvLen, params }] = choices;
+    const restores = atRest && !this.lost;
+    atRest?.quiet.busy();
+    if (restores || params.logprobs) {
+      for (const one of choices) schedule.restoring.add(one);
+      if (restores) await atRest.restore(choices[0].history(kvLen), kvLen - 1);
+      if (params.logprobs) await this.prepareLogprobs(choices);
+      for (const one of choices) schedule.restoring.delete(one);
     }
-    schedule.waiting.push(sequence);
+    schedule.enqueue(choices);
     void this.drive();
+  }
+
+  private async prepareLogprobs(choices: readonly Sequence[]): Promise<void> {
+    this.tellsLogprobs = true;
+    const { program } = this;
+    try {
+      await prepareLogprobs(program);
+      this.telling.add(program);
+    } catch (cause) {
+      const error = EdgewiseError.from(cause, "device.run", "The program cannot be used");
+      // Whoever replaces a program that is gone prepares the next one.
+      const gone = error.code === "device.lost" || error.code === "device.closed";
+      if (gone && program === this.program) this.suspend(error);
+      if (!gone) for (const one of choices) one.fail(error);
+    }
+  }
+
+  /** Those who asked for log-probabilities after the program that runs now was prepared without them. */
+  private get untold(): readonly Sequence[] {
+    if (!this.tellsLogprobs || this.telling.has(this.program)) return [];
+    const all = [...this.schedule.holders, ...this.schedule.waiting];
+    return all.filter(({ ended, params }) => params.logprobs && !ended);
   }
 
   private memory(): Memory | null {
     if (this.lost || this.closed) return null;
-    const { program, schedule, room } = this;
-    return { program, prefixes: schedule.memory, more: (pages: number) => room.more(pages) };
+    const { program, schedule, room, feed } = this;
+    const more = (pages: number) => room.more(pages);
+    const less = () => room.less();
+    const { memory: prefixes } = schedule;
+    const { prefillSpeed } = feed.pace;
+    const waiting = () =>
+      [...schedule.restoring, ...schedule.waiting].map((one) => one.history(one.kvLen));
+    return { program, prefixes, more, less, waiting, prefillSpeed };
   }
 
   private async drive(): Promise<void> {
     if (this.driving) return;
     this.driving = true;
-    this.atRest?.busy();
+    this.atRest?.quiet.busy();
     try {
       // Nothing is awaited after the last look for work: a request that comes then begins anew.
-      while (!this.lost && !this.closed && this.submitAll()) await this.takeIn();
+      while (!this.lost && !this.closed) {
+        const { untold } = this;
+        if (untold.length > 0) await this.prepareLogprobs(untold);
+        else if (this.submitAll()) await this.takeIn();
+        else break;
+      }
     } catch (cause) {
       // Not the device's fault: whoever waits must hear of it all the same.
       this.fail(EdgewiseError.from(cause, "engine.failed", "The engine has an error"));
     }
     this.driving = false;
-    if (!this.lost && !this.closed) this.atRest?.idle();
+    // Those for whom pages are restored are at work, too.
+    const quiet = this.schedule.restoring.size === 0;
+    if (quiet && !this.lost && !this.closed) this.atRest?.quiet.idle();
   }
 
   /** Hand over what can be; false where nothing is under way then and nothing waits. */

@@ -7,13 +7,17 @@
 
 import type { Elements, LoadedProgram } from "../device/base.ts";
 import { pagedState, pagesFor } from "../format/state.ts";
-import { areRows, Batch, type Masks, RESULTS, type Rows, wrongOutput } from "./batch.ts";
+import { areRows, Batch, type Masks, RESULTS, type Rows } from "./batch.ts";
 import { misled } from "./constraint.ts";
+import type { Draft, Drafting } from "./drafts/drafting.ts";
 import { notFinite } from "./faults.ts";
-import { effortOf, Flights, type Work } from "./flights.ts";
+import { effortOf, Flights, stepOf, type Work } from "./flights.ts";
+import { takeTokens, takeVerified } from "./landing.ts";
+import { LIKELY } from "./logprobs.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { Pace } from "./pace.ts";
 import type { Room } from "./room.ts";
-import type { Schedule } from "./schedule.ts";
+import type { Need, Schedule } from "./schedule.ts";
 import type { Sequence } from "./sequence.ts";
 
 type Read = ReadonlyMap<string, Elements>;
@@ -22,6 +26,7 @@ type Read = ReadonlyMap<string, Elements>;
 export interface Source {
   readonly schedule: Schedule;
   readonly room: Room;
+  readonly metrics: Metrics;
   /** Milliseconds. */
   readonly clock: () => number;
 }
@@ -33,6 +38,8 @@ export class Feed {
   /** Tokens that sequences have been given. */
   given = 0;
   private readonly source: Source;
+  /** Null where tokens are not guessed. */
+  private readonly drafting: Drafting | null;
   private program: LoadedProgram;
   private batch: Batch;
   /** What the device's step buffers are about; null where that is no burst. */
@@ -41,10 +48,16 @@ export class Feed {
   private landed = Number.NEGATIVE_INFINITY;
 
   /** @throws EdgewiseError `bundle.eos`, and what writing to the program throws. */
-  constructor(program: LoadedProgram, pace: Pace, source: Source) {
+  constructor(
+    program: LoadedProgram,
+    pace: Pace,
+    source: Source,
+    drafting: Drafting | null = null,
+  ) {
     this.program = program;
     this.pace = pace;
     this.source = source;
+    this.drafting = drafting;
     this.batch = new Batch(program);
   }
 
@@ -57,6 +70,12 @@ export class Feed {
   /** What the device's tables say of sequences is no longer so: they are written anew. */
   rewrite(): void {
     this.rows = null;
+  }
+
+  /** Tokens that were guessed, and those that were right, as `EngineStats` has them. */
+  get draftStats() {
+    const { proposed = 0, accepted = 0 } = this.drafting ?? {};
+    return { draftTokens: proposed, draftAcceptedTokens: accepted };
   }
 
   /** Nobody wants to know what comes of what is under way. */
@@ -96,36 +115,34 @@ export class Feed {
    * @throws EdgewiseError `device.output`, and what reading throws.
    */
   async land(work: Work, read: ReadonlyMap<string, Elements>): Promise<void> {
-    const { chunk, rows, steps, submitted } = work;
+    const { chunk, drafts, rows, steps, submitted } = work;
     const now = this.source.clock();
     const ms = now - Math.max(submitted, this.landed);
     this.landed = now;
     this.pace.took(effortOf(work), now);
+    this.source.metrics.step(stepOf(work, now - ms, ms, this.batch.rows), () =>
+      this.source.schedule.now(),
+    );
     if (chunk) {
       chunk.sequence.written = Math.max(chunk.sequence.written, chunk.end);
       chunk.sequence.prefillMs += ms;
       if (chunk.end === chunk.sequence.kvLen) chunk.sequence.wasRead();
     }
     if (!rows) return;
-    const results = this.batch.results(read, rows, steps);
-    const spoiled: Sequence[] = [];
-    for (const [row, sequence] of rows.sequences.entries()) {
-      const result = results[row];
-      if (!result || sequence.ended) continue;
-      if (!chunk) sequence.decodeMs += ms;
-      sequence.ahead -= steps;
-      const before = sequence.tokens.length;
-      const again = sequence.accept(result.tokens, result.tokens.length + Number(!result.sound));
-      this.given += sequence.tokens.length - before;
-      sequence.written = sequence.kvLen;
-      sequence.force();
-      if (sequence.ended || again) continue;
-      if (!result.stopped && result.tokens.length === steps) continue;
-      if (result.sound) {
-        throw wrongOutput(`it ended a sequence after ${sequence.tokens.length} tokens, too early`);
-      }
-      spoiled.push(sequence);
+    if (!chunk) {
+      const size = drafts ? rows.sequences.length : steps;
+      this.drafting?.took(drafts ? "checks" : "plain", size, ms);
     }
+    const results = this.batch.results(read, rows, steps);
+    const { batch, drafting } = this;
+    const landed = { batch, read, results, ms };
+    const all = [...new Set(rows.sequences)];
+    const lengths = () => all.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    const before = lengths();
+    const spoiled = drafts
+      ? takeVerified(drafts, landed, (draft, right) => drafting?.observe(draft, right))
+      : takeTokens(work, rows, landed);
+    this.given += lengths() - before;
     // Nothing is handed over meanwhile, so that nobody else is given these pages.
     for (const sequence of spoiled) {
       const count = sequence.prompt.length + sequence.tokens.length;
@@ -158,7 +175,7 @@ export class Feed {
     this.rewrite();
     if (first) {
       this.rows = batch.firstToken(sequence, this.masks([sequence]));
-      const sampled = program.run([batch.plan("sample", { b: 1 })], 1, RESULTS);
+      const sampled = this.draw(batch.plan("sample", { b: 1 }), 1, [sequence]);
       done = Promise.all([sampled, done]).then(([read]) => read);
       sequence.ahead = 1;
       sequence.known = false;
@@ -179,6 +196,11 @@ export class Feed {
     const { running, waiting } = schedule;
     const going = this.rows !== null && areRows(this.rows, running);
     if (running.length === 0 || (this.flights.unseen && !going)) return false;
+    if (this.drafting && waiting.length === 0 && !schedule.prefilling) {
+      if (this.flights.unseen && this.drafting.hopes(running)) return false;
+      const drafts = this.flights.unseen ? [] : this.drafting.drafts(running);
+      if (drafts.length > 0 && this.verify(drafts)) return true;
+    }
     const left = running.map((sequence) => sequence.remaining - sequence.ahead);
     // Where others wait for a row, a burst ends with the first that gives up its own.
     const most = waiting.length > 0 ? Math.min(...left) : Math.max(...left);
@@ -191,7 +213,7 @@ export class Feed {
     const steps = Math.min(wanted, batch.repeats(plan));
     if (!room.has(running.map((one) => [one, one.kvLen + one.ahead + steps]))) return false;
     const reach = longest + steps;
-    const done = going ? this.goOn(plan, steps, reach) : this.decode(plan, steps, reach);
+    const done = going ? this.goOn(plan, steps, reach) : this.decode(running, plan, steps, reach);
     for (const sequence of running) {
       sequence.ahead += steps;
       sequence.bursts += 1;
@@ -202,29 +224,83 @@ export class Feed {
     return true;
   }
 
+  /** Draw what follows drafts, in all places at once, and a token of each sequence without one; false without pages. */
+  private verify(drafts: readonly Draft[]): boolean {
+    const { batch, program } = this;
+    const { schedule, room, clock } = this.source;
+    const drafted = new Set(drafts.map(({ sequence }) => sequence));
+    const plain = schedule.running.filter((one) => !drafted.has(one) && one.remaining > 0);
+    const needs = drafts.map(({ sequence, tokens }): Need => {
+      return [sequence, sequence.kvLen + 1 + tokens.length];
+    });
+    if (!room.has([...needs, ...plain.map((one): Need => [one, one.kvLen + 1])])) return false;
+    batch.verify(drafts);
+    const n = drafts.reduce((sum, { tokens }) => sum + 1 + tokens.length, 0);
+    const computed = program.run([
+      batch.plan("embed", { n }),
+      batch.plan("prefill", { n, b: drafts.length }),
+      batch.plan("logits", { r: n }),
+    ]);
+    const rows = batch.verified(drafts);
+    const sampled = this.draw(batch.plan("sample", { b: n }), 1, rows.sequences);
+    const done = Promise.all([sampled, computed]).then(([read]) => read);
+    for (const { sequence, tokens } of drafts) sequence.ahead += 1 + tokens.length;
+    this.flights.add(done, { chunk: null, drafts, rows, steps: 1, submitted: clock() });
+    if (plain.length > 0) this.step(plain);
+    this.rewrite();
+    return true;
+  }
+
+  /** Decode one token for some of those that run. */
+  private step(sequences: readonly Sequence[]): void {
+    const longest = Math.max(...sequences.map(({ kvLen }) => kvLen));
+    const plan = this.batch.plan("decode", { b: sequences.length, t: longest + 1 });
+    const done = this.decode(sequences, plan, 1, longest + 1);
+    for (const sequence of sequences) sequence.ahead += 1;
+    const { clock } = this.source;
+    this.flights.add(done, { chunk: null, rows: this.rows, steps: 1, submitted: clock() });
+  }
+
   /** Go on with the burst before. */
   private goOn(plan: string, steps: number, reach: number): Promise<Read> {
     if (this.rows) this.batch.goOn(this.rows, reach);
-    return this.program.run([plan], steps, RESULTS);
+    return this.draw(plan, steps, this.source.schedule.running);
+  }
+
+  /** Run what draws, read what came, and, where one of them wants to be told, how likely that was. */
+  private draw(plan: string, steps: number, sequences: readonly Sequence[]): Promise<Read> {
+    const { batch, program } = this;
+    if (!sequences.some(({ params }) => params.logprobs)) {
+      return program.run([plan], steps, RESULTS);
+    }
+    const drawn = program.run([plan], steps);
+    batch.recount(sequences.length);
+    const likely = batch.plan("logprobs", { b: sequences.length });
+    const told = program.run([likely], 1, [...RESULTS, ...LIKELY]);
+    return Promise.all([told, drawn]).then(([read]) => read);
   }
 
   /**
-   * Begin a burst with all that run. Where it is one token, and the program can wait for the masks of those that have
+   * Begin a burst. Where it is one token, and the program can wait for the masks of those that have
    * one, they are made while the device computes the logits.
    */
-  private decode(plan: string, steps: number, reach: number): Promise<Read> {
+  private decode(
+    running: readonly Sequence[],
+    plan: string,
+    steps: number,
+    reach: number,
+  ): Promise<Read> {
     const { batch, program } = this;
-    const { running } = this.source.schedule;
     const b = running.length;
     this.rows = batch.decode(running, reach);
     if (steps > 1 || !running.some((one) => one.masked) || !batch.does("forward")) {
       batch.sampling(running, this.masks(running));
-      return program.run([plan], steps, RESULTS);
+      return this.draw(plan, steps, running);
     }
     const computed = program.run([batch.plan("forward", { b, t: reach })]);
     batch.draw(running);
     batch.sampling(running, this.masks(running));
-    const sampled = program.run([batch.plan("sample", { b })], 1, RESULTS);
+    const sampled = this.draw(batch.plan("sample", { b }), 1, running);
     return Promise.all([sampled, computed]).then(([read]) => read);
   }
 

@@ -2,6 +2,8 @@
 
 import type { Elements } from "../device/base.ts";
 import type { Rows } from "./batch.ts";
+import type { Draft } from "./drafts/drafting.ts";
+import type { Step } from "./metrics/record.ts";
 import type { Effort } from "./pace.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -14,9 +16,10 @@ export interface Chunk {
   readonly rows: number;
 }
 
-/** A chunk, a burst, or a prompt's last chunk with its first token. */
+/** A chunk, a burst, a prompt's last chunk with its first token, or drafts that are verified. */
 export interface Work {
   readonly chunk: Chunk | null;
+  readonly drafts?: readonly Draft[];
   /** The rows that get tokens, and how many at most. */
   readonly rows: Rows | null;
   readonly steps: number;
@@ -25,10 +28,27 @@ export interface Work {
 }
 
 /** What the device has to do for it. */
-export function effortOf({ chunk, steps, submitted }: Work): Effort {
+export function effortOf({ chunk, drafts, rows, steps, submitted }: Work): Effort {
+  if (drafts) return { kind: "chunk", size: rows?.sequences.length ?? 1, submitted };
   return chunk
     ? { kind: "chunk", size: chunk.rows, submitted }
     : { kind: "burst", size: steps, submitted };
+}
+
+/** It as metrics have it; `budget` is the most tokens that a step computes. Times in milliseconds. */
+export function stepOf(work: Work, started: number, ms: number, budget: number): Step {
+  const { chunk, drafts, rows, steps } = work;
+  const plain = chunk || drafts ? 0 : (rows?.sequences.length ?? 0);
+  return {
+    startedS: started / 1000,
+    seconds: ms / 1000,
+    budget,
+    prefillTokens: chunk?.rows ?? 0,
+    decodeTokens: drafts ? drafts.length : plain * steps,
+    draftTokens: drafts?.reduce((sum, { tokens }) => sum + tokens.length, 0) ?? 0,
+    burst: chunk ? 0 : steps,
+    batch: chunk ? 1 : (drafts?.length ?? plain),
+  };
 }
 
 export class Flights {

@@ -77,6 +77,11 @@ export class Pace {
     return this.rows;
   }
 
+  /** Tokens of prompts in a second, of the quickest chunk of late; null before the first one. */
+  get prefillSpeed(): number | null {
+    return this.chunks.most > 0 ? 1000 / this.chunks.most : null;
+  }
+
   /** Steps of a burst after so many: they grow from one, so that the first tokens come at once. */
   burst(before: number): number {
     return Math.min(this.longest, 2 ** Math.min(before, 16));

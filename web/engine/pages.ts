@@ -35,6 +35,16 @@ export class PagePool {
     while (this.size < n) this.owned.push(0);
   }
 
+  /** Have so few pages, or as many more as the last one that is owned asks for: how many there are then. */
+  shrink(least: number): number {
+    let size = this.size;
+    while (size > Math.max(least, 1) && this.owned[size - 1] === 0) size -= 1;
+    this.owned.length = size;
+    this.touched = Math.min(this.touched, size);
+    this.given.forget(size);
+    return size;
+  }
+
   /** How many pages are free. */
   get free(): number {
     return this.given.size + this.size - this.touched;
@@ -97,7 +107,12 @@ export class PagePool {
 
 /** Numbers of which the lowest is taken first: a binary heap. */
 class Lowest {
-  readonly numbers: number[] = [];
+  numbers: number[] = [];
+
+  /** Numbers from `limit` on are none of these any more. */
+  forget(limit: number): void {
+    this.numbers = this.numbers.filter((number) => number < limit).sort((a, b) => a - b);
+  }
 
   get size(): number {
     return this.numbers.length;

@@ -105,6 +105,23 @@ export class PrefixPages {
     return { pages: [...adopted, ...this.pool.allocate(now)], cached };
   }
 
+  /**
+   * Pages for `total` tokens that begin with these of another lease, all of which are full: nobody writes to them any
+   * more. Null as of `acquire`.
+   *
+   * @param asked tokens of the prompt.
+   */
+  fork(shared: readonly number[], asked: number, total: number, promised = 0): Lease | null {
+    const needed = pagesFor(total, this.pageTokens) - shared.length;
+    if (this.obtainable + this.most - this.pool.size < needed + promised) return null;
+    this.pool.share(shared);
+    const now = this.makeRoom(needed) ? needed : 0;
+    const cached = shared.length * this.pageTokens;
+    this.queriedTokens += asked;
+    this.hitTokens += cached;
+    return { pages: [...shared, ...this.pool.allocate(now)], cached };
+  }
+
   /** More pages for a lease, of those that are `obtainable`. */
   extend(pages: readonly number[], more: number): readonly number[] {
     this.makeRoom(more);
@@ -114,6 +131,32 @@ export class PrefixPages {
   /** Have so many pages in all. */
   grow(pages: number): void {
     this.pool.grow(pages);
+  }
+
+  /** Have so few pages, or as many more as what is in them asks for: how many there are then. There may be as many as before. */
+  shrink(least: number): number {
+    return this.pool.shrink(least);
+  }
+
+  /** The pages that nobody holds, those first that were not used for longest: who follows another is before it. */
+  get resting(): readonly Kept[] {
+    return [...this.idle];
+  }
+
+  /** Let go of those of these pages that nobody holds and that no page which stays follows; how many that were. */
+  letGo(pages: ReadonlySet<Kept>): number {
+    const followers = new Map<number, number>();
+    const count = ({ before }: Entry, more: number) => {
+      if (before) followers.set(before.id, (followers.get(before.id) ?? 0) + more);
+    };
+    for (const entry of this.entries.values()) count(entry, 1);
+    const before = this.idle.size;
+    for (const entry of this.idle) {
+      if (!pages.has(entry) || (followers.get(entry.id) ?? 0) > 0) continue;
+      this.forget(entry);
+      count(entry, -1);
+    }
+    return before - this.idle.size;
   }
 
   /**
@@ -153,6 +196,14 @@ export class PrefixPages {
   /** How many pages a prompt would adopt. */
   adoptable(tokens: readonly number[], adoptable: number): number {
     return this.find(tokens, adoptable).length;
+  }
+
+  /** How many pages more there would have to be for so many others, if what is here of these histories is to stay. */
+  missing(count: number, histories: readonly (readonly number[])[]): number {
+    if (count <= this.free) return 0;
+    const found = histories.flatMap((tokens) => this.find(tokens, tokens.length));
+    const stay = new Set(found.filter((entry) => this.idle.has(entry)));
+    return Math.max(0, count - (this.obtainable - stay.size));
   }
 
   /**

@@ -1,6 +1,6 @@
 /**
  * Pages for those that need them. A program begins with some and has more made as they come to be
- * missing, while steps go on: what is in pages stays.
+ * missing, while steps go on: what is in pages stays. What is made so is given back once nothing lies in it.
  *
  * Nobody is admitted whose pages could not all be made. Where the device has no room for as many as
  * it was to have, all go on with those that there are: sequences become shorter, and the youngest
@@ -26,6 +26,10 @@ export class Room {
   growing: Promise<void> | null = null;
   /** Pages that were asked for and not given since `begin`. */
   private missing = 0;
+  /** Pages that there were in the beginning: a program's memory never becomes smaller than what it was loaded with. */
+  private first: number;
+  /** What of `growing` gives pages back. */
+  private shrinking: Promise<void> | null = null;
   /** Counts what was forgotten: what was begun before is of no interest. */
   private turn = 0;
   private program: LoadedProgram;
@@ -34,6 +38,7 @@ export class Room {
 
   constructor(program: LoadedProgram, schedule: Schedule, events: RoomEvents) {
     this.program = program;
+    this.first = program.pages;
     this.schedule = schedule;
     this.events = events;
   }
@@ -61,8 +66,19 @@ export class Room {
   /** Have so many more pages made, if there may be more: resolves when they are there, or cannot be. */
   async more(pages: number): Promise<void> {
     const { schedule } = this;
+    await this.shrinking;
     if (schedule.pages < schedule.most) this.growing ??= this.grow(schedule.pages + pages);
     await this.growing;
+  }
+
+  /** Give pages back that nothing is in, down to those of the beginning. Resolves when that is done; never rejects. */
+  async less(): Promise<void> {
+    if (this.growing) return;
+    const pages = this.schedule.shrink(this.first);
+    if (pages >= this.program.pages) return;
+    this.shrinking = this.shrink(pages);
+    this.growing = this.shrinking;
+    await this.shrinking;
   }
 
   /** Let the youngest wait, or end the only one there is: its prompt alone is too long. */
@@ -79,10 +95,28 @@ export class Room {
   }
 
   /** Go on with another program, or with none for now: nobody waits for what is being made. */
-  forget(program = this.program): void {
+  forget(program?: LoadedProgram): void {
     this.turn += 1;
-    this.program = program;
     this.growing = null;
+    this.shrinking = null;
+    if (!program) return;
+    this.program = program;
+    this.first = program.pages;
+  }
+
+  private async shrink(pages: number): Promise<void> {
+    const { program, events, turn } = this;
+    const wanted = () => turn === this.turn;
+    try {
+      await fits(program.shrink(pages)); // where not even that is, more is held than is needed
+    } catch (cause) {
+      if (wanted()) events.onError(cause);
+    } finally {
+      if (wanted()) {
+        this.growing = null;
+        this.shrinking = null;
+      }
+    }
   }
 
   /** Have `least` pages made, or some more. Never rejects. */
@@ -112,9 +146,9 @@ export class Room {
 }
 
 /** Whether pages could be made; false where memory is full. */
-async function fits(growing: Promise<void>): Promise<boolean> {
+async function fits(resizing: Promise<void>): Promise<boolean> {
   try {
-    await growing;
+    await resizing;
     return true;
   } catch (error) {
     if (error instanceof EdgewiseError && error.code === "device.memory") return false;

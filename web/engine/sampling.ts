@@ -2,7 +2,7 @@
 
 import type { GenerateOptions } from "../client/types.ts";
 import { EdgewiseError, shorten } from "../errors.ts";
-import { MAX_BIASES } from "../format/abi.ts";
+import { MAX_BIASES, TOP_LOGPROBS } from "../format/abi.ts";
 
 export const MAX_STOPS = 64;
 export const MAX_STOP_CHARACTERS = 1000;
@@ -36,6 +36,9 @@ export interface SamplingParams {
   readonly stop: readonly string[];
   readonly stopTokenIds: readonly number[];
   readonly ignoreEos: boolean;
+  readonly logprobs: boolean;
+  readonly topLogprobs: number;
+  readonly priority: number;
 }
 
 /** What a model's generation_config.json sets. */
@@ -65,9 +68,18 @@ const NUMBERS = {
   repetitionPenalty: { low: 0.01, high: 100, whole: false, otherwise: 1 },
   presencePenalty: { low: -100, high: 100, whole: false, otherwise: 0 },
   frequencyPenalty: { low: -100, high: 100, whole: false, otherwise: 0 },
+  topLogprobs: { low: 0, high: TOP_LOGPROBS, whole: true, otherwise: 0 },
+  priority: { low: -(2 ** 31), high: 2 ** 31, whole: true, otherwise: 0 },
 } as const satisfies Record<string, Range>;
 
-const OTHERS: readonly string[] = ["logitBias", "seed", "stop", "stopTokenIds", "ignoreEos"];
+const OTHERS: readonly string[] = [
+  "logitBias",
+  "seed",
+  "stop",
+  "stopTokenIds",
+  "ignoreEos",
+  "logprobs",
+];
 
 /**
  * The parameters of one call: `given` ones that are neither undefined nor null, then `defaults`.
@@ -91,8 +103,12 @@ export function samplingParams(
     const range: Range = NUMBERS[name];
     return checkNumber(name, given[name] ?? defaults[name] ?? range.otherwise, range);
   };
-  const ignoreEos: unknown = given.ignoreEos ?? false;
-  if (typeof ignoreEos !== "boolean") throw wrong("ignoreEos", ignoreEos, "true or false");
+  const ignoreEos = checkBoolean("ignoreEos", given.ignoreEos ?? false);
+  const logprobs = checkBoolean("logprobs", given.logprobs ?? false);
+  const topLogprobs = number("topLogprobs");
+  if (topLogprobs > 0 && !logprobs) {
+    throw wrong("topLogprobs", topLogprobs, "0 unless logprobs is true");
+  }
   return {
     maxTokens: number("maxTokens"),
     minTokens: number("minTokens"),
@@ -111,6 +127,9 @@ export function samplingParams(
     stop: checkStops(given.stop ?? defaults.stop ?? []),
     stopTokenIds: checkStopTokens(given.stopTokenIds ?? []),
     ignoreEos,
+    logprobs,
+    topLogprobs,
+    priority: number("priority"),
   };
 }
 
@@ -135,6 +154,11 @@ function checkNumber(name: string, value: unknown, { low, high, whole }: Range):
   const fits = typeof value === "number" && value >= low && value <= high;
   if (fits && (!whole || Number.isInteger(value))) return value;
   throw wrong(name, value, `${whole ? "a whole number" : "a number"} from ${low} to ${high}`);
+}
+
+function checkBoolean(name: string, value: unknown): boolean {
+  if (typeof value === "boolean") return value;
+  throw wrong(name, value, "true or false");
 }
 
 function checkSeed(value: unknown): bigint | undefined {

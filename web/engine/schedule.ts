@@ -2,8 +2,10 @@
 
 import { EdgewiseError } from "../errors.ts";
 import { pagesFor } from "../format/state.ts";
-import { PrefixPages } from "./prefix.ts";
+import type { Now } from "./metrics/record.ts";
+import { type Lease, PrefixPages } from "./prefix.ts";
 import type { Sequence } from "./sequence.ts";
+import { byTurn, passedBy } from "./turn.ts";
 
 /** Requests that may wait for their turn. */
 export const MAX_WAITING = 256;
@@ -15,11 +17,13 @@ export type Need = readonly [Sequence, number];
 export class Schedule {
   /** Those for whose prompts pages are looked for elsewhere: they do not wait yet. */
   readonly restoring = new Set<Sequence>();
-  waiting: Sequence[] = [];
+  /** In the order of their turns. */
+  waiting: readonly Sequence[] = [];
   prefilling: Sequence | null = null;
   running: Sequence[] = [];
   /** What is known of pages; others where memory is new. */
   memory: PrefixPages;
+  private arrivals = 0;
   private slots: number[];
   private readonly slotCount: number;
   private readonly pageTokens: number;
@@ -37,15 +41,22 @@ export class Schedule {
     this.slots = [...new Array(slots).keys()];
   }
 
-  /** @throws EdgewiseError `engine.busy` where `MAX_WAITING` wait already. */
-  checkRoom(): void {
+  /** @throws EdgewiseError `engine.busy` where with so many more than `MAX_WAITING` would wait. */
+  checkRoom(arriving = 1): void {
     this.forgetEnded();
-    if (this.waiting.length + this.restoring.size < MAX_WAITING) return;
+    const waiting = this.waiting.length + this.restoring.size;
+    if (waiting + arriving <= MAX_WAITING) return;
     throw new EdgewiseError(
       "engine.busy",
-      `${MAX_WAITING} requests are waiting already.`,
+      `${waiting} requests are waiting already, and ${MAX_WAITING} may.`,
       "Wait until some of them are done.",
     );
+  }
+
+  /** Let these wait for their turn. */
+  enqueue(sequences: readonly Sequence[]): void {
+    for (const { turn } of sequences) if (turn.arrival < 0) turn.arrival = this.arrivals++;
+    this.waiting = [...this.waiting, ...sequences].sort(byTurn);
   }
 
   /** Sequences that hold a slot and pages. */
@@ -65,19 +76,20 @@ export class Schedule {
     const [slot] = this.slots;
     if (!sequence || slot === undefined || this.prefilling) return;
     const { total, kvLen } = sequence;
-    // The last token is always computed: the first answer needs its logits.
-    const lease = this.memory.acquire(sequence.history(kvLen), kvLen - 1, total, this.promised);
+    const lease = this.leaseOf(sequence);
     if (!lease) {
       if (this.running.length > 0) return;
       this.refuse(sequence, total);
       this.admit();
       return;
     }
-    this.waiting.shift();
+    const others = this.waiting.slice(1);
+    passedBy(sequence, others);
+    this.waiting = others.sort(byTurn);
     this.slots.shift();
     sequence.slot = slot;
     sequence.pages = lease.pages;
-    sequence.cached ??= lease.cached;
+    sequence.begin(lease.cached);
     sequence.sent = lease.cached;
     sequence.written = lease.cached;
     sequence.prefilled = kvLen;
@@ -104,6 +116,11 @@ export class Schedule {
     this.memory.grow(pages);
   }
 
+  /** Have so few pages, or as many more as what is in them asks for: how many there are then. */
+  shrink(least: number): number {
+    return this.memory.shrink(least);
+  }
+
   /** There will never be more pages than now: everybody has to do with them. */
   cap(): void {
     this.memory.most = this.memory.size;
@@ -111,12 +128,13 @@ export class Schedule {
     for (const one of all) one.shorten(this.mostTokens);
   }
 
-  /** Let the youngest wait again, before all others; false where there is nobody else. */
+  /** Let the one whose turn is last wait again; false where there is nobody else. */
   setBack(): boolean {
-    const youngest = this.holders.length > 1 ? (this.prefilling ?? this.running.at(-1)) : null;
-    if (!youngest) return false;
-    this.retire(youngest);
-    this.waiting.unshift(youngest);
+    const last = this.holders.length > 1 ? this.holders.sort(byTurn).at(-1) : null;
+    if (!last) return false;
+    this.retire(last);
+    last.preempt();
+    this.enqueue([last]);
     return true;
   }
 
@@ -141,11 +159,14 @@ export class Schedule {
     for (const one of [...this.holders, ...this.waiting, ...this.restoring]) one.fail(error);
   }
 
-  /** What is unfinished waits again, before all others: nothing is left of what they held. */
+  /** What is unfinished waits again: nothing is left of what they held. */
   interrupt(): void {
     const unfinished = [...this.running, ...(this.prefilling ? [this.prefilling] : [])];
-    for (const sequence of unfinished) this.retire(sequence);
-    this.waiting = [...unfinished, ...this.waiting];
+    for (const sequence of unfinished) {
+      this.retire(sequence);
+      sequence.preempt();
+    }
+    this.enqueue(unfinished);
     this.forgetEnded();
   }
 
@@ -193,12 +214,33 @@ export class Schedule {
     };
   }
 
+  /** Pages and sequences as metrics have them. */
+  now(): Now {
+    const { pages, pagesFree, pagesCached, running, waiting } = this.stats();
+    const kvTokens = this.holders.reduce((sum, { written }) => sum + written, 0);
+    return { pages, pagesUsed: pages - pagesFree - pagesCached, running, waiting, kvTokens };
+  }
+
   /** What is inconsistent about slots and pages, as sentences; empty where all is sound. */
   check(): string[] {
     const problems = this.memory.check(this.holders.map((sequence) => sequence.pages));
     const slots = [...this.slots, ...this.holders.map((sequence) => sequence.slot)];
     const sound = new Set(slots).size === this.slotCount && slots.length === this.slotCount;
     return sound ? problems : [...problems, `The slots are ${slots.join(", ")}.`];
+  }
+
+  /** Pages for a sequence: those that hold the beginning of it, and others; null where there are too few. */
+  private leaseOf(sequence: Sequence): Lease | null {
+    const { total, kvLen, leader, prompt, tokens } = sequence;
+    // The last token is always computed: the first answer needs its logits.
+    const adoptable = kvLen - 1;
+    const history = sequence.history(kvLen);
+    const leads = leader && tokens.length === 0 && this.running.includes(leader);
+    const shared = leads ? Math.floor((prompt.length - 1) / this.pageTokens) : 0;
+    if (leads && this.memory.adoptable(history, adoptable) < shared) {
+      return this.memory.fork(leader.pages.slice(0, shared), history.length, total, this.promised);
+    }
+    return this.memory.acquire(history, adoptable, total, this.promised);
   }
 
   private forgetEnded(): void {

@@ -5,9 +5,12 @@ import { EdgewiseError } from "../errors.ts";
 import { RING } from "../format/abi.ts";
 import { timingsOf, usageOf } from "./completion.ts";
 import { type Constraint, Guide, misled } from "./constraint.ts";
+import type { DrawnLogprob } from "./logprobs.ts";
+import type { EndReason, RequestRecord } from "./metrics/record.ts";
 import { type SamplingParams, without } from "./sampling.ts";
 import { StopStrings } from "./stops.ts";
 import { TextStream } from "./stream.ts";
+import { newTurn } from "./turn.ts";
 
 /** A prompt as token ids and how to go on from it. */
 export interface Request {
@@ -32,6 +35,9 @@ export interface Streaming {
 }
 
 export interface SequenceOptions {
+  /** Which of the choices of its request it is; the first leads the others. */
+  readonly index?: number;
+  readonly leader?: Sequence | null;
   readonly tokenizer: Streaming;
   /** The model's end tokens. */
   readonly eos: readonly number[];
@@ -50,14 +56,22 @@ export class Sequence {
   /** Tokens to generate at most, the context taken into account. */
   maxTokens: number;
   readonly seed: bigint;
+  readonly index: number;
+  /** The first choice of its request, whose prompt it shares; null for that one. */
+  readonly leader: Sequence | null;
   readonly pieces: TextStream;
   readonly completion: Promise<Completion>;
   /** Ids generated so far. */
   readonly tokens: number[] = [];
+  /** How likely each of them was, where that was asked for. */
+  readonly logprobs: DrawnLogprob[] = [];
   /** Null while unfinished. */
   finishReason: FinishReason | null = null;
   failure: EdgewiseError | null = null;
 
+  readonly turn = newTurn();
+  /** What its times are noted in; null where nobody counts. */
+  private record: RequestRecord | null = null;
   /** Row of per-sequence state on the device while running, otherwise -1. */
   slot = -1;
   /** KV pages held while running, in the end for the prompt and `maxTokens`. */
@@ -81,6 +95,8 @@ export class Sequence {
   decodeMs = 0;
 
   private readonly guide: Guide | null;
+  /** Whether its last token was one that had to be drawn. */
+  private wasDue = false;
   /** How its tokens are drawn while it must not end. */
   private readonly unending: SamplingParams;
   private readonly droppedTurns: number;
@@ -98,7 +114,8 @@ export class Sequence {
    * @throws EdgewiseError `input.sampling` for more biases than there may be, end tokens that must not come counted;
    *   `input.begun` for an answer that does not follow its constraint.
    */
-  constructor(request: Request, { tokenizer, eos, context, clock }: SequenceOptions) {
+  constructor(request: Request, options: SequenceOptions) {
+    const { tokenizer, eos, context, clock, index = 0, leader = null } = options;
     const { prompt, params, begun = 0, droppedTurns = 0, marks = [] } = request;
     const { constraint = null } = request;
     this.prompt = prompt;
@@ -107,7 +124,10 @@ export class Sequence {
     this.droppedTurns = droppedTurns;
     this.params = params;
     this.maxTokens = Math.min(params.maxTokens, context - prompt.length);
-    this.seed = params.seed ?? crypto.getRandomValues(new BigUint64Array(1))[0] ?? 0n;
+    this.index = index;
+    this.leader = leader;
+    this.seed =
+      leader?.seed ?? params.seed ?? crypto.getRandomValues(new BigUint64Array(1))[0] ?? 0n;
     this.clock = clock;
     this.created = clock();
     this.ends = new Set([...params.stopTokenIds, ...(params.ignoreEos ? [] : eos)]);
@@ -123,6 +143,23 @@ export class Sequence {
     this.say(this.stops.push(this.detokenizer.push(this.begun)));
     if (this.guide?.ended) this.finish("stop");
     else this.force();
+  }
+
+  /** Note what becomes of it from now on. */
+  note(record: RequestRecord): void {
+    this.record = record;
+    if (this.finishReason !== null) record.end(reasonOf(this.finishReason));
+  }
+
+  /** It begins to run, or goes on: so many of its tokens were in pages. */
+  begin(cached: number): void {
+    this.cached ??= cached;
+    this.record?.start(cached);
+  }
+
+  /** What it holds is taken away; it waits again. */
+  preempt(): void {
+    this.record?.preempt();
   }
 
   get ended(): boolean {
@@ -148,6 +185,12 @@ export class Sequence {
     }
   }
 
+  /** The ids of the answer from the n-th on, those that it began with among them. */
+  idsFrom(n: number): number[] {
+    const { begun, tokens } = this;
+    return n < begun.length ? [...begun.slice(n), ...tokens] : tokens.slice(n - begun.length);
+  }
+
   /** Whether its tokens have to be seen before more are asked for: those may be drawn in another way. */
   get watched(): boolean {
     return this.guide !== null || this.tooShort;
@@ -155,7 +198,7 @@ export class Sequence {
 
   /** Tokens that may come before they are seen: one where the next is likely to be drawn in another way. */
   get unseen(): number {
-    if (this.tooShort) return 1;
+    if (this.tooShort || this.params.logprobs) return 1;
     // Under a mask: as many as the mask has been the same for, so that few are drawn in vain.
     return this.guide && this.masked ? Math.max(this.guide.steady, 1) : RING;
   }
@@ -208,16 +251,19 @@ export class Sequence {
    *
    * @param drawn how many a burst has drawn, all as the first of them had to be. Those are dropped that come after the
    *   one from which on another may come, or must.
+   * @param logprobs how likely each was, where it wants to be told.
    * @returns whether some are to be drawn again.
    */
-  accept(tokens: readonly number[], drawn = 0): boolean {
+  accept(tokens: readonly number[], drawn = 0, logprobs: readonly DrawnLogprob[] = []): boolean {
     if (this.ended || tokens.length === 0) return false;
     if (this.tokens.length === 0) this.ttftMs = this.clock() - this.created;
+    const before = this.tokens.length;
     let text = "";
     let reason: FinishReason | null = null;
     let again = false;
     for (const [at, token] of tokens.entries()) {
       this.tokens.push(token);
+      this.logprobs.push(...logprobs.slice(at, at + 1));
       if (this.ends.has(token)) reason = "stop";
       else text += this.stops.push(this.detokenizer.push([token]));
       if (reason === null && this.guided(token)) reason = "stop";
@@ -234,15 +280,23 @@ export class Sequence {
       if (this.stops.found !== null) reason = "stop";
     }
     this.say(text);
+    this.record?.take(this.tokens.length - before);
     if (reason !== null) this.finish(reason);
     return again;
   }
 
-  /** Take the tokens that must come next: prefill reads them, nobody draws them. */
+  /**
+   * Take the tokens that must come next: prefill reads them, nobody draws them. Where it is to be told how likely they
+   * are they are drawn, one at a time.
+   */
   force(): void {
-    if (this.ended || this.wantsNone) return;
+    if (this.ended || this.wantsNone || this.wasDue || this.guide?.due.length) return;
     const forced = this.forced();
     if (forced.length === 0) return;
+    if (this.params.logprobs) {
+      this.guide?.draw(forced);
+      return;
+    }
     this.sent = Math.max(this.sent, this.written);
     this.known = true;
     this.counted = false; // the device does not hear of them
@@ -274,6 +328,7 @@ export class Sequence {
   fail(error: EdgewiseError): void {
     if (this.ended) return;
     this.failure = error;
+    this.record?.end("error");
     this.pieces.end(error);
     this.reject(error);
   }
@@ -304,6 +359,7 @@ export class Sequence {
   private guided(token: number): boolean {
     if (!this.guide) return false;
     try {
+      this.wasDue = this.guide.due.length > 0;
       if (this.guide.follow(token)) return this.guide.ended;
       this.fail(refused(token));
     } catch (cause) {
@@ -328,6 +384,7 @@ export class Sequence {
 
   private finish(finishReason: FinishReason): void {
     this.finishReason = finishReason;
+    this.record?.end(reasonOf(finishReason));
     const { ttftMs, prefillMs, decodeMs } = this;
     const usage = usageOf(this.prompt.length, this.cached ?? 0, this.tokens.length);
     this.pieces.end();
@@ -346,6 +403,10 @@ export class Sequence {
       droppedTurns: this.droppedTurns,
     });
   }
+}
+
+function reasonOf(finishReason: FinishReason): EndReason {
+  return finishReason === "tool_calls" ? "stop" : finishReason;
 }
 
 /** What no correct program draws. */

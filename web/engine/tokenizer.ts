@@ -186,6 +186,21 @@ export class Tokenizer {
     });
   }
 
+  /** The bytes of one token, special ones written out; as it is spelled where tokens have no bytes of their own. */
+  speller(): (id: number) => Uint8Array {
+    const encoder = new TextEncoder();
+    let bytesOf = (token: string) => encoder.encode(token);
+    try {
+      bytesOf = bytesOfTokens(this.decoder) as typeof bytesOf;
+    } catch (error) {
+      if (!(error instanceof EdgewiseError)) throw error;
+    }
+    return (id) => {
+      const token = this.backend.id_to_token(id);
+      return token === undefined ? new Uint8Array() : bytesOf(token);
+    };
+  }
+
   private hidden(marks: readonly string[]): ReadonlySet<string> {
     const shown = (token: string) => marks.some((mark) => mark.includes(token));
     return new Set([...this.special].filter((token) => !shown(token)));

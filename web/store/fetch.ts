@@ -6,6 +6,7 @@ import { CHUNK_BYTES } from "../format/manifest.ts";
 import { isFull, isLocked } from "./dom-errors.ts";
 import { receive } from "./http.ts";
 import type { Piece } from "./pieces.ts";
+import { speeds } from "./speed.ts";
 import type { Store } from "./store.ts";
 
 /** Milliseconds before the second and the third attempt. */
@@ -43,13 +44,12 @@ export async function fetchPiece(
   const { onBytes, signal } = options;
   throwIfAborted(signal);
   checkSize(piece);
-  const stored = await store.read(piece.sha256).catch(() => null);
-  if (stored && stored.length === piece.bytes && (await sha256Hex(stored)) === piece.sha256) {
+  const stored = await keptPiece(piece, store);
+  if (stored) {
     throwIfAborted(signal);
     onBytes?.(stored.length, false);
     return stored;
   }
-  if (stored) await store.remove(piece.sha256).catch(() => undefined);
   for (const last of [false, true]) {
     const { data, kept } = await download(piece, store, options);
     if ((await sha256Hex(data)) === piece.sha256) {
@@ -68,6 +68,24 @@ export async function fetchPiece(
       `${piece.sha256.slice(0, 12)}…).`,
     "Load again; if it goes on, the host's copy is damaged and the model must be compiled anew.",
   );
+}
+
+/** What the store has of a piece, if that is all of it: it has no other any more. */
+async function keptPiece({ sha256, bytes }: Piece, store: Store): Promise<Bytes | null> {
+  const came = speeds.store.begin();
+  let found: number | null = null;
+  try {
+    const stored = await store.read(sha256).catch(() => null);
+    if (!stored) return null;
+    if (stored.length === bytes && (await sha256Hex(stored)) === sha256) {
+      found = bytes;
+      return stored;
+    }
+    await store.remove(sha256).catch(() => undefined);
+    return null;
+  } finally {
+    came(found);
+  }
 }
 
 /** Before memory is asked for. */
@@ -102,6 +120,7 @@ async function keep(piece: Piece, data: Bytes, store: Store, options: FetchOptio
 async function download(piece: Piece, store: Store, options: FetchOptions): Promise<Arriving> {
   const { signal } = options;
   const arriving = await begin(piece, store);
+  const came = speeds.network.begin();
   if (arriving.kept > 0) options.onBytes?.(arriving.kept, false);
   const onPart = (part: Uint8Array): void => {
     if (arriving.at + part.length > piece.bytes) {
@@ -137,6 +156,8 @@ async function download(piece: Piece, store: Store, options: FetchOptions): Prom
       await store.writePartial(piece.sha256, data.subarray(0, at)).catch(() => undefined);
     }
     throw error;
+  } finally {
+    came(arriving.at - arriving.kept);
   }
 }
 

@@ -75,8 +75,12 @@ export class FileStore implements Store {
       await folder("partial"),
       await folder("notes"),
     );
-    for (const swept of [root, store.blobs, store.partials, store.named]) await sweep(swept);
+    for (const swept of [root, ...store.folders]) await sweep(swept, ABANDONED_MS);
     return store;
+  }
+
+  private get folders(): readonly FileSystemDirectoryHandle[] {
+    return [this.blobs, this.partials, this.named];
   }
 
   async has(sha256: string): Promise<boolean> {
@@ -141,10 +145,19 @@ export class FileStore implements Store {
     await removeFile(this.named, name);
   }
 
+  async sweep(): Promise<void> {
+    for (const folder of this.folders) await sweep(folder, Number.NEGATIVE_INFINITY);
+  }
+
+  /** @throws DOMException where some files stay, which others have open: all else is gone. */
   async clear(): Promise<void> {
-    for (const folder of [this.blobs, this.partials, this.named]) {
-      for (const name of await fileNames(folder)) await removeFile(folder, name);
+    const failures: unknown[] = [];
+    for (const folder of this.folders) {
+      for (const name of await fileNames(folder)) {
+        await removeFile(folder, name).catch((error) => failures.push(error));
+      }
     }
+    if (failures.length > 0) throw failures[0];
   }
 }
 
@@ -275,13 +288,13 @@ async function removeFile(folder: FileSystemDirectoryHandle, name: string): Prom
   }
 }
 
-/** Remove what a tab left that was closed while it wrote; what others write just now stays. */
-async function sweep(folder: FileSystemDirectoryHandle): Promise<void> {
+/** Remove what a tab left that was closed while it wrote; what others have written to since stays. */
+async function sweep(folder: FileSystemDirectoryHandle, ms: number): Promise<void> {
   const names: string[] = [];
   for await (const name of folder.keys()) if (name.endsWith(TEMPORARY)) names.push(name);
   for (const name of names) {
     const file = await open(folder, name).catch(() => null);
-    if (file && Date.now() - file.lastModified > ABANDONED_MS) {
+    if (file && Date.now() - file.lastModified > ms) {
       await removeFile(folder, name).catch(() => undefined);
     }
   }

@@ -1,6 +1,5 @@
 /** Where weights and other files of bundles are kept, by their sha256, so that models share them. */
 
-import { openIndexedDb } from "./indexeddb.ts";
 import { MemoryStore } from "./memory.ts";
 import { openOpfs } from "./opfs.ts";
 
@@ -35,6 +34,8 @@ export interface Store {
   setNote(key: string, data: Uint8Array): Promise<void>;
   notes(): Promise<readonly string[]>;
   removeNote(key: string): Promise<void>;
+  /** Remove what was not written to its end; for who knows that nobody else writes just now. */
+  sweep?(): Promise<void>;
   /** Forget everything, notes too. */
   clear(): Promise<void>;
 }
@@ -44,6 +45,12 @@ export async function usage(): Promise<{ readonly usage: number; readonly quota:
   const estimate = await globalThis.navigator?.storage?.estimate?.().catch(() => null);
   if (!estimate) return null;
   return { usage: estimate.usage ?? 0, quota: estimate.quota ?? 0 };
+}
+
+/** Loaded where there are no files: most browsers have them. */
+async function openIndexedDb(name?: string): Promise<Store | null> {
+  const { openIndexedDb: open } = await import("./indexeddb.ts");
+  return open(name);
 }
 
 /** The best store of this browser: files of the origin (OPFS), else IndexedDB, else nothing is kept. */

@@ -7,12 +7,13 @@ import { type Format, shownBy } from "../calls/format.ts";
 import { formatNamed, formatOf } from "../calls/formats.ts";
 import { Parser } from "../calls/parser.ts";
 import type { Tools } from "../calls/source.ts";
-import { AnswerReader, type Parse } from "../engine/answer.ts";
+import type { AnswerReader, Parse } from "../engine/answer.ts";
 import type { Hold } from "../engine/constraints.ts";
 import { type Reasoning, reasoningOf, variablesOf } from "../engine/reasoning.ts";
 import { parseAnswer, type ResponseFormat, responseFormatOf } from "../engine/response-format.ts";
 import type { ChatTemplate } from "../engine/template.ts";
 import { type ThoughtPiece, ThoughtStream } from "../engine/thinking.ts";
+import { CountingReader, type Decoding } from "../engine/thought-tokens.ts";
 import { thoughtsOf } from "../engine/thoughts.ts";
 import { type ToolChoice, toolChoiceOf } from "../engine/tool-choice.ts";
 import { type Tool, toolsOf } from "../engine/tools.ts";
@@ -23,7 +24,8 @@ type Template = Pick<ChatTemplate, "render" | "source">;
 
 /** Who reads an answer, the texts that have to be seen in it, and what it is to be held to. */
 export interface Reading {
-  readonly reader: AnswerReader;
+  /** Makes who tells what an answer is: one for each. */
+  readonly makeReader: () => AnswerReader;
   readonly marks: readonly string[];
   /** Null where it is free. */
   readonly hold: Hold | null;
@@ -35,9 +37,14 @@ export interface Reading {
  * Without tools nothing is a call: what looks like one is what was said.
  *
  * @param template null where the model has none.
+ * @param tokenizer null where nobody counts tokens of thoughts.
  * @throws EdgewiseError `input.tools`, `input.tool_choice`, `input.reasoning`, `input.response_format`, `unsupported.*`.
  */
-export function askedOf(wanted: Wanted, template: Template | null): Asked {
+export function askedOf(
+  wanted: Wanted,
+  template: Template | null,
+  tokenizer: Decoding | null = null,
+): Asked {
   const given = toolsOf(wanted.tools);
   const choice = toolChoiceOf(wanted.toolChoice, given);
   const tools = choice.mode === "none" || given?.length === 0 ? null : given;
@@ -46,7 +53,7 @@ export function askedOf(wanted: Wanted, template: Template | null): Asked {
   const { toolFormat = null } = wanted;
   const format = toolFormat === null ? formatOf(template?.source ?? "") : formatNamed(toolFormat);
   const reasoning = reasoningOf(wanted.reasoning);
-  return new Asked({ tools, choice, answer, format, reasoning }, template);
+  return new Asked({ tools, choice, answer, format, reasoning }, template, tokenizer);
 }
 
 interface Options {
@@ -61,10 +68,12 @@ interface Options {
 export class Asked {
   private readonly options: Options;
   private readonly template: Template | null;
+  private readonly tokenizer: Decoding | null;
 
-  constructor(options: Options, template: Template | null) {
+  constructor(options: Options, template: Template | null, tokenizer: Decoding | null) {
     this.options = options;
     this.template = template;
+    this.tokenizer = tokenizer;
   }
 
   /** The tools that may be called, as templates show them; null for none. */
@@ -117,16 +126,17 @@ export class Asked {
     // A format without marks of thoughts tells them by its calls' reader.
     const plain = callable === null && thoughts.length > 0;
     const marks = plain ? thoughts.flat() : shownBy(format);
-    const parser = plain
-      ? thoughtsAlone(new ThoughtStream(thoughts, opened))
-      : new Parser(format, { tools: callable, opened });
+    const makeParser = () =>
+      plain
+        ? thoughtsAlone(new ThoughtStream(thoughts, opened))
+        : new Parser(format, { tools: callable, opened });
     const { mode, name } = choice;
     const calls =
       callable && mode !== "none" ? { format, tools: callable, choice: mode, name } : null;
     const free = answer === null && calls === null && reasoning.budget === null;
     const held = thoughtsOf(format, { shown: marks, may, opened });
     return {
-      reader: new AnswerReader(parser, answer && parsing(answer)),
+      makeReader: () => new CountingReader(makeParser(), answer && parsing(answer), this.tokenizer),
       marks,
       hold: free ? null : { answer, calls, thoughts: held, budget: reasoning.budget },
     };

@@ -71,7 +71,10 @@ export class BundleFiles {
   }
 
   /** The contents of several files by their paths; those that the bundle does not have are left out. */
-  async read(paths: readonly string[]): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+  async read(
+    paths: readonly string[],
+    signal = this.signal,
+  ): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
     const there = [...new Set(paths)].filter((path) => this.manifest.files.has(path));
     for (const path of there) {
       const bytes = this.manifest.files.get(path)?.bytes ?? 0;
@@ -83,7 +86,7 @@ export class BundleFiles {
       }
     }
     const wanted = pieces(this.manifest, there, this.base);
-    const found = await fetchAll(wanted, this.store, { signal: this.signal });
+    const found = await fetchAll(wanted, this.store, { signal });
     const contents = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const path of there) {
       const parts = wanted.filter((piece) => piece.path === path);
@@ -93,8 +96,15 @@ export class BundleFiles {
   }
 
   /** One file, null where the bundle does not have it. */
-  async file(path: string): Promise<Uint8Array<ArrayBuffer> | null> {
-    return (await this.read([path])).get(path) ?? null;
+  async file(path: string, signal = this.signal): Promise<Uint8Array<ArrayBuffer> | null> {
+    return (await this.read([path], signal)).get(path) ?? null;
+  }
+
+  /** Whether the store has all of a file. */
+  async kept(path: string): Promise<boolean> {
+    const wanted = pieces(this.manifest, [path], this.base);
+    const there = await Promise.all(wanted.map(({ sha256 }) => this.store.has(sha256)));
+    return there.every((one) => one);
   }
 
   /** What every program must answer; null where the bundle does not say. */

@@ -5,6 +5,7 @@
  * model would be with a large chunk. So the kernel in which prefill computes most is timed once.
  */
 
+import type { AdapterReport } from "../client/types.ts";
 import type { ProgramSource } from "../device/webgpu.ts";
 import { EdgewiseError } from "../errors.ts";
 import { storedAs } from "../format/manifest.ts";
@@ -16,7 +17,7 @@ import type { Clock } from "./tuning.ts";
 /** Rows that are timed. */
 const TIMED = 32;
 /** Milliseconds that the first chunk should take at most, estimated. */
-const CHUNK_MS = 250;
+export const CHUNK_MS = 250;
 /** Rows of a first chunk, at least, also where nothing is known, and at most. */
 const LEAST = 16;
 const MOST = 128;
@@ -29,15 +30,16 @@ export type Runs = Pick<ProgramSource, "manifest" | "program" | "plans" | "shade
  *
  * What was found is remembered for this adapter, these shapes and this compiler.
  *
- * @param adapter names it.
+ * @param report of the adapter; one in software is not timed, which would compile for long.
  * @throws EdgewiseError `device.lost`.
  */
 export async function firstChunk(
-  adapter: string,
+  { key: adapter, fallback }: Pick<AdapterReport, "key" | "fallback">,
   runs: Runs,
   store: Pick<Store, "note" | "setNote">,
   clock: Clock,
 ): Promise<number> {
+  if (fallback) return LEAST; // nothing resets what is no hardware
   const key = noteKey(adapter, runs);
   const remembered = await store.note(key);
   const known = remembered ? Number(new TextDecoder().decode(remembered)) : Number.NaN;

@@ -1,6 +1,6 @@
 /**
  * Loading a bundle, in the order in which things can be refused: the adapter, the program, its
- * kernels and memory, and only then the weights.
+ * memory, and only then the weights, while kernels are compiled.
  */
 
 import type { AdapterReport, EngineInfo } from "../client/types.ts";
@@ -37,6 +37,9 @@ const NEEDED = {
 /** Contexts tried at last, in tokens, where memory is short and nobody asked for a size. */
 const LEAST_CONTEXT = 256;
 
+/** Plans that a tab's requests seldom need: they are compiled for the first that does. */
+const RARE: ReadonlySet<string> = new Set(["hidden", "logprobs"]);
+
 export interface Loaded {
   readonly files: BundleFiles;
   readonly gpu: Gpu;
@@ -45,6 +48,8 @@ export interface Loaded {
   readonly pages: number;
   readonly mostPages: number;
   readonly context: number;
+  /** Whether memory is short. */
+  readonly small: boolean;
   /** Rows of the first chunk of a prompt. */
   readonly firstChunk: number;
   /** Bytes of each role when it was loaded. */
@@ -74,13 +79,18 @@ export async function load(
   signal: AbortSignal,
   { avoid, onProgram }: Hints,
 ): Promise<Loaded> {
-  reporter.progress("manifest", 0, 1);
-  const files = await BundleFiles.open(request.url, store, signal);
+  // Both at once: a device takes a third of a second where a browser has yet to begin with it.
+  const opening = adapterGpu();
+  const files = await filesOf(request, store, reporter, signal).catch((error: unknown) => {
+    opening.then(
+      (gpu) => gpu.close(),
+      () => {},
+    );
+    throw error;
+  });
   const { manifest } = files;
-  pagedState(manifest); // No device can run what this refuses.
-  reporter.progress("manifest", 1, 1);
   reporter.progress("device", 0, 1);
-  const gpu = await adapterGpu();
+  const gpu = await opening;
   try {
     const calm = await gpu.hurry();
     reporter.progress("device", 1, 1);
@@ -111,6 +121,19 @@ export async function load(
     gpu.close();
     throw error;
   }
+}
+
+async function filesOf(
+  request: LoadRequest,
+  store: Store,
+  reporter: Reporter,
+  signal: AbortSignal,
+): Promise<BundleFiles> {
+  reporter.progress("manifest", 0, 1);
+  const files = await BundleFiles.open(request.url, store, signal);
+  pagedState(files.manifest); // No device can run what this refuses.
+  reporter.progress("manifest", 1, 1);
+  return files;
 }
 
 /** What is wrong with a program's answers, null where nothing is or nothing is known of them. */
@@ -173,25 +196,33 @@ async function onDevice(
     const { timeKernel } = await import("../device/timing.ts");
     return timeKernel(gpu, kernel);
   };
-  const rows = await firstChunk(gpu.report.key, runs, store, clock);
+  const rows = await firstChunk(gpu.report, runs, store, clock);
   while (true) {
     try {
       const least = request.context ?? LEAST_CONTEXT;
       const wanted = poolPages(manifest, chosen, context, null, largest, least);
       const most = mostPages(chosen, pageTokens, context, wanted);
       const pages = firstPages(chosen, pageTokens, most, small);
+      // Of two things at once that is told of which is said to take longer: bytes, while there are any to come.
+      let [weighed, kernels] = [false, [0, 1]];
+      const compiling = () => {
+        weighed = true;
+        reporter.progress("kernels", kernels[0] ?? 0, kernels[1] ?? 1);
+      };
       const program = await loadProgram(gpu, {
         ...runs,
         loadSymbols: new Map([["pages", pages]]),
         signal,
-        onProgress: (done, total) => reporter.progress("kernels", done, total),
+        later: RARE,
+        fill: async (filled, ending) => {
+          await fill(filled, files, store, reporter, ending);
+          compiling();
+        },
+        onProgress: (done, total) => {
+          kernels = [done, total];
+          if (weighed) compiling();
+        },
       });
-      try {
-        await fill(program, files, store, reporter, signal);
-      } catch (error) {
-        program.close();
-        throw error;
-      }
       const held = Math.min(context, most * pageTokens);
       if (held < context) tellOfContext(reporter, gpu, held);
       const memory = program.memory();
@@ -202,6 +233,7 @@ async function onDevice(
         pages,
         mostPages: most,
         context: held,
+        small,
         firstChunk: rows,
         memory,
       };

@@ -56,7 +56,7 @@ function ofText(
 ): Prompted {
   if (prompt.kind === "text" && tokenizer.exceeds(prompt.text, context)) throw tooLong(context);
   const ids = prompt.kind === "text" ? tokenizer.encode(prompt.text) : prompt.tokens;
-  if (!asked) return { prompt: ids, reader: new AnswerReader(), marks: [], hold: null };
+  if (!asked) return { prompt: ids, makeReader: () => new AnswerReader(), marks: [], hold: null };
   const end = prompt.kind === "text" ? prompt.text : tokenizer.decode(ids.slice(-LAST));
   return { prompt: ids, ...asked.toText(end) };
 }

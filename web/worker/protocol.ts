@@ -13,8 +13,11 @@ import type {
   LoadProgress,
   Message,
   SpecialTokens,
+  TokenLogprob,
   Warning,
 } from "../client/types.ts";
+import type { MetricsSnapshot } from "../engine/metrics/metrics.ts";
+import type { ChromeTrace } from "../engine/metrics/trace.ts";
 import type { ErrorJson } from "../errors.ts";
 
 /** What of `LoadOptions` the worker needs. */
@@ -23,7 +26,11 @@ export interface LoadRequest {
   readonly program?: string;
   readonly context?: number;
   readonly maxBurst?: number;
+  readonly draft?: "lookup";
+  readonly trace?: boolean;
   readonly keepPages?: number | false;
+  readonly prefixPacks?: boolean | "always";
+  readonly spillAfterMs?: number | null;
   readonly machine: Machine;
 }
 
@@ -56,8 +63,12 @@ export type ToWorker =
       readonly prompt: Prompt;
       readonly wanted: Wanted;
       readonly sampling: Sampling;
+      /** Ids of further choices of the same prompt, each of which has an answer of its own. */
+      readonly others: readonly number[];
     }
   | { readonly type: "stats"; readonly id: number }
+  | { readonly type: "metrics"; readonly id: number }
+  | { readonly type: "trace"; readonly id: number }
   | { readonly type: "forget"; readonly id: number }
   | { readonly type: "close"; readonly id: number }
   /** Whether the page is seen. */
@@ -71,9 +82,16 @@ export type FromWorker =
   | { readonly type: "status"; readonly status: EngineStatus }
   /** What is loaded now is not what was loaded first. */
   | { readonly type: "info"; readonly info: EngineInfo }
-  | { readonly type: "deltas"; readonly id: number; readonly deltas: readonly Delta[] }
+  /** What comes, and the tokens since what came before. */
+  | {
+      readonly type: "deltas";
+      readonly id: number;
+      readonly deltas: readonly Delta[];
+      readonly tokens: readonly number[];
+      readonly logprobs: readonly TokenLogprob[];
+    }
   | { readonly type: "done"; readonly id: number; readonly value: Answer }
   | { readonly type: "failed"; readonly id: number; readonly error: ErrorJson };
 
 /** What a request comes to, by the type of the request. */
-export type Answer = EngineInfo | Completion | EngineStats | null;
+export type Answer = EngineInfo | Completion | EngineStats | MetricsSnapshot | ChromeTrace | null;

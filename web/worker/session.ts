@@ -5,6 +5,8 @@ import type { AnswerReader } from "../engine/answer.ts";
 import type { Constraints } from "../engine/constraints.ts";
 import { ControlTokens } from "../engine/control.ts";
 import { GenerationEngine, type Running } from "../engine/engine.ts";
+import type { MetricsSnapshot } from "../engine/metrics/metrics.ts";
+import type { ChromeTrace } from "../engine/metrics/trace.ts";
 import { defaultsFrom, type ModelDefaults } from "../engine/model-defaults.ts";
 import { type SamplingParams, samplingParams } from "../engine/sampling.ts";
 import { ChatTemplate } from "../engine/template.ts";
@@ -17,12 +19,14 @@ import type { Asked } from "./asking.ts";
 import { loadAtLast } from "./attempts.ts";
 import type { Attention } from "./attention.ts";
 import { others } from "./choice.ts";
+import { type Extras, extrasOf } from "./extras.ts";
 import type { KeptPages } from "./kept-pages.ts";
 import { type Hints, type Loaded, load, loaderPeak } from "./loader.ts";
 import { Losses } from "./losses.ts";
 import { type Prompted, promptOf, type Texts } from "./prompting.ts";
 import type { LoadRequest, Prompt, Sampling, Wanted } from "./protocol.ts";
 import type { Reporter } from "./reporter.ts";
+import type { Spelling } from "./spelling.ts";
 
 /** Times a lost device is asked for again, and the milliseconds waited before each. */
 const RETRY_MS = [0, 500, 2000] as const;
@@ -36,10 +40,12 @@ export interface SessionEvents {
   readonly attention: Attention;
 }
 
-/** A generation under way, and who tells what its text is. */
+/** A generation under way, and who tells what its text is and how its tokens are spelled. */
 export interface Answering {
   readonly running: Running;
   readonly reader: AnswerReader;
+  /** Null where nobody asks how likely they are. */
+  readonly spelling: Spelling | null;
 }
 
 export class Session {
@@ -66,6 +72,7 @@ export class Session {
     loaded: Loaded,
     texts: LoadedTexts,
     pages: KeptPages | null,
+    extras: Extras,
   ) {
     this.request = request;
     this.store = store;
@@ -81,7 +88,9 @@ export class Session {
       onContext: (tokens) => this.warnOfContext(tokens),
       ...(pages ? { atRest: pages.atRest } : {}),
       ...(request.maxBurst === undefined ? {} : { maxBurst: request.maxBurst }),
+      ...extras,
     });
+    this.seen(events.attention.seen);
     this.watch();
   }
 
@@ -98,8 +107,9 @@ export class Session {
     const loaded = await loadAtLast(attempt, attention, avoidable(request));
     try {
       const texts = await readTexts(loaded);
-      const pages = await pagesOf(request, loaded);
-      const session = new Session(request, store, events, loaded, texts, pages);
+      const pages = await pagesOf(request, loaded, reporter);
+      const extras = await extrasOf(request);
+      const session = new Session(request, store, events, loaded, texts, pages, extras);
       const { ignored } = texts.ofModel;
       if (ignored.length > 0) events.reporter.warning(ignoredWarning(ignored));
       events.reporter.progress("ready", 1, 1);
@@ -133,11 +143,16 @@ export class Session {
   }
 
   /**
-   * Begin a generation.
+   * Begin `n` generations of one prompt.
    *
    * @throws EdgewiseError `input.*`, `unsupported.*`, `constraint.*`, `engine.busy`, `device.lost`.
    */
-  async start(prompt: Prompt, wanted: Wanted, sampling: Sampling): Promise<Answering> {
+  async start(
+    prompt: Prompt,
+    wanted: Wanted,
+    sampling: Sampling,
+    n: number,
+  ): Promise<readonly Answering[]> {
     if (this.failure) throw this.failure;
     const { defaults } = this.texts.ofModel;
     const params = samplingParams(defaults, sampling);
@@ -145,30 +160,47 @@ export class Session {
     const asked = await this.asked(prompt, wanted);
     const longest = (sampling.maxTokens ?? null) === null ? defaults.maxLength : undefined;
     if (longest === undefined) {
-      return this.submit(promptOf(prompt, asked, this.texts, context, params.maxTokens), params);
+      return this.submit(promptOf(prompt, asked, this.texts, context, params.maxTokens), params, n);
     }
     const most = Math.min(context, longest);
     const prompted = promptOf(prompt, asked, this.texts, most, longest);
     const maxTokens = leftOf(longest, prompted.prompt.length);
-    return this.submit(prompted, { ...params, maxTokens });
+    return this.submit(prompted, { ...params, maxTokens }, n);
   }
 
   stats(): EngineStats {
-    const { pages = 0, bytes = 0, limit = 0 } = this.pages?.store.stored ?? {};
+    const stored = this.pages?.store?.stored;
+    const { pages = 0, bytes = 0, limit = 0 } = stored ?? {};
+    const engine = this.engine.stats();
     return {
       pagesKept: pages,
       pagesKeptBytes: bytes,
       pagesKeptLimit: limit,
       ...this.loaded.program.counters,
-      ...this.engine.stats(),
+      ...engine,
+      pagesFailure: engine.pagesFailure ?? stored?.failure?.message ?? null,
       loaderPeakBytes: loaderPeak(),
       deviceLosses: this.losses.count,
     };
   }
 
+  metrics(): MetricsSnapshot {
+    return this.engine.metrics();
+  }
+
+  traced(): ChromeTrace {
+    return this.engine.traced();
+  }
+
+  /** Whether somebody sees the page. Who has little memory gives some back while nobody does. */
+  seen(visible: boolean): void {
+    if (this.loaded.small) this.engine.seen(visible);
+  }
+
   /** Remove what is kept of all models' pages. */
   async forgetPages(): Promise<void> {
-    await this.pages?.store.clear();
+    this.engine.forgetPages();
+    await this.pages?.store?.clear();
   }
 
   async close(): Promise<void> {
@@ -176,7 +208,7 @@ export class Session {
     this.engine.close();
     this.loaded.program.close();
     this.loaded.gpu.close();
-    await this.pages?.store.close();
+    await this.pages?.close();
   }
 
   /** What is asked of an answer; null of a prompt that is no conversation, and asks for nothing. */
@@ -184,14 +216,25 @@ export class Session {
     const asks = Object.values(wanted).some((value) => (value ?? null) !== null);
     if (prompt.kind !== "chat" && !asks) return null;
     const { askedOf } = await import("./asking.ts");
-    return askedOf(wanted, this.texts.template);
+    return askedOf(wanted, this.texts.template, this.texts.tokenizer);
   }
 
-  private async submit(prompted: Prompted, params: SamplingParams): Promise<Answering> {
-    const { reader, hold, ...request } = prompted;
+  private async submit(
+    prompted: Prompted,
+    params: SamplingParams,
+    n: number,
+  ): Promise<readonly Answering[]> {
+    const { makeReader, hold, ...request } = prompted;
     const constraint = hold && (await this.constraints()).of(hold);
+    const spelling = params.logprobs ? await this.spelling() : null;
     if (this.failure) throw this.failure;
-    return { running: this.engine.submit({ ...request, params, constraint }), reader };
+    const choices = this.engine.choices({ ...request, params, constraint }, n);
+    return choices.map((running) => ({ running, reader: makeReader(), spelling }));
+  }
+
+  private async spelling(): Promise<Spelling> {
+    const { Spelling } = await import("./spelling.ts");
+    return new Spelling(this.texts.tokenizer);
   }
 
   /** Who makes constraints: loaded where somebody asks for one. */
@@ -279,6 +322,7 @@ export class Session {
       if (signal.aborted) break;
       try {
         this.loaded = await loadAtLast(attempt, attention, avoidable(request, avoided));
+        await this.engine.prepare(this.loaded.program);
         return null;
       } catch (error) {
         failure ??= EdgewiseError.from(error, "device.lost", "The device cannot be used again");
@@ -305,11 +349,15 @@ export class Session {
   }
 }
 
-async function pagesOf(request: LoadRequest, loaded: Loaded): Promise<KeptPages | null> {
-  const { keepPages = null } = request;
-  if (keepPages === false || keepPages === 0) return null;
+async function pagesOf(
+  request: LoadRequest,
+  loaded: Loaded,
+  reporter: Reporter,
+): Promise<KeptPages | null> {
+  const { keepPages, prefixPacks } = request;
+  if ((keepPages === false || keepPages === 0) && prefixPacks === false) return null;
   const { openPages } = await import("./kept-pages.ts");
-  return openPages(loaded, keepPages);
+  return openPages(request, loaded, reporter);
 }
 
 interface LoadedTexts extends Texts {

@@ -1,12 +1,12 @@
 /** The worker's entry: requests of the page in, answers out. */
 
 import type { Delta } from "../calls/deltas.ts";
-import type { EngineInfo, EngineStatus } from "../client/types.ts";
+import type { Completion, EngineInfo, EngineStatus, TokenLogprob } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import { Attention } from "./attention.ts";
 import type { Answer, FromWorker, ToWorker } from "./protocol.ts";
 import { throttled } from "./reporter.ts";
-import { Session } from "./session.ts";
+import { type Answering, Session } from "./session.ts";
 
 /** What has an answer. */
 type Request_ = Exclude<ToWorker, { readonly type: "stop" | "visible" }>;
@@ -24,10 +24,14 @@ const reporter = throttled(
   (warning) => send({ type: "warning", warning }),
 );
 
-async function answer(message: Request_): Promise<void> {
-  const { id } = message;
+function answer(message: Request_): Promise<void> {
+  return settle(message.id, act(message));
+}
+
+/** Say what a request came to. */
+async function settle(id: number, answer: Promise<Answer>): Promise<void> {
   try {
-    send({ type: "done", id, value: await act(message) });
+    send({ type: "done", id, value: await answer });
   } catch (error) {
     const known = EdgewiseError.from(error, "internal", "Something went wrong inside edgewise");
     send({ type: "failed", id, error: known.toJson() });
@@ -48,24 +52,31 @@ async function act(message: Request_): Promise<Answer> {
       return session.info;
     }
     case "generate": {
-      const { id } = message;
-      let stopped = false;
-      stops.set(id, () => {
-        stopped = true;
+      const { id, prompt, wanted, sampling, others } = message;
+      const ids = [id, ...others];
+      const stopped = new Set<number>();
+      for (const one of ids) stops.set(one, () => stopped.add(one));
+      const beginning = opened().start(prompt, wanted, sampling, ids.length);
+      const choices = ids.map(async (one, index) => {
+        const choice = (await beginning)[index];
+        if (!choice) throw new EdgewiseError("internal", `Choice ${index} was not begun.`);
+        stops.set(one, () => choice.running.cancel());
+        if (stopped.has(one)) choice.running.cancel();
+        return told(one, choice);
       });
-      const { prompt, wanted, sampling } = message;
-      const { running, reader } = await opened().start(prompt, wanted, sampling);
-      stops.set(id, () => running.cancel());
-      if (stopped) running.cancel();
-      const tell = (deltas: readonly Delta[]) => {
-        if (deltas.length > 0) send({ type: "deltas", id, deltas });
-      };
-      for await (const text of running.pieces) tell(reader.push(text));
-      tell(reader.end());
-      return reader.completed(await running.completion);
+      const [first = null, ...rest] = choices;
+      for (const [at, one] of others.entries()) {
+        const choice = rest[at];
+        if (choice) void settle(one, choice);
+      }
+      return first;
     }
     case "stats":
       return opened().stats();
+    case "metrics":
+      return opened().metrics();
+    case "trace":
+      return opened().traced();
     case "forget":
       await opened().forgetPages();
       return null;
@@ -73,6 +84,29 @@ async function act(message: Request_): Promise<Answer> {
       await closed();
       return null;
   }
+}
+
+/** Tell what comes of a generation, and what it came to. */
+async function told(id: number, { running, reader, spelling }: Answering): Promise<Completion> {
+  let at = 0;
+  const likely: TokenLogprob[] = [];
+  const spell = () => {
+    const drawn = spelling ? running.logprobs.slice(likely.length) : [];
+    const spelled = drawn.flatMap((one) => spelling?.logprob(one) ?? []);
+    likely.push(...spelled);
+    return spelled;
+  };
+  const tell = (deltas: readonly Delta[]) => {
+    if (deltas.length === 0) return;
+    const tokens = running.idsFrom(at);
+    at += tokens.length;
+    send({ type: "deltas", id, deltas, tokens, logprobs: spell() });
+  };
+  for await (const text of running.pieces) tell(reader.push(text));
+  tell(reader.end());
+  const completion = reader.completed(await running.completion);
+  spell();
+  return spelling ? { ...completion, logprobs: likely } : completion;
 }
 
 async function closed(): Promise<void> {
@@ -86,9 +120,14 @@ function opened(): Session {
   throw new EdgewiseError("device.closed", "No model is loaded.", "Load one first.");
 }
 
+function see(visible: boolean): void {
+  attention.set(visible);
+  session?.seen(visible);
+}
+
 self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
   // Nobody waits for the answer to a stop: what it stops answers.
   if (data.type === "stop") stops.get(data.id)?.();
-  else if (data.type === "visible") attention.set(data.visible);
+  else if (data.type === "visible") see(data.visible);
   else void answer(data);
 });

@@ -6,7 +6,14 @@ from edgewise_client.deltas import Piece
 from edgewise_client.engine import RemoteEngine, TabEngine
 from edgewise_client.errors import EdgewiseError, InputError, UnsupportedError
 from edgewise_client.generation import Generation
-from edgewise_client.results import Completion, ModelInfo, Timings, ToolCall, Usage
+from edgewise_client.results import (
+    Completion,
+    ModelInfo,
+    Timings,
+    TokenLogprob,
+    ToolCall,
+    Usage,
+)
 
 __all__ = [
     "Completion",
@@ -18,6 +25,7 @@ __all__ = [
     "RemoteEngine",
     "TabEngine",
     "Timings",
+    "TokenLogprob",
     "ToolCall",
     "UnsupportedError",
     "Usage",

@@ -16,7 +16,6 @@ from edgewise_client.results import Completion, ModelInfo, info_of
 Message = Mapping[str, Any]
 
 ABSENT = {
-    "choices": "Ask as often as there shall be choices; they share the prompt's KV pages.",
     "embed": "Ask a host for embeddings over HTTP.",
     "score": "Use `edgewise.AsyncEngine`.",
     "pin": "Prefixes of earlier requests are found as long as there is room.",
@@ -24,6 +23,8 @@ ABSENT = {
     "forget": "Close the engine, and load the model again.",
 }
 """Methods of `edgewise.AsyncEngine` that are not here, and what to do without."""
+
+ABSENT_OF_HOSTS = {"choices": "Ask as often as there shall be choices; they share KV pages."}
 
 
 class JavaScriptEngine:
@@ -100,8 +101,9 @@ class JavaScriptEngine:
         await self.close()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ABSENT:
-            raise AbsentError(f"Engines of tabs have no {name}.", remedy=ABSENT[name])
+        absent = ABSENT | ABSENT_OF_HOSTS
+        if name in absent:
+            raise AbsentError(f"A {type(self).__name__} has no {name}.", remedy=absent[name])
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
@@ -123,6 +125,21 @@ class TabEngine(JavaScriptEngine):
         options = options_to_js({} if context is None else {"context": context})
         with errors_of_javascript():
             return cls(await (await module(library)).Engine.load(bundle, options))
+
+    async def choices(
+        self, prompt: str | Sequence[int], *, n: int, **options: Any
+    ) -> list[Completion]:
+        """Continue a prompt in n ways, 1 to 64, which share its KV pages; raises as `generate`."""
+        asked = options_to_js(js_options(options, chat=False) | {"n": n})
+        given = prompt if isinstance(prompt, str) else [*prompt]
+        with errors_of_javascript():
+            running = self._engine.choices(to_js("prompt", given), asked)
+        generations = [Generation(one) for one in running]
+        try:
+            return [await one.result() for one in generations]
+        finally:
+            for one in generations:
+                one.cancel()
 
 
 class RemoteEngine(JavaScriptEngine):

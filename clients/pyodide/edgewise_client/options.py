@@ -22,6 +22,9 @@ JS_NAMES = {
     "stop": "stop",
     "stop_token_ids": "stopTokenIds",
     "ignore_eos": "ignoreEos",
+    "logprobs": "logprobs",
+    "top_logprobs": "topLogprobs",
+    "priority": "priority",
     "response_format": "responseFormat",
     "tools": "tools",
     "tool_choice": "toolChoice",
@@ -39,12 +42,9 @@ CHAT_NAMES = {
 """Of conversations only."""
 
 REFUSED = {
-    "logprobs": "Engines of tabs report no log-probabilities.",
-    "top_logprobs": "Engines of tabs report no log-probabilities.",
-    "priority": "Who waits in a tab goes in the order of arrival.",
     "timeout_s": "Use asyncio.timeout: who is cancelled stops the request.",
     "cache_salt": "All requests of a tab share prefixes.",
-    "n": "Ask as often as there shall be choices; they share the prompt's KV pages.",
+    "n": "Call choices.",
     "sampling": "Give the options themselves.",
 }
 """What `edgewise.AsyncEngine` takes besides, and what to do without it."""

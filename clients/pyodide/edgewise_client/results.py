@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from edgewise_client.errors import InputError, shorten
@@ -70,6 +71,21 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely a token was, by the model alone.
+
+    Attributes:
+        token_id: the token that was drawn.
+        logprob: natural logarithm of its probability, at most 0.
+        top: the likeliest tokens, best first, each as (id, logprob): as many as were asked for.
+    """
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The result of one generation.
 
@@ -83,6 +99,7 @@ class Completion:
         written: all of it as the model wrote it; of a host's model, `text`.
         parsed: the text as what was asked for with `response_format`; None where nothing was asked
             for, where it was cut off, and of a host's model.
+        logprobs: of each token that was drawn, where they were asked for.
         context_full: it ended because the context did, before `max_tokens`.
         dropped_turns: oldest turns of the conversation that were left out.
     """
@@ -97,6 +114,7 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
     written: str = ""
     parsed: Any = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
     context_full: bool = False
     dropped_turns: int = 0
 
@@ -151,6 +169,17 @@ def completion_of(told: Mapping[str, Any]) -> Completion:
         ),
         written=told["written"],
         parsed=told.get("parsed"),
+        logprobs=tuple(map(_likely, told["logprobs"])) if "logprobs" in told else None,
         context_full=told["contextFull"],
         dropped_turns=told["droppedTurns"],
     )
+
+
+def _likely(told: Mapping[str, Any]) -> TokenLogprob:
+    top = tuple((one["tokenId"], _logarithm(one["logprob"])) for one in told["top"])
+    return TokenLogprob(told["tokenId"], _logarithm(told["logprob"]), top)
+
+
+def _logarithm(told: float | None) -> float:
+    """JSON has null for minus infinity, which is that of a token that cannot be."""
+    return -inf if told is None else told

@@ -42,7 +42,7 @@ def test_what_is_none_is_left_to_the_model() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "code"),
     [
-        ("logprobs", UnsupportedError, "unsupported.tab"),
+        ("n", UnsupportedError, "unsupported.tab"),
         ("timeout_s", UnsupportedError, "unsupported.tab"),
         ("begun", InputError, "input.option"),
         ("maxTokens", InputError, "input.sampling"),

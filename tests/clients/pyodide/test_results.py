@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from edgewise import answers
 from edgewise_client import Completion, EdgewiseError, InputError, UnsupportedError
 from edgewise_client import deltas as ours
 from edgewise_client.errors import errors_of_javascript, translated
-from edgewise_client.results import ToolCall, completion_of, info_of
+from edgewise_client.results import TokenLogprob, ToolCall, completion_of, info_of
 from edgewise_runtime.calls import deltas as theirs
 
 TOLD: dict[str, Any] = {
@@ -44,6 +45,23 @@ def test_a_completion_has_all_that_was_told() -> None:
     assert completion.seed == 2**64 - 1
     assert completion.parsed is None
     assert completion_of({**TOLD, "parsed": [1]}).parsed == [1]
+
+
+def test_a_completion_says_how_likely_its_tokens_were_where_that_was_told() -> None:
+    assert completion_of(TOLD).logprobs is None
+    said = {"text": "a", "bytes": [97]}
+    told = {
+        **said,
+        "tokenId": 5,
+        "logprob": -0.5,
+        "top": [
+            {**said, "tokenId": 5, "logprob": -0.5},
+            {**said, "tokenId": 6, "logprob": None},
+        ],
+    }
+    assert completion_of({**TOLD, "logprobs": [told]}).logprobs == (
+        TokenLogprob(5, -0.5, ((5, -0.5), (6, -inf))),
+    )
 
 
 def test_a_completion_calls_its_fields_as_the_sdk_does() -> None:

@@ -62,8 +62,8 @@ export function referenceLendable(arrive?: () => Promise<void>): ReferenceLendab
       const reader = new AnswerReader();
       const running = engine.submit(request(prompt, options));
       const completion = (async () => {
-        for await (const text of running.pieces) onDeltas(reader.push(text));
-        onDeltas(reader.end());
+        for await (const text of running.pieces) onDeltas(reader.push(text), []);
+        onDeltas(reader.end(), running.idsFrom(0));
         return reader.completed(await running.completion);
       })();
       return { completion, stop: () => running.cancel() };

@@ -82,6 +82,54 @@ describe("a program's pages", () => {
     expect([program.pages, program.counters.submits]).toEqual([4, submits]);
   });
 
+  test("become fewer again: what is in those that stay is kept, and the rest is given back", async () => {
+    const before = { ...program.counters };
+    await program.grow(9);
+    const { bytes } = program.counters;
+    void program.run(["tick"], 8);
+    const shrinking = program.shrink(4);
+    expect(program.pages).toBe(4);
+    void program.run(["tick"], 8);
+    await shrinking;
+    await program.run(["tick"], 1);
+    expect([program.pages, await first()]).toEqual([4, 4 + 8 + 8 + 1]);
+    expect(await program.read("state")).toHaveLength(4 * 16);
+    expect(program.memory().state).toBe(4 * PAGE);
+    expect(program.counters).toMatchObject({ bytes: before.bytes, shrinks: 1, growths: 1 });
+    expect(bytes).toBe(before.bytes + 5 * PAGE);
+    expect(counts.live.size).toBe(before.buffers);
+    await program.shrink(4);
+    expect(program.counters.shrinks).toBe(1);
+    await program.grow(6);
+    await program.run(["tick"], 1);
+    expect([await first(), program.memory().state]).toEqual([22, 6 * PAGE]);
+  });
+
+  test("of which fewer are wanted where there is no room for that are no more, and their memory stays", async () => {
+    await program.grow(8);
+    fullAfter(0);
+    await expect(program.shrink(4)).rejects.toMatchObject({ code: "device.memory" });
+    expect([program.pages, program.memory().state]).toEqual([4, 8 * PAGE]);
+    Reflect.deleteProperty(gpu.device, "popErrorScope");
+    await program.run(["tick"], 1);
+    expect(await first()).toBe(5);
+    await program.grow(8);
+    expect([program.pages, program.memory().state]).toEqual([8, 8 * PAGE]);
+  });
+
+  test("are given back when it is closed while they become fewer, and lost with the device", async () => {
+    await program.grow(8);
+    const shrinking = program.shrink(4);
+    program.close();
+    await expect(shrinking).rejects.toMatchObject({ code: "device.closed" });
+    expect(counts.live.size).toBe(0);
+    const other = await loadSmall(gpu);
+    await other.grow(8);
+    const losing = other.shrink(4);
+    gpu.device.destroy();
+    await expect(losing).rejects.toMatchObject({ code: "device.lost" });
+  });
+
   test("stay as they are where the device has no room, also for a buffer as large", async () => {
     fullAfter(0);
     await expect(program.grow(8)).rejects.toMatchObject({
@@ -119,7 +167,7 @@ describe("eight buffers that become twice as large", () => {
   async function eight() {
     const counters = {
       ...{ submits: 0, dispatches: 0, buffers: 0, bindGroups: 0, pipelines: 0, readbacks: 0 },
-      ...{ bytes: 0, peakBytes: 0, growths: 0, copies: 0, copiedBytes: 0 },
+      ...{ bytes: 0, peakBytes: 0, growths: 0, shrinks: 0, copies: 0, copiedBytes: 0 },
     } satisfies Counters;
     const memory = await allocate(gpu, sizes(KIB), new Map(), counters);
     for (const [i, name] of NAMES.entries()) {

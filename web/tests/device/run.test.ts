@@ -159,6 +159,72 @@ describe("landing buffers", () => {
   });
 });
 
+describe("a plan for later", () => {
+  test("is compiled and bound when it is asked for, once, and not before", async () => {
+    const counts = meter(gpu);
+    const loaded = await loadProgram(gpu, source({ later: new Set(["tick"]) }));
+    const { pipelines } = loaded.counters;
+    await expect(loaded.run(["tick"])).rejects.toMatchObject({
+      code: "device.plan",
+      message: expect.stringContaining("prepared"),
+    });
+    await Promise.all([loaded.prepare(["tick"]), loaded.prepare(["scale", "tick"])]);
+    const made = counts.total();
+    await loaded.prepare(["tick"]);
+    expect(counts.total()).toBe(made);
+    loaded.write("step", step(2));
+    const read = await loaded.run(["tick"], 3, ["count"]);
+    expect([...(read.get("count") ?? [])]).toEqual([6, 12]);
+    expect(loaded.counters.pipelines).toBeGreaterThanOrEqual(pipelines);
+    await expect(loaded.prepare(["none"])).rejects.toMatchObject({ code: "device.plan" });
+    loaded.close();
+    await expect(loaded.prepare(["tick"])).rejects.toMatchObject({ code: "device.closed" });
+  });
+});
+
+describe("weights", () => {
+  test("are on their way while kernels are compiled, into memory that is there already", async () => {
+    const order: string[] = [];
+    const filled = await loadProgram(
+      gpu,
+      source({
+        fill: async (into) => {
+          order.push("weights");
+          into.upload("weight", 0, new Uint8Array(new Float32Array(WEIGHT).buffer));
+        },
+        onProgress: (done, total) => {
+          if (done === total) order.push("kernels");
+        },
+      }),
+    );
+    expect(order).toEqual(["weights", "kernels"]);
+    filled.write("step", step(3));
+    const read = await filled.run(["scale"], 1, ["x"]);
+    expect([...(read.get("x") ?? [])]).toEqual(scaled(3));
+    filled.close();
+  });
+
+  test("that cannot be had end it, and so does a kernel while they are under way", async () => {
+    const counts = meter(gpu);
+    const refused = source({ fill: () => Promise.reject(new Error("offline")) });
+    await expect(loadProgram(gpu, refused)).rejects.toThrow("offline");
+    let ended = false;
+    const fill = (_: LoadedProgram, ending: AbortSignal) =>
+      new Promise<void>((_resolve, reject) => {
+        ending.addEventListener("abort", () => {
+          ended = true;
+          reject(new Error("given up"));
+        });
+      });
+    const broken = new Map([...source().shaders].map(([path]) => [path, "fn nonsense"]));
+    await expect(loadProgram(gpu, source({ fill, shaders: broken }))).rejects.toMatchObject({
+      code: "device.kernel",
+    });
+    expect(ended).toBe(true);
+    expect(counts.live.size).toBe(0);
+  });
+});
+
 describe("kernels", () => {
   test("of one text are compiled once per device, whatever plans and programs use them", async () => {
     expect(program.counters.pipelines).toBe(4);

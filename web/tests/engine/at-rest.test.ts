@@ -6,7 +6,7 @@ import { EdgewiseError } from "../../errors.ts";
 import { expectedTokens } from "./expected.ts";
 import { Random } from "./random.ts";
 import type { ReferenceOptions } from "./reference-bundle.ts";
-import { Shelf, Timers } from "./shelf.ts";
+import { Parcel, restingOn, Shelf, Timers } from "./shelf.ts";
 import { makeEngine, promptOf, request, tokensOf, turn } from "./support.ts";
 
 const random = new Random(41);
@@ -126,6 +126,68 @@ describe("pages at rest", () => {
     await expect(engine.submit(asked).completion).rejects.toMatchObject({ code: "device.memory" });
     expect(engine.check()).toEqual([]);
     expect(await say(PROMPT.slice(0, 50), 4)).toBeGreaterThan(0);
+  });
+});
+
+describe("pages of the bundle", () => {
+  test("begin answers where nothing is kept here", async () => {
+    const shipped = new Parcel(await filled(PROMPT));
+    const atRest = restingOn({ pages: null, shipped });
+    const { say, computed, engine, timers } = keeping(new Shelf(), {}, { atRest });
+    expect(await say(PROMPT)).toBe(96);
+    expect(computed()).toBe(4);
+    expect(engine.stats()).toMatchObject({ prefixBundleTokens: 96, pagesRestored: 0 });
+    await timers.pass();
+    expect(engine.stats().pagesSaved).toBe(0);
+  });
+
+  test("come after those that are kept, and are not kept again", async () => {
+    const shelf = await filled(PROMPT);
+    const shipped = new Parcel(shelf);
+    for (const key of [...shelf.pages.keys()].slice(2)) shelf.pages.delete(key);
+    const atRest = restingOn({ pages: shelf, shipped });
+    const { say, computed, engine, timers } = keeping(shelf, {}, { atRest });
+    expect(await say(PROMPT)).toBe(96);
+    expect(computed()).toBe(4);
+    expect(engine.stats()).toMatchObject({ prefixBundleTokens: 64, pagesRestored: 2 });
+    await timers.pass();
+    expect(shelf.pages.size).toBe(3); // the one that this engine has computed
+  });
+
+  test("go on to those that are kept behind them", async () => {
+    const shelf = await filled(PROMPT);
+    const shipped = new Parcel(shelf);
+    for (const key of [...shelf.pages.keys()].slice(0, 2)) shelf.pages.delete(key);
+    shipped.most = 2;
+    const { say, engine } = keeping(shelf, {}, { atRest: restingOn({ pages: shelf, shipped }) });
+    expect(await say(PROMPT)).toBe(96);
+    expect(engine.stats()).toMatchObject({ prefixBundleTokens: 32, pagesRestored: 4 });
+  });
+
+  test("are asked for a few at a time, by who knows how fast prompts were computed", async () => {
+    const long = promptOf(random, 200);
+    const shipped = new Parcel(await filled(long));
+    const atRest = restingOn({ pages: null, shipped });
+    let now = 0;
+    const clock = () => now++;
+    const { say, computed } = keeping(new Shelf(), {}, { atRest, clock });
+    expect(await say(long)).toBe(192);
+    expect(computed()).toBe(8);
+    expect(shipped.asked).toEqual([
+      [8, null],
+      [4, null],
+    ]);
+    await say(PROMPT);
+    expect(shipped.asked.at(-1)).toEqual([6, expect.any(Number)]);
+  });
+
+  test("are computed where they do not come", async () => {
+    const shipped = new Parcel(await filled(PROMPT));
+    shipped.most = 0;
+    const atRest = restingOn({ pages: null, shipped });
+    const { say, engine } = keeping(new Shelf(), {}, { atRest });
+    expect(await say(PROMPT)).toBe(0);
+    expect(engine.stats().prefixBundleTokens).toBe(0);
   });
 });
 

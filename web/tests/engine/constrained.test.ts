@@ -116,6 +116,21 @@ describe.each([
     expect(engine.check()).toEqual([]);
   });
 
+  it("are told how likely each token was, those too that must come", async () => {
+    const { engine, program } = makeEngine({ pages: 32, forward });
+    const random = new Random(3);
+    for (const temperature of [0, 0.8]) {
+      const placed = places(random, 24);
+      const given = request(promptOf(random, 20), draws({ temperature, logprobs: true }));
+      const running = engine.submit({ ...given, constraint: new Places(placed) });
+      const { tokenIds } = await running.completion;
+      expect(tokenIds).toEqual(expectedOf(given, placed));
+      expect(running.logprobs.map(({ tokenId }) => tokenId)).toEqual(tokenIds);
+    }
+    expect(program.runs.filter(({ plans }) => plans.includes("embed"))).toHaveLength(2);
+    expect(engine.check()).toEqual([]);
+  });
+
   it("leave others beside them what they are alone", async () => {
     const random = new Random(4);
     const free = request(promptOf(random, 9), { maxTokens: 30, ignoreEos: true });

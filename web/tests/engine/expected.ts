@@ -36,6 +36,11 @@ export function nextToken(
   return token;
 }
 
+/** The random numbers of a choice, of those that its seed gives the first. */
+export function seedOf(seed: bigint, index: number): bigint {
+  return seed ^ (BigInt(index) << 40n);
+}
+
 /** Everything that a generation has to give, from nothing but its request. */
 export function expectedTokens(
   prompt: readonly number[],

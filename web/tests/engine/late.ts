@@ -81,6 +81,9 @@ export class LateProgram implements LoadedProgram {
     this.lateness = lateness;
   }
 
+  prepare(plans: readonly string[]): Promise<void> {
+    return this.inner.prepare(plans);
+  }
   get manifest() {
     return this.inner.manifest;
   }
@@ -102,6 +105,10 @@ export class LateProgram implements LoadedProgram {
 
   get pageBytes() {
     return this.inner.pageBytes;
+  }
+
+  shrink(pages: number) {
+    return this.inner.shrink(pages);
   }
 
   readPage(page: number) {

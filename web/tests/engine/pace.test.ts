@@ -57,6 +57,16 @@ describe("a pace", () => {
     expect([late.nudges, late.burst(9), late.depth("burst")]).toEqual([false, 12, 4]);
   });
 
+  test("knows how fast prompts are computed: as fast as the quickest chunk was", () => {
+    expect(paced([["burst", 4, 10]]).prefillSpeed).toBeNull();
+    const chunks = [
+      ["chunk", 128, 900],
+      ["chunk", 64, 32],
+      ["chunk", 20, 30],
+    ] as const; // the first compiles
+    expect(paced(chunks).prefillSpeed).toBe(2000);
+  });
+
   test("judges chunks without the latency, until nudging may have changed it", () => {
     const chunks = [64, 128, 64, 128].map((rows): [Kind, number, number] => ["chunk", rows, 100]);
     expect(paced(chunks).chunk).toBe(256);

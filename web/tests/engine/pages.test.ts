@@ -53,6 +53,12 @@ describe.each([1, 2, 3, 4, 5])("a pool driven at random (seed %i)", (seed) => {
         const held = owned.flat();
         if (!held.includes(page)) expect(() => pool.share([...held, page])).toThrow(refused);
       },
+      () => {
+        const least = random.whole(0, PAGES);
+        expect(pool.shrink(least)).toBe(Math.max(1, least, ...owned.flat().map((p) => p + 1)));
+        expect(pool.check()).toEqual([]);
+        pool.grow(PAGES);
+      },
     ];
     for (let i = 0; i < 400; i++) {
       random.pick(rules)();

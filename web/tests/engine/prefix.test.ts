@@ -83,6 +83,26 @@ test("what nobody asked for longest goes first, the end of a history before its 
   expect([1, 2, 3, 4].map((name) => cachedOf(memory, history(name, 64)))).toEqual([3, 0, 2, 3]);
 });
 
+test("of the pages that may go those stay which somebody holds, or which others follow that stay", () => {
+  const memory = new PrefixPages(16, 16);
+  const fork = [...history(1, 32), ...history(2, 32)];
+  for (const tokens of [history(1, 64), fork, history(3, 32)]) keep(memory, tokens);
+  const held = memory.acquire(history(3, 32), 16, 32);
+  const all = memory.resting;
+  expect([all.length, memory.cached]).toEqual([7, 8]);
+  const [, , second] = memory.after(0);
+  expect(memory.letGo(new Set(all.filter((kept) => kept !== second)))).toBe(4);
+  expect([history(1, 64), fork, history(3, 32)].map((one) => cachedOf(memory, one))).toEqual([
+    3, 2, 1,
+  ]);
+  expect(memory.check([held?.pages ?? []])).toEqual([]);
+  expect(memory.letGo(new Set(memory.resting))).toBe(3);
+  expect(memory.cached).toBe(1);
+  expect(memory.shrink(2)).toBe(Math.max(...(held?.pages ?? [])) + 1);
+  memory.retire(history(3, 32), held?.pages ?? [], 32);
+  expect(memory.check([])).toEqual([]);
+});
+
 test("pages that somebody holds are not given up, and nothing is where there are too few", () => {
   const memory = new PrefixPages(4, 16);
   const tokens = history(1, 48);

@@ -4,10 +4,12 @@
  */
 
 import { expect, test } from "vitest";
+import { lookupDrafts } from "../../engine/drafts/drafting.ts";
 import type { GenerationEngine, Running } from "../../engine/engine.ts";
+import { MAX_BIAS } from "../../engine/sampling.ts";
 import type { Request } from "../../engine/sequence.ts";
 import { EdgewiseError } from "../../errors.ts";
-import { EOS, expectedTokens } from "./expected.ts";
+import { EOS, expectedTokens, VOCAB } from "./expected.ts";
 import { Maze } from "./maze.ts";
 import { Random } from "./random.ts";
 import { ReferenceProgram } from "./reference.ts";
@@ -40,6 +42,13 @@ function maze(random: Random): Maze {
   return new Maze(random.whole(0, 2 ** 20), random.chance(0.5) ? random.whole(1, 11) : -1);
 }
 
+/** Only a few tokens may come, so that text repeats itself. */
+function few(random: Random): Record<number, number> {
+  const some = promptOf(random, 2);
+  const others = Array.from({ length: VOCAB }, (_, id) => id).filter((id) => !some.includes(id));
+  return Object.fromEntries(others.map((id) => [id, -MAX_BIAS]));
+}
+
 class World {
   readonly engine: GenerationEngine;
   readonly asked: Asked[] = [];
@@ -63,6 +72,7 @@ class World {
     const { engine, program } = makeEngine(this.options(), {
       pages: this.pages,
       ...(late ? { clock: () => this.now, timer: soon } : {}),
+      ...(this.random.chance(0.5) ? { drafter: lookupDrafts } : {}),
     });
     this.engine = engine;
     this.program = program;
@@ -126,6 +136,8 @@ class World {
       ...(random.chance(0.3) ? { temperature: 1, seed: random.whole(0, 2 ** 40) } : {}),
       ...(random.chance(0.3) ? { presencePenalty: 0.5 } : {}),
       ...(random.chance(0.2) ? { logitBias: { [random.whole(0, 60)]: 1.5 } } : {}),
+      ...(random.chance(0.3) ? { logitBias: few(random) } : {}),
+      ...(random.chance(0.3) ? { priority: random.whole(-2, 2) } : {}),
       ...(random.chance(0.2) ? { minTokens: random.whole(1, 12) } : {}),
       ...(random.chance(0.2) ? { stopTokenIds: [random.whole(0, 63)] } : {}),
       ...(random.chance(0.2) ? { stop: textOf([random.whole(0, 63)]) } : {}),

@@ -78,6 +78,7 @@ export function program(prefillChunk: number, maxBatch: number, forward = true):
     ["logits", [entry("logits", "r", 1, maxBatch)]],
     ["sample", [entry("sample", "b", 1, maxBatch)]],
     ...(forward ? [["forward", [entry("forward", "b", 1, maxBatch)]] as const] : []),
+    ["logprobs", [entry("logprobs", "b", 1, maxBatch)]],
     ["decode", [entry("decode.1", "b", 1, 1), entry("decode", "b", 2, maxBatch)]],
   ]);
   return {

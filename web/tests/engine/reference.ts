@@ -17,20 +17,23 @@ import {
   COUNT,
   IGNORE_EOS,
   LIMIT,
+  LOGPROBS,
   MASKED,
   MAX_BIASES,
   maskWords,
+  NO_TOKEN,
   NOT_FINITE,
   PAGE_TOKENS,
   RING,
   SAMPLING_WIDTH,
+  SEQUENCE,
   STEP_WIDTH,
   STOP,
   STOP_TOKENS,
   TABLE_HEADER,
 } from "../../format/abi.ts";
 import type { BundleManifest, Program } from "../../format/manifest.ts";
-import { nextToken, VOCAB } from "./expected.ts";
+import { nextToken, seedOf, VOCAB } from "./expected.ts";
 import { model, program, type ReferenceOptions, type RunRecord } from "./reference-bundle.ts";
 
 export class ReferenceProgram implements LoadedProgram {
@@ -47,6 +50,7 @@ export class ReferenceProgram implements LoadedProgram {
     bytes: 0,
     peakBytes: 0,
     growths: 0,
+    shrinks: 0,
     copies: 0,
     copiedBytes: 0,
   };
@@ -71,12 +75,22 @@ export class ReferenceProgram implements LoadedProgram {
   private tell: (error: EdgewiseError) => void = () => {};
   private readonly failed: Promise<EdgewiseError>;
 
+  /** Plans that were asked to be ready, and what comes of that. */
+  readonly prepared: string[] = [];
+  preparing: () => Promise<void> = () => Promise.resolve();
+
+  prepare(plans: readonly string[]): Promise<void> {
+    this.prepared.push(...plans);
+    return this.preparing();
+  }
+
   constructor(options: ReferenceOptions) {
     this.manifest = model(options);
     const { context, maxBatch, prefillChunk } = this.manifest.model;
     this.columns = TABLE_HEADER + Math.ceil(context / PAGE_TOKENS);
     this.arrive = options.arrive ?? (() => Promise.resolve());
     this.kv = new Int32Array(options.pages * PAGE_TOKENS);
+    this.counters.bytes = this.kv.byteLength;
     this.room = options.room ?? Number.POSITIVE_INFINITY;
     this.spoiler = options.spoiler ?? null;
     this.x = new Int32Array(prefillChunk);
@@ -93,8 +107,11 @@ export class ReferenceProgram implements LoadedProgram {
       biases: maxBatch * 2 * MAX_BIASES,
       grammar_mask: maxBatch * maskWords(VOCAB),
       counts: maxBatch * VOCAB,
+      sampled: maxBatch,
+      logprob_ids: maxBatch * LOGPROBS,
     };
     for (const [name, size] of Object.entries(sizes)) this.buffers.set(name, new Int32Array(size));
+    this.floats.set("logprobs", new Float32Array(maxBatch * LOGPROBS));
     this.floats.set("sampling_f", new Float32Array(maxBatch * SAMPLING_WIDTH));
     this.program = program(prefillChunk, maxBatch, options.forward);
     this.lost = new Promise((resolve) => {
@@ -150,7 +167,9 @@ export class ReferenceProgram implements LoadedProgram {
     this.fault = null;
     if (!fault)
       for (const [i, plan] of plans.entries()) this.do(plan, i === plans.length - 1 ? k : 1);
-    const results = new Map<string, Elements>(read.map((name) => [name, this.ints(name).slice()]));
+    const results = new Map<string, Elements>(
+      read.map((name) => [name, (this.floats.get(name) ?? this.ints(name)).slice()]),
+    );
     if (read.length === 0 && !fault) return results;
     await this.arrival(record);
     if (fault) throw fault;
@@ -168,6 +187,7 @@ export class ReferenceProgram implements LoadedProgram {
       this.lost,
     ]);
     if (this.failure) throw this.failure;
+    if (pages <= this.pages) return;
     if (pages > this.room) throw new EdgewiseError("device.memory", "There is no room.");
     const larger = new Int32Array(pages * PAGE_TOKENS);
     larger.set(this.kv);
@@ -175,6 +195,19 @@ export class ReferenceProgram implements LoadedProgram {
     this.counters.copies += 1;
     this.counters.copiedBytes += this.kv.byteLength;
     this.kv = larger;
+    this.counters.bytes = larger.byteLength;
+  }
+
+  async shrink(pages: number): Promise<void> {
+    if (this.failure) throw this.failure;
+    await Promise.race([
+      this.arrive({ plans: ["shrink"], k: 1, rows: 0, ahead: 0, written: [] }),
+      this.lost,
+    ]);
+    if (this.failure) throw this.failure;
+    this.kv = this.kv.slice(0, pages * PAGE_TOKENS);
+    this.counters.shrinks += 1;
+    this.counters.bytes = this.kv.byteLength;
   }
 
   settled(): Promise<void> {
@@ -255,6 +288,7 @@ export class ReferenceProgram implements LoadedProgram {
   }
 
   private do(plan: string, k: number): void {
+    if (plan === "logprobs" && !this.prepared.includes(plan)) throw new Error("not prepared");
     const operation = plan.split(".")[0];
     for (let i = 0; i < 3; i++) {
       if (this.at("step", i) > (this.mirror[i] ?? 0)) throw new Error("too few workgroups");
@@ -264,6 +298,7 @@ export class ReferenceProgram implements LoadedProgram {
     else if (operation === "logits") this.gather();
     else if (operation === "sample") this.sample(0);
     else if (operation === "forward") this.forward();
+    else if (operation === "logprobs") this.likely();
     else for (let i = 0; i < k; i++) this.decode();
   }
 
@@ -324,6 +359,19 @@ export class ReferenceProgram implements LoadedProgram {
     }
   }
 
+  /** How likely what was drawn is: by its id; the likeliest are those after it. */
+  private likely(): void {
+    for (let row = 0; row < this.at("step", 1); row++) {
+      const drawn = this.ints("sampled")[row] ?? 0;
+      for (let column = 0; column < LOGPROBS; column++) {
+        const id = column < LOGPROBS - 1 ? (drawn + column) % VOCAB : NO_TOKEN;
+        this.ints("logprob_ids")[row * LOGPROBS + column] = id;
+        const values = this.floats.get("logprobs");
+        if (values) values[row * LOGPROBS + column] = -id / VOCAB;
+      }
+    }
+  }
+
   /** Draw for every running row, and note what was drawn. */
   private sample(advance: number): void {
     let running = false;
@@ -332,6 +380,7 @@ export class ReferenceProgram implements LoadedProgram {
       const length = this.table(row, 0) + advance;
       const slot = this.table(row, 6);
       const token = this.draw(row, slot, length);
+      this.ints("sampled")[row] = token;
       const count = this.table(row, 5);
       const base = row * this.columns;
       const table = this.ints("table");
@@ -374,9 +423,12 @@ export class ReferenceProgram implements LoadedProgram {
       stop: [],
       stopTokenIds: [],
       ignoreEos: false,
+      logprobs: false,
+      topLogprobs: 0,
+      priority: 0,
       logitBias: new Map(biases),
     };
-    const seed = (BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0);
+    const seed = seedOf((BigInt(n(2) >>> 0) << 32n) | BigInt(n(1) >>> 0), n(SEQUENCE));
     const counts = this.ints("counts").subarray(slot * VOCAB, (slot + 1) * VOCAB);
     const word = (token: number) => this.at("grammar_mask", row * maskWords(VOCAB) + (token >>> 5));
     const allows = (token: number) => n(MASKED) === 0 || ((word(token) >>> (token & 31)) & 1) === 1;

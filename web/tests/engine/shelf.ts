@@ -1,7 +1,12 @@
-/** Pages kept by their keys in a test's memory, and a clock that stands still. */
+/** Pages kept by their keys in a test's memory, and clocks that stand still. */
 
 import { createHash } from "node:crypto";
-import { AtRest, type PagesAtRest } from "../../engine/at-rest.ts";
+import {
+  AtRest,
+  type AtRestOptions,
+  type PagesAtRest,
+  type PagesShipped,
+} from "../../engine/at-rest.ts";
 import type { EngineOptions } from "../../engine/engine.ts";
 import { PAGE_TOKENS } from "../../format/abi.ts";
 import { turn } from "./support.ts";
@@ -31,12 +36,23 @@ export class Shelf implements PagesAtRest {
     return this.pages.get(hex(key))?.slice() ?? null;
   }
 
+  async epoch(): Promise<string> {
+    return "the first";
+  }
+
   async writable(): Promise<boolean> {
     return true;
   }
 
+  /** Whether the nth page that is put there is kept. */
+  keeps: (nth: number) => boolean = () => true;
+  private puts = 0;
+
   async put(key: Bytes, data: Bytes): Promise<boolean> {
+    this.puts += 1;
+    const kept = this.keeps(this.puts);
     await this.arrive();
+    if (!kept) return false;
     this.pages.set(hex(key), data.slice());
     return true;
   }
@@ -48,11 +64,43 @@ export class Shelf implements PagesAtRest {
 
   /** What an engine needs to keep its pages here. */
   get keeping(): NonNullable<EngineOptions["atRest"]> {
-    const next = async (before: Bytes, tokens: readonly number[]) =>
-      new Uint8Array(createHash("sha256").update(before).update(tokens.join()).digest());
-    const keys = { root: new Uint8Array(32), next };
-    const options = { pages: this, keys, pageTokens: PAGE_TOKENS };
-    return (timer, memory) => new AtRest(options, timer, memory);
+    return restingOn({ pages: this, shipped: null });
+  }
+}
+
+/** Where an engine is to find pages, and keep them. */
+export function restingOn(
+  where: Pick<AtRestOptions, "pages" | "shipped">,
+  spillAfter: number | null = null,
+): NonNullable<EngineOptions["atRest"]> {
+  const next = async (before: Bytes, tokens: readonly number[]) =>
+    new Uint8Array(createHash("sha256").update(before).update(tokens.join()).digest());
+  const keys = { root: new Uint8Array(32), next };
+  const options = { ...where, keys, pageTokens: PAGE_TOKENS, spillAfter };
+  return (timer, memory) => new AtRest(options, timer, memory);
+}
+
+/** Pages that came with a bundle: those of a shelf. */
+export class Parcel implements PagesShipped {
+  /** How many were wanted each time, and how fast prefill was said to be. */
+  readonly asked: [number, number | null][] = [];
+  /** Pages at most that come at once. */
+  most = Number.POSITIVE_INFINITY;
+  private readonly pages: ReadonlyMap<string, Bytes>;
+
+  constructor({ pages }: Shelf) {
+    this.pages = new Map(pages);
+  }
+
+  async bring(
+    wanted: readonly { readonly key: Bytes }[],
+    prefill: number | null,
+  ): Promise<readonly Bytes[]> {
+    this.asked.push([wanted.length, prefill]);
+    const found = wanted.map(({ key }) => this.pages.get(hex(key)));
+    const missing = found.indexOf(undefined);
+    const there = (missing < 0 ? found : found.slice(0, missing)) as Bytes[];
+    return there.slice(0, this.most);
   }
 }
 
@@ -75,6 +123,40 @@ export class Timers {
       first();
       await turn();
     }
+  }
+}
+
+/** Turns of the event loop in which all has been done that waits for no timer. */
+const TURNS = 40;
+
+/** Timers of a clock that stands still until it is told to go on. */
+export class Clock {
+  private now = 0;
+  private readonly waiting = new Set<{ readonly due: number; readonly call: () => void }>();
+
+  readonly timer = (ms: number, call: () => void) => {
+    const one = { due: this.now + ms, call };
+    this.waiting.add(one);
+    return () => void this.waiting.delete(one);
+  };
+
+  /** Let so many milliseconds pass: what is due goes off in its order. */
+  async advance(ms: number): Promise<void> {
+    const until = this.now + ms;
+    for (;;) {
+      for (let i = 0; i < TURNS; i++) {
+        await turn();
+        // Digests are made by threads, which a busy machine may not have let run yet.
+        if (i % 4 === 0) await crypto.subtle.digest("SHA-256", new Uint8Array(1));
+      }
+      const due = [...this.waiting].filter((one) => one.due <= until);
+      const first = due.sort((a, b) => a.due - b.due)[0];
+      if (!first) break;
+      this.now = Math.max(this.now, first.due);
+      this.waiting.delete(first);
+      first.call();
+    }
+    this.now = until;
   }
 }
 

@@ -90,6 +90,20 @@ it("evicting goes on past a file that another tab has open", async () => {
   expect(await store.list()).toEqual([{ sha256: "a", bytes: DATA.length }]);
 });
 
+it("clearing goes on past a file that another tab has open, and says that it stays", async () => {
+  const origin = makeOrigin();
+  const store = await FileStore.open(origin.root);
+  for (const name of ["a", "b", "c"]) await store.write(name, DATA);
+  await store.setNote("order", DATA);
+  const blobs = await origin.root.getDirectoryHandle("blobs");
+  const access = await (await blobs.getFileHandle("a")).createSyncAccessHandle();
+  await expect(store.clear()).rejects.toHaveProperty("name", "NoModificationAllowedError");
+  expect([...origin.files().keys()]).toEqual(["blobs/a"]);
+  access.close();
+  await store.clear();
+  expect(await store.list()).toEqual([]);
+});
+
 it("a file that another tab replaces while it is read is read anew", async () => {
   const origin = makeOrigin();
   const store = await FileStore.open(origin.root);

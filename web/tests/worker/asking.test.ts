@@ -48,7 +48,7 @@ const answered = (wanted: Partial<Wanted>, prompt = "") =>
 
 describe("an answer", () => {
   it("is thought, text and calls, and ends with them", () => {
-    const { reader } = answered({ tools });
+    const reader = answered({ tools }).makeReader();
     expect(read(reader, `<think>\nhm\n</think>\n\nI add.\n${CALL}\n${CALL}`)).toEqual({
       said: "I add.",
       reasoning: "hm",
@@ -58,12 +58,12 @@ describe("an answer", () => {
   });
 
   it.each(["length", "cancelled"] as const)("that was cut off is no less so (%s)", (reason) => {
-    const { reader } = answered({ tools });
+    const reader = answered({ tools }).makeReader();
     expect(read(reader, CALL, reason)).toMatchObject({ finishReason: reason, calls: [{}] });
   });
 
   it("has in its text what began as a call and is none", () => {
-    const { reader } = answered({ tools });
+    const reader = answered({ tools }).makeReader();
     const broken = '<tool_call>{"name": "add", "arguments": {"x": }}';
     const found = read(reader, broken);
     expect(found).toMatchObject({ calls: [], finishReason: "stop" });
@@ -71,7 +71,8 @@ describe("an answer", () => {
   });
 
   it("without tools calls none, and has its thought apart all the same", () => {
-    const { reader, marks } = answered({}, "a <think>\n");
+    const { makeReader, marks } = answered({}, "a <think>\n");
+    const reader = makeReader();
     expect(read(reader, `hm</think>${CALL}\n `)).toEqual({
       said: `${CALL}\n `,
       reasoning: "hm",
@@ -82,7 +83,8 @@ describe("an answer", () => {
   });
 
   it("in channels is told by them, tools or not", () => {
-    const { reader, marks } = answered({ toolFormat: "harmony" });
+    const { makeReader, marks } = answered({ toolFormat: "harmony" });
+    const reader = makeReader();
     const text =
       "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hi";
     expect(read(reader, text)).toMatchObject({ said: "Hi", reasoning: "hm" });
@@ -97,7 +99,7 @@ describe("an answer", () => {
   it("that was asked to be JSON is read as it, unless it was cut off", () => {
     const responseFormat = { type: "json_object" } as const;
     const parsed = (text: string) => {
-      const { reader } = answered({ responseFormat });
+      const reader = answered({ responseFormat }).makeReader();
       reader.push(text);
       reader.end();
       return reader.completed(completion("stop")).parsed;

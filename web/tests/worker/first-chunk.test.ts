@@ -31,7 +31,7 @@ async function rowsOf(ms: number, store = notebook(), runs = RUNS, seen: Timed[]
     seen.push(kernel);
     return ms;
   };
-  return firstChunk("a phone's GPU", runs, store, clock);
+  return firstChunk({ key: "a phone's GPU", fallback: false }, runs, store, clock);
 }
 
 test.each([
@@ -78,9 +78,16 @@ describe("what is timed", () => {
     const refuse = (code: string) => async () => {
       throw new EdgewiseError(code, "It cannot be timed.");
     };
-    const refused = (code: string) => firstChunk("it", RUNS, store, refuse(code));
+    const refused = (code: string) =>
+      firstChunk({ key: "it", fallback: false }, RUNS, store, refuse(code));
     expect(await refused("device.kernel")).toBe(16);
     await expect(refused("device.lost")).rejects.toMatchObject({ code: "device.lost" });
     expect(store.notes.size).toBe(0);
   });
+});
+
+test("is the least on an adapter in software, of which nothing is timed", async () => {
+  const clock = async () => Promise.reject(new Error("it was timed"));
+  const rows = await firstChunk({ key: "software", fallback: true }, RUNS, notebook(), clock);
+  expect(rows).toBe(16);
 });

@@ -111,7 +111,8 @@ describe("a prompt", () => {
       prompted(asked, { ...NOTHING, ...wanted }, texts, 100, 10);
     expect(text(read({ tools }).prompt)).toBe("1+?<think>");
     expect(text(read({ tools, toolChoice: "none", reasoning: "off" }).prompt)).toBe("0-?<think>");
-    const { reader, marks } = read({ tools, toolFormat: "hermes" });
+    const { makeReader, marks } = read({ tools, toolFormat: "hermes" });
+    const reader = makeReader();
     expect(marks).toContain("<tool_call>");
     expect(reader.push("hm</think>!")).toEqual([
       { kind: "reasoning", text: "hm" },
