@@ -1,7 +1,8 @@
 /** What pages that use WebLLM call, over this engine: they change the import and the model's name. */
 
 import { Engine } from "../../client/engine.ts";
-import type { LoadOptions, LoadProgress } from "../../client/types.ts";
+import type { Generation, LoadOptions, LoadProgress } from "../../client/types.ts";
+import { partOf } from "../progress.ts";
 import { type OpenAI, openai } from "./openai.ts";
 
 export interface MLCEngineOptions extends LoadOptions {
@@ -48,19 +49,26 @@ export async function CreateMLCEngine(
     },
   });
   const running = new Set<AbortController>();
+  const watch = (ending: AbortController, generations: readonly Generation[]) => {
+    running.add(ending);
+    const completions = generations.map(({ completion }) => completion);
+    void Promise.allSettled(completions).then(() => running.delete(ending));
+  };
   const watched = openai({
     get info() {
       return engine.info;
     },
     chat(messages, given = {}) {
-      const ending = new AbortController();
-      running.add(ending);
-      given.signal?.addEventListener("abort", () => ending.abort(), { once: true });
-      if (given.signal?.aborted) ending.abort();
+      const ending = endingWith(given.signal);
       const generation = engine.chat(messages, { ...given, signal: ending.signal });
-      const ended = () => running.delete(ending);
-      generation.completion.then(ended, ended);
+      watch(ending, [generation]);
       return generation;
+    },
+    choices(messages, given) {
+      const ending = endingWith(given.signal);
+      const generations = engine.choices(messages, { ...given, signal: ending.signal });
+      watch(ending, generations);
+      return generations;
     },
     generate: (prompt, given) => engine.generate(prompt, given),
     close: () => engine.close(),
@@ -76,9 +84,15 @@ export async function CreateMLCEngine(
   };
 }
 
-/** How far it is, as a part of 1: nearly all of the time goes to the weights. */
-function saidOf({ phase, done, total }: LoadProgress) {
+function endingWith(signal: AbortSignal | undefined): AbortController {
+  const ending = new AbortController();
+  signal?.addEventListener("abort", () => ending.abort(), { once: true });
+  if (signal?.aborted) ending.abort();
+  return ending;
+}
+
+function saidOf(progress: LoadProgress) {
+  const { phase, done, total } = progress;
   const share = total > 0 ? done / total : 0;
-  const part = phase === "ready" ? 1 : phase === "weights" ? 0.1 + 0.9 * share : 0.1 * share;
-  return { part, text: `Loading: ${phase}, ${Math.floor(100 * share)} %` };
+  return { part: partOf(progress), text: `Loading: ${phase}, ${Math.floor(100 * share)} %` };
 }

@@ -51,6 +51,8 @@ export interface ChatRequest {
   readonly stop?: string | readonly string[] | null;
   readonly stop_token_ids?: readonly number[] | null;
   readonly ignore_eos?: boolean | null;
+  readonly logprobs?: boolean | null;
+  readonly top_logprobs?: number | null;
   readonly tools?: readonly ToolDefinition[] | null;
   readonly tool_choice?: ToolChoiceOption | null;
   readonly response_format?: ResponseFormatOption | null;
@@ -74,6 +76,8 @@ const OPTIONS = {
   stop: "stop",
   stop_token_ids: "stopTokenIds",
   ignore_eos: "ignoreEos",
+  logprobs: "logprobs",
+  top_logprobs: "topLogprobs",
   tools: "tools",
   tool_choice: "toolChoice",
   response_format: "responseFormat",
@@ -92,12 +96,9 @@ const REFUSED: Readonly<Record<string, Refused>> = {
   audio: { remedy: "Answers are text." },
   function_call: { remedy: "Use tool_choice." },
   functions: { remedy: "Use tools." },
-  logprobs: { remedy: "Ask a host: edgewise serve has them.", harmless: [false] },
   modalities: { remedy: "Answers are text." },
-  n: { remedy: "Ask so many times.", harmless: [1] },
   parallel_tool_calls: { remedy: "Take the first call.", harmless: [true] },
   store: { remedy: "Keep the answer yourself.", harmless: [false] },
-  top_logprobs: { remedy: "Ask a host: edgewise serve has them.", harmless: [0] },
   web_search_options: { remedy: "Offer a tool that searches." },
 };
 

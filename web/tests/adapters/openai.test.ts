@@ -54,7 +54,7 @@ function answering(completion: Completion | Promise<Completion>, deltas: readonl
     chat(messages, options = {}) {
       asked.push({ messages, options });
       return new Pieces((onDeltas) => {
-        onDeltas(deltas);
+        onDeltas(deltas, []);
         return { completion: Promise.resolve(completion), stop: () => void stopped++ };
       });
     },
@@ -109,6 +109,7 @@ describe("a request", () => {
       logitBias: { "42": -100 },
       stop: ["a", "b"],
       seed: 3,
+      logprobs: false,
       reasoning: "low",
       responseFormat: { type: "json_object" },
       variables: { enable_thinking: false },
@@ -117,7 +118,6 @@ describe("a request", () => {
 
   test.each<[string, Partial<ChatRequest>, string]>([
     ["n", { n: 2 }, "unsupported.parameter"],
-    ["logprobs", { logprobs: true }, "unsupported.parameter"],
     ["parallel_tool_calls", { parallel_tool_calls: false }, "unsupported.parameter"],
     ["logit_bias", { logit_bias: { the: 1 } }, "input.body"],
     ["messages", { messages: [] }, "input.body"],
@@ -163,6 +163,12 @@ describe("an answer", () => {
     });
     expect(told.id).toMatch(/^chatcmpl-[0-9a-f]{32}$/);
     expect(told.choices[0].message).not.toHaveProperty("tool_calls");
+  });
+
+  test("says how many of its tokens were thought, where somebody counted", async () => {
+    const { client } = answering({ ...COMPLETION, reasoning: "Hm", thoughtTokens: 2 }, []);
+    const { usage } = await client.create({ messages: MESSAGES });
+    expect(usage.completion_tokens_details).toEqual({ reasoning_tokens: 2 });
   });
 
   test("that calls has no content", async () => {
@@ -224,5 +230,91 @@ describe("an answer", () => {
     const stream = await client.create({ messages: MESSAGES, stream: true });
     for await (const { choices } of stream) if (choices[0]?.delta.content === "a") break;
     expect(stopped()).toBe(1);
+  });
+});
+
+describe("several answers", () => {
+  const likely = (tokenId: number, text: string, logprob: number) => {
+    const bytes = [...new TextEncoder().encode(text)];
+    return { tokenId, text, bytes, logprob };
+  };
+  const LOGPROBS = ["It", " rains."].map((text, at) => ({
+    ...likely(at, text, -0.5),
+    top: [likely(at, text, -0.5), likely(9, "No", Number.NEGATIVE_INFINITY)],
+  }));
+  const told = (text: string) => {
+    const bytes = [...new TextEncoder().encode(text)];
+    return {
+      token: text,
+      logprob: -0.5,
+      bytes,
+      top_logprobs: [
+        { token: text, logprob: -0.5, bytes },
+        { token: "No", logprob: -9999, bytes: [78, 111] },
+      ],
+    };
+  };
+
+  /** An engine whose choices come in turn, a token each time. */
+  function choosing() {
+    const { engine } = answering(COMPLETION, []);
+    const asked: ChatOptions[] = [];
+    const choices: AnyEngine["choices"] = (_, { n, ...options }) => {
+      asked.push({ ...options });
+      return Array.from({ length: n }, (_, index) => {
+        const tokens = { promptTokens: 5, cachedTokens: 4 * index, totalTokens: 8 + index };
+        const usage = { ...tokens, completionTokens: 3 + index };
+        const completion = { ...COMPLETION, text: `It rains. ${index}`, usage, logprobs: LOGPROBS };
+        return new Pieces((onDeltas) => {
+          onDeltas([{ kind: "content", text: `It${index}` }], [1], LOGPROBS.slice(0, 1));
+          return { completion: Promise.resolve(completion), stop: () => {} };
+        });
+      });
+    };
+    return { asked, client: openai({ ...engine, choices }).chat.completions };
+  }
+  const REQUEST = { messages: MESSAGES, n: 2, logprobs: true, top_logprobs: 2 };
+
+  test("are told as a whole, their prompt counted once and how likely each token was", async () => {
+    const { client, asked } = choosing();
+    const answer = await client.create(REQUEST);
+    expect(asked).toEqual([{ logprobs: true, topLogprobs: 2 }]);
+    expect(answer.choices.map(({ index, message }) => [index, message.content])).toEqual([
+      [0, "It rains. 0"],
+      [1, "It rains. 1"],
+    ]);
+    const content = [told("It"), told(" rains.")];
+    expect(answer.choices.map(({ logprobs }) => logprobs)).toEqual(
+      [0, 1].map(() => ({ content, refusal: null })),
+    );
+    expect(answer.usage).toMatchObject({
+      prompt_tokens: 5,
+      completion_tokens: 7,
+      total_tokens: 12,
+      prompt_tokens_details: { cached_tokens: 0 },
+    });
+  });
+
+  test("are told in chunks, each with its index and its tokens", async () => {
+    const { client } = choosing();
+    const stream = await client.create({ ...REQUEST, stream: true });
+    const said: Record<number, unknown[]> = { 0: [], 1: [] };
+    for await (const { choices } of stream) {
+      const [{ index, ...choice } = { index: -1 }] = choices;
+      said[index]?.push(choice);
+    }
+    const chunk = (delta: unknown, tokens: unknown[] = [], reason: string | null = null) => ({
+      delta,
+      logprobs: tokens.length > 0 ? { content: tokens, refusal: null } : null,
+      finish_reason: reason,
+    });
+    for (const index of [0, 1]) {
+      expect(said[index]).toEqual([
+        chunk({ role: "assistant", content: "" }),
+        chunk({ content: `It${index}` }, [told("It")]),
+        chunk({}, [told(" rains.")]),
+        chunk({}, [], "stop"),
+      ]);
+    }
   });
 });

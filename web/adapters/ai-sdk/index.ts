@@ -1,0 +1,1 @@
+export { createEdgewise, type EdgewiseProvider } from "./provider.ts";

@@ -1,0 +1,3 @@
+export { type LanguageModelClass, languageModel } from "./model.ts";
+export type { LanguageModel } from "./session.ts";
+export type * from "./types.ts";
