@@ -1,5 +1,5 @@
-import { useEffect, useRef, useState } from "preact/hooks";
-import { currentOf, listed } from "./book.ts";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { currentOf } from "./book.ts";
 import { shownOf } from "./branches.ts";
 import { Banners } from "./components/banners.tsx";
 import { Composer } from "./components/composer.tsx";
@@ -8,17 +8,18 @@ import { Header } from "./components/header.tsx";
 import { LoadPanel } from "./components/load-panel.tsx";
 import { summary } from "./components/loaded.tsx";
 import { Log } from "./components/log.tsx";
-import { spoken } from "./components/markdown-view.tsx";
+import { drawing } from "./components/marked-text.tsx";
 import { Messages } from "./components/messages.tsx";
 import { Sidebar } from "./components/sidebar.tsx";
 import { WhereControl } from "./components/where.tsx";
 import { tokensOf } from "./conversations.ts";
-import type { Extent } from "./export.ts";
+import type { Attachment } from "./files.ts";
 import type { Answers } from "./going-on.ts";
 import { useChat, useModels, useStable, useTheme } from "./hooks.ts";
 import { useHost } from "./host.ts";
 import { lazy, useLazy } from "./lazy.ts";
 import { useLending } from "./lending.ts";
+import type { Measured } from "./measure.ts";
 import { modelDefaults } from "./storage.ts";
 
 const interruption = lazy(async () => (await import("./components/interrupted.tsx")).Interrupted);
@@ -63,6 +64,18 @@ export function App() {
   const retry = useStable(() => {
     if (engine) void chat.retry(engine, maxTokens);
   });
+  useEffect(() => void drawing.load().catch(() => undefined), []);
+  useEffect(() => {
+    if (engine) void chat.resume(engine, maxTokens);
+  }, [chat, engine, maxTokens]);
+  const measure = useCallback(
+    async (text: string, files: readonly Attachment[]): Promise<Measured> => {
+      if (!engine) return null;
+      const { measured } = await import("./measure.ts");
+      return measured(engine, conversation, text, files, maxTokens);
+    },
+    [engine, conversation, maxTokens],
+  );
   const closeDrawer = useStable(() => setDrawer(false));
   useFocusAfter(drawer, ".menu");
   useWide(closeDrawer);
@@ -89,6 +102,11 @@ export function App() {
         onPick={useStable((id: string) => {
           chat.pick(id);
           setDrawer(false);
+        })}
+        onFind={useStable((id: string, message: string | null) => {
+          chat.find(id, message);
+          setDrawer(false);
+          requestAnimationFrame(() => document.getElementById(`said-${message}`)?.scrollIntoView());
         })}
         onRename={chat.rename}
         onRemove={chat.remove}
@@ -166,7 +184,8 @@ export function App() {
               ready={engine !== null}
               busy={writing !== undefined}
               conversation={conversation.id}
-              onSend={(text) => engine && void chat.send(engine, text, maxTokens)}
+              measure={engine ? measure : null}
+              onSend={(text, files) => engine && void chat.send(engine, text, maxTokens, files)}
               onStop={chat.stop}
             />
             {engine && tokensOf(said) > 0 && (
@@ -179,6 +198,7 @@ export function App() {
       {settings && SettingsDialog && (
         <SettingsDialog
           key={conversation.id}
+          book={state.book}
           conversation={conversation}
           offer={offer}
           onChange={chat.configure}
@@ -186,11 +206,7 @@ export function App() {
           adapter={models.adapter}
           lending={models.offers?.tabs ? lending : null}
           onLoad={load}
-          onExport={(extent: Extent) =>
-            void import("./export.ts").then(({ exported, save }) =>
-              save(exported(listed(state.book), extent), "edgewise-conversations.json"),
-            )
-          }
+          onAdd={chat.add}
           onStorage={models.look}
           onClose={() => setSettings(false)}
         />
@@ -204,7 +220,18 @@ const NONE: readonly never[] = [];
 /** Reads a finished answer to who cannot see it; not each of its words as it comes. */
 function Announcer({ text }: { readonly text: string }) {
   const [said, setSaid] = useState("");
-  useEffect(() => setSaid(text === "" ? "" : spoken(text)), [text]);
+  useEffect(() => {
+    setSaid("");
+    if (text === "") return;
+    let wanted = true;
+    drawing.load().then(
+      ({ spoken }) => wanted && setSaid(spoken(text)),
+      () => wanted && setSaid(text),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [text]);
   return (
     <p class="hidden" aria-live="polite">
       {said}

@@ -75,10 +75,8 @@ export function turnTo(conversation: Conversation, id: string, step: number): Co
 
 /** The last message of the newest branch through a message. */
 export function endOf(messages: readonly ChatMessage[], id: string): string {
+  const next = new Map(messages.map((message) => [message.parent, message.id]));
   let end = id;
-  while (true) {
-    const next = messages.findLast(({ parent }) => parent === end);
-    if (!next) return end;
-    end = next.id;
-  }
+  for (let at: string | undefined = id; at !== undefined; at = next.get(at)) end = at;
+  return end;
 }

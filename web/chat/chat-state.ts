@@ -4,7 +4,8 @@ import type { Completion, Generation } from "../client/types.ts";
 import { EdgewiseError } from "../errors.ts";
 import type { Book } from "./book.ts";
 import * as books from "./book.ts";
-import { shownOf, turnTo } from "./branches.ts";
+import { MAX_TOKENS } from "./bounds.ts";
+import { endOf, shownOf, turnTo } from "./branches.ts";
 import {
   type AnswerStats,
   answer,
@@ -17,14 +18,18 @@ import {
 } from "./conversations.ts";
 import type { Database } from "./database.ts";
 import { type Failure, failureOf } from "./failure.ts";
+import type { Attachment } from "./files.ts";
 import { type Answers, canGoOn } from "./going-on.ts";
 import { answerOf, ThoughtTimer } from "./thoughts.ts";
+import { hold } from "./writing-lock.ts";
 import { unwritten, withDelta } from "./written.ts";
 
 /** An answer being written, with what is there of it. */
 export interface Writing {
   readonly message: ChatMessage;
   readonly generation: Generation;
+  /** Of the model. */
+  readonly tokenizer: string;
 }
 
 /** Why an answer failed. */
@@ -57,9 +62,6 @@ export interface ChatOptions {
 
 export type Chat = ReturnType<typeof createChat>;
 
-/** Tokens of an answer where neither the person nor the model says otherwise. */
-export const MAX_TOKENS = 1024;
-
 /** What there is of an answer is kept this often, in milliseconds: pages get closed. */
 const KEEP_EVERY = 1000;
 
@@ -73,6 +75,12 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     unkept: null,
   };
   let scheduled = false;
+  let looked = false;
+  let found: (id: string | null) => void = () => {};
+  /** The conversation whose answer an earlier page left unfinished. */
+  let left = new Promise<string | null>((resolve) => {
+    found = resolve;
+  });
 
   const set = (changes: Partial<ChatState>) => {
     state = { ...state, ...changes };
@@ -113,6 +121,14 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     return book;
   };
 
+  /** Keep what there is of an answer, and what it can go on from. */
+  const keepWritten = ([id, { message, generation, tokenizer }]: [string, Writing]) => {
+    const asked = state.book.all.find((one) => one.id === id);
+    const tokens = [...generation.tokenIds];
+    const begun = tokens.length > 0 ? { ...message, cut: { tokenizer, tokens } } : message;
+    if (asked) keep(answer(asked, begun, now()));
+  };
+
   /** Write an answer that follows a question of the conversation, or go on with one. */
   const write = async (
     answers: Answers,
@@ -124,10 +140,13 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     const { context, tokenizer } = answers.info;
     state.writing.get(id)?.generation.stop();
     const { messages, droppedTurns } = prompt(asked, begun, context);
+    const most = asked.settings.maxTokens ?? maxTokens ?? MAX_TOKENS;
+    // What broke off has some of its tokens; what the limit cut off has had all, and gets as many.
+    const had = begun.stats ? 0 : (begun.cut?.tokens.length ?? 0);
     const generation = answerOf(answers, messages, {
-      maxTokens: maxTokens ?? MAX_TOKENS,
       contextPolicy: "drop",
       ...asked.settings,
+      maxTokens: Math.max(most - had, 1),
       ...(begun.cut ? { begun: begun.cut.tokens } : {}),
     });
     const timer = new ThoughtTimer(begun.thoughtMs);
@@ -136,9 +155,10 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
     let came = false;
     const ours = () => state.writing.get(id)?.generation === generation;
     const failures = without(state.failures, id);
-    const writing = new Map(state.writing).set(id, { message, generation });
+    const writing = new Map(state.writing).set(id, { message, generation, tokenizer });
+    const release = hold(id);
     set({ book: change(id, () => asked), failures, writing, finished: "", removed: null });
-    let kept = now();
+    let kept = Number.NEGATIVE_INFINITY; // what came first is kept at once
     let failure: FailedAnswer | null = null;
     try {
       for await (const delta of generation.deltas) {
@@ -146,11 +166,11 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
         came = true;
         message = { ...withDelta(before, delta), ...timer.add(delta, now()) };
         if (!ours()) continue;
-        stream(new Map(state.writing).set(id, { message, generation }));
+        const written = { message, generation, tokenizer };
+        stream(new Map(state.writing).set(id, written));
         if (now() - kept < KEEP_EVERY) continue;
         kept = now();
-        const found = state.book.all.find((one) => one.id === id);
-        if (found) keep(answer(found, message, now()));
+        keepWritten([id, written]);
       }
       message = ended(message, await generation.completion, {
         context,
@@ -160,6 +180,8 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       });
     } catch (error) {
       failure = { ...failureOf(error), ...(begun.cut ? { begun: begun.id } : {}) };
+    } finally {
+      release();
     }
     if (!ours()) return;
     // An answer of which nothing came leaves what there was.
@@ -186,15 +208,48 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
         const kept = await (await database).all();
         const settled = kept.filter(({ id }) => !state.writing.has(id));
         set({ book: books.merge(state.book, settled) });
+        if (looked) return;
+        looked = true;
+        const { unfinished } = await import("./unfinished.ts");
+        const id = await unfinished(settled, now());
+        // Who has begun something else is not interrupted.
+        if (id && current().messages.length === 0) set({ book: books.pick(state.book, id) });
+        found(id);
       } catch (error) {
         unkept(error);
       }
     },
+    /** Go on with the answer that an earlier page left unfinished, where it is shown; once. */
+    async resume(answers: Answers, maxTokens?: number): Promise<void> {
+      const id = await left;
+      left = Promise.resolve(null);
+      const last = shownOf(current()).at(-1);
+      if (!last?.cut || id !== state.book.current) return;
+      const tried: ChatMessage = { ...last, cut: { ...last.cut, tried: true } };
+      set({ book: change(id, (one) => answer(one, tried, now())) });
+      await this.goOn(answers, maxTokens);
+    },
+    /** Keep what there is of all answers: the page may be ended without another word. */
+    keepWriting: () => [...state.writing].forEach(keepWritten),
     begin: () => set({ book: books.begin(state.book, now()), finished: "", removed: null }),
     pick: (id: string) => set({ book: books.pick(state.book, id), finished: "" }),
+    /** Show a conversation, and in it the newest branch through a message. */
+    find(id: string, message: string | null) {
+      const book = books.pick(state.book, id);
+      const shown = (one: Conversation) =>
+        message === null || shownOf(one).some((said) => said.id === message)
+          ? one
+          : { ...one, leaf: endOf(one.messages, message) };
+      set({ book: books.change(book, id, shown), finished: "" });
+    },
     rename: (id: string, title: string) => set({ book: change(id, (one) => ({ ...one, title })) }),
     configure: (changes: Partial<Pick<Conversation, "system" | "settings">>) =>
       set({ book: change(state.book.current, (one) => ({ ...one, ...changes })) }),
+    /** Take in conversations that are not here yet. */
+    add(conversations: readonly Conversation[]) {
+      conversations.forEach(keep);
+      set({ book: books.merge(state.book, conversations) });
+    },
     remove(id: string) {
       state.writing.get(id)?.generation.stop();
       const removed = state.book.all.find((one) => one.id === id) ?? null;
@@ -209,8 +264,8 @@ export function createChat({ database, onFrame, onState, now = Date.now }: ChatO
       keep(removed);
       set({ book: books.pick(books.merge(book, [removed]), removed.id), removed: null });
     },
-    send: (answers: Answers, text: string, maxTokens?: number) =>
-      reply(answers, ask(current(), text, now()), maxTokens),
+    send: (answers: Answers, text: string, maxTokens?: number, files?: readonly Attachment[]) =>
+      reply(answers, ask(current(), text, now(), files), maxTokens),
     /** Ask a question again in other words; the question as it was stays beside it. */
     edit: (answers: Answers, id: string, text: string, maxTokens?: number) =>
       reply(answers, edit(current(), id, text, now()), maxTokens),

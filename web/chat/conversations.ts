@@ -2,6 +2,7 @@
 
 import type { ChatOptions, FinishReason, Message } from "../client/types.ts";
 import { pathTo, shownOf } from "./branches.ts";
+import { type Attachment, withFiles } from "./files.ts";
 import { newId } from "./ids.ts";
 import type { WrittenCall } from "./written.ts";
 
@@ -27,6 +28,8 @@ export interface AnswerStats {
 export interface Cut {
   readonly tokenizer: string;
   readonly tokens: readonly number[];
+  /** It went on from here by itself and came no further: next time a person decides. */
+  readonly tried?: true;
 }
 
 export interface ChatMessage {
@@ -35,6 +38,8 @@ export interface ChatMessage {
   readonly parent: string | null;
   readonly role: "user" | "assistant";
   readonly content: string;
+  /** What a question is asked about. */
+  readonly files?: readonly Attachment[];
   /** Of an answer that ended; an answer without was cut off by an error or by closing the page. */
   readonly stats?: AnswerStats;
   /** What was thought before the answer. */
@@ -43,7 +48,7 @@ export interface ChatMessage {
   readonly calls?: readonly WrittenCall[];
   /** Milliseconds that a thought before the answer took. */
   readonly thoughtMs?: number;
-  /** Of an answer that the length limit cut off. */
+  /** Of an answer that the length limit cut off, or closing the page. */
   readonly cut?: Cut;
 }
 
@@ -93,12 +98,17 @@ export function titleOf(text: string): string {
 }
 
 /** With a question of the person at the end; the first one names a conversation without a title. */
-export function ask(conversation: Conversation, content: string, now = Date.now()): Conversation {
+export function ask(
+  conversation: Conversation,
+  content: string,
+  now = Date.now(),
+  files: readonly Attachment[] = [],
+): Conversation {
   const { leaf, messages, title } = conversation;
   const named = messages.length === 0 && title === UNTITLED;
   return {
-    ...withQuestion(conversation, leaf, content, now),
-    title: named ? titleOf(content) : title,
+    ...withQuestion(conversation, leaf, { content, files }, now),
+    title: named ? titleOf(content || (files[0]?.name ?? "")) : title,
   };
 }
 
@@ -116,7 +126,7 @@ export function edit(
   if (!before) return conversation;
   const named = before.parent === null && conversation.title === titleOf(before.content);
   return {
-    ...withQuestion(conversation, before.parent, content, now),
+    ...withQuestion(conversation, before.parent, { content, files: before.files ?? [] }, now),
     title: named ? titleOf(content) : conversation.title,
   };
 }
@@ -124,10 +134,12 @@ export function edit(
 function withQuestion(
   conversation: Conversation,
   parent: string | null,
-  content: string,
+  asked: { readonly content: string; readonly files: readonly Attachment[] },
   now: number,
 ): Conversation {
-  const question: ChatMessage = { id: newId(), parent, role: "user", content };
+  const { content, files } = asked;
+  const about = files.length > 0 ? { files } : {};
+  const question: ChatMessage = { id: newId(), parent, role: "user", content, ...about };
   const messages = [...conversation.messages, question];
   return { ...conversation, updated: now, messages, leaf: question.id };
 }
@@ -179,7 +191,7 @@ export function prompt(conversation: Conversation, written: ChatMessage, context
 }
 
 /** A message as the model is given it: without calls that were cut off. */
-function messageOf({ role, content, thought, calls = [] }: ChatMessage): Message {
+function messageOf({ role, content, files, thought, calls = [] }: ChatMessage): Message {
   const called = calls.filter(({ complete }) => complete);
   const tool_calls = called.map(({ id, name, arguments: given }) => ({
     id,
@@ -188,7 +200,7 @@ function messageOf({ role, content, thought, calls = [] }: ChatMessage): Message
   }));
   return {
     role,
-    content,
+    content: withFiles(content, files),
     ...(thought ? { reasoning_content: thought } : {}),
     ...(tool_calls.length > 0 ? { tool_calls } : {}),
   };

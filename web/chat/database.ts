@@ -26,16 +26,33 @@ export async function openDatabase(name = NAME): Promise<Database> {
   return {
     async all() {
       const found: unknown[] = await settle(table("readonly").getAll());
-      const read = found.map(readConversation).filter((one) => one !== null);
-      return read.sort((a, b) => b.updated - a.updated);
+      return found.flatMap(readKept).sort((a, b) => b.updated - a.updated);
     },
     async save(conversation) {
-      await settle(table("readwrite").put(conversation));
+      const kept = table("readwrite");
+      const put = settle(kept.put(conversation));
+      // At once: a page that is being closed does not live to see that nothing follows.
+      kept.transaction.commit?.();
+      await put;
     },
     async remove(id) {
       await settle(table("readwrite").delete(id));
     },
   };
+}
+
+/** What is none is left out; a setting that cannot be any more does not cost the conversation. */
+function readKept(value: unknown): readonly Conversation[] {
+  try {
+    return [readConversation(value)];
+  } catch {
+    if (typeof value !== "object") return [];
+  }
+  try {
+    return [readConversation({ ...value, settings: {} })];
+  } catch {
+    return [];
+  }
 }
 
 function settle<T>(request: IDBRequest<T>): Promise<T> {

@@ -36,6 +36,7 @@ export function useChat(): readonly [ChatState, Chat] {
     void chat.restore();
     const onVisible = () => {
       if (document.visibilityState === "visible") void chat.restore();
+      else chat.keepWriting();
     };
     document.addEventListener("visibilitychange", onVisible);
     return () => document.removeEventListener("visibilitychange", onVisible);

@@ -1,5 +1,6 @@
 /** KV pages of conversations on this device: how many there may be, what there is, and forgetting it. */
 
+import { clearPages } from "../kv/clearing.ts";
 import { openPagesStore } from "../store/store.ts";
 import { prefer } from "./preferences.ts";
 
@@ -21,7 +22,8 @@ export async function keptPages(): Promise<KeptPages> {
   return { pages: listed.length, bytes: listed.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 
-/** Remove the pages of all models. */
+/** Remove the pages of all models, those too that a model in another tab is writing. */
 export async function forgetPages(): Promise<void> {
-  await (await openPagesStore())?.clear();
+  const store = await openPagesStore();
+  if (store) await clearPages(store);
 }

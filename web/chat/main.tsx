@@ -3,11 +3,13 @@ import { useErrorBoundary } from "preact/hooks";
 import { App } from "./app.tsx";
 import { copyCode } from "./clipboard.ts";
 import { failureOf } from "./failure.ts";
+import { followKeyboard } from "./keyboard.ts";
 import "./styles/base.css";
 import "./styles/controls.css";
 import "./styles/layout.css";
 import "./styles/panels.css";
 import "./styles/message.css";
+import "./styles/files.css";
 
 /** The app, or what is left to say where it cannot be drawn. */
 function Root() {
@@ -28,6 +30,7 @@ function Root() {
 const root = document.getElementById("app");
 if (root) render(<Root />, root);
 document.addEventListener("click", (event) => void copyCode(event));
+followKeyboard(visualViewport, document.documentElement.style);
 
 if (import.meta.env.PROD && "serviceWorker" in navigator) {
   // Without it the app only does not open offline.

@@ -144,6 +144,12 @@ try {
 const bare = await launch("none");
 try {
   const page = await open(bare, DESK);
+  // A host that answers would do so where the page cannot.
+  await page.route("**/api/bundles", async (route) => {
+    const told = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...told, answers: [] } });
+  });
+  await page.reload();
   await page.getByTestId("error").waitFor();
   await take(page, "no-webgpu");
   await visited(page, ANSWER);

@@ -16,6 +16,7 @@ import {
 } from "./launch.ts";
 import { type Keys, references } from "./references.ts";
 import { type Call, scenario } from "./scenario.ts";
+import type { Timeable } from "./timing.ts";
 
 /** What is known of one kernel of one program. */
 export interface KernelResult {
@@ -30,6 +31,8 @@ export interface KernelResult {
 }
 
 export interface ProgramResult {
+  /** What was run last: what kernels are timed at. */
+  readonly last: Timeable;
   readonly kernels: readonly KernelResult[];
   /** float32 outputs by `call/plan/label`, live rows only: what programs are compared by. */
   readonly outputs: ReadonlyMap<string, Float32Array>;
@@ -92,7 +95,15 @@ export async function checkProgram(
     kernel,
     plans: [...tally.plans],
   }));
-  return { kernels, outputs };
+  return { kernels, outputs, last: lastOf(calls) };
+}
+
+function lastOf(calls: readonly Call[]): Timeable {
+  const call = calls.at(-1);
+  if (!call) return { step: { n: 1, b: 1, r: 1, t: 1 }, kv: 0 };
+  const positions = [...(call.inputs.get("positions") ?? [])];
+  const kv = positions.reduce((sum, at) => sum + at, 0);
+  return { step: call.step, kv: Math.round(kv / Math.max(positions.length, 1)) };
 }
 
 interface Tally {

@@ -1,4 +1,5 @@
 /** A report as Markdown, to be pasted into an issue: what runs it, what is wrong, and how long all took. */
+import { figures, gbWords, NOT, reasons } from "./figures.ts";
 import type { KernelReport, ProgramReport, Report } from "./report.ts";
 
 /** Kernels of a program that are shown where all are right: those that take longest. */
@@ -25,6 +26,7 @@ export function markdown(report: Report): string {
   return [
     `## edgewise self-test: ${report.ok ? "everything is right" : "some results are wrong"}`,
     table(["", ""], known),
+    table(["Measured", ""], figures(report)),
     details("Limits", table(["Limit", "Value"], Object.entries(around.limits).map(limit))),
     ...programs.map(programPart),
   ]
@@ -35,6 +37,7 @@ export function markdown(report: Report): string {
 function programPart(report: ProgramReport): string {
   const { agreement, failure, kernels, program } = report;
   const wrong = kernels.filter(({ ok }) => !ok);
+  const untimed = reasons(kernels);
   const slowest = [...kernels].sort((a, b) => (b.ns ?? 0) - (a.ns ?? 0)).slice(0, SLOWEST);
   const disagrees = agreement !== null && agreement.error > agreement.bound;
   return [
@@ -56,18 +59,20 @@ function programPart(report: ProgramReport): string {
           ),
         ]
       : []),
+    ...untimed.map(({ not, count }) => `${count} of them not measured: ${cell(not)}`),
   ].join("\n\n");
 }
 
 function kernelTable(kernels: readonly KernelReport[]): string {
   return table(
-    ["Kernel", "Error", "Allowed", "Same bits twice", "µs"],
-    kernels.map(({ kernel, error, bound, repeats, ns }) => [
+    ["Kernel", "Error", "Allowed", "Same bits twice", "µs", "GB/s"],
+    kernels.map(({ kernel, error, bound, repeats, ns, bytes }) => [
       code(kernel),
       error === null ? "no reference" : number(error),
       bound === null ? "" : number(bound),
       repeats ? "yes" : "no",
-      ns === null ? "not told" : (ns / 1000).toFixed(1),
+      ns === null ? NOT : (ns / 1000).toFixed(1),
+      gbWords({ ns, bytes }),
     ]),
   );
 }

@@ -3,6 +3,10 @@ import type { AdapterReport } from "../client/types.ts";
 import type { KernelResult, ProgramResult } from "./check.ts";
 import type { Environment } from "./environment.ts";
 import { rmsError } from "./numbers.ts";
+import type { MemoryInUse, Speed, Unmeasured } from "./speed.ts";
+import type { KernelTime } from "./timing.ts";
+
+const UNTIMED: KernelTime = { ns: null, bytes: null, by: { not: "no plan launches it" } };
 
 /**
  * By how much outputs of two programs may differ, root mean square over root mean square. What kernels
@@ -16,8 +20,16 @@ export interface KernelReport extends KernelResult {
   readonly ok: boolean;
   /** What it was checked against: a reference in float64, or only itself and other programs. */
   readonly against: "reference" | "agreement";
-  /** Mean nanoseconds of a launch for a row or two; null where the adapter has no timestamps. */
+  /** Nanoseconds of a launch for a row or two, and bytes that it moves by its plan; null where not measured. */
   readonly ns: number | null;
+  readonly bytes: number | null;
+  /** How it was timed, or why not. */
+  readonly by: KernelTime["by"];
+}
+
+/** 10^9 bytes a second that a kernel moves; null where one of both was not measured. */
+export function gbPerSecond({ ns, bytes }: Pick<KernelReport, "ns" | "bytes">): number | null {
+  return ns && bytes ? bytes / ns : null;
 }
 
 export interface ProgramReport {
@@ -40,7 +52,7 @@ export interface Agreement {
 }
 
 export interface Report {
-  readonly version: 2;
+  readonly version: 3;
   /** The version of edgewise that the page is of. */
   readonly edgewise: string;
   readonly date: string;
@@ -50,6 +62,8 @@ export interface Report {
   readonly environment: Environment;
   readonly ok: boolean;
   readonly programs: readonly ProgramReport[];
+  readonly speed: Speed | Unmeasured;
+  readonly memory: MemoryInUse | Unmeasured;
 }
 
 /** A tested program and what it computes in. */
@@ -64,17 +78,19 @@ export interface Tested {
 /** The report of one program. */
 export function programReport(
   tested: Tested,
-  times: ReadonlyMap<string, number>,
+  times: ReadonlyMap<string, KernelTime>,
   baseline: Tested | null,
 ): ProgramReport {
   const kernels = tested.result.kernels.map((result): KernelReport => {
-    const ns = times.get(result.kernel);
+    const { ns, bytes, by } = times.get(result.kernel) ?? UNTIMED;
     const within = result.error === null || result.error <= (result.bound ?? 0);
     return {
       ...result,
       ok: result.repeats && within,
       against: result.error === null ? "agreement" : "reference",
-      ns: ns === undefined ? null : Math.round(ns),
+      ns: ns === null ? null : Math.round(ns),
+      bytes,
+      by,
     };
   });
   const agreement = baseline ? agreementOf(tested, baseline) : null;

@@ -8,7 +8,7 @@ import { type Bench, openBench } from "./load.ts";
 import { markdown } from "./markdown.ts";
 import type { Report } from "./report.ts";
 import { testBundle } from "./run.ts";
-import { programTable, reportText } from "./view.ts";
+import { measuredList, programTable, reportText } from "./view.ts";
 
 const query = new URLSearchParams(location.search);
 const form = element("form", HTMLFormElement);
@@ -70,6 +70,7 @@ async function start(): Promise<void> {
   stop.onclick = () => aborter.abort();
   progress.hidden = false;
   results.replaceChildren();
+  element("measured", HTMLElement).replaceChildren();
   for (const id of ["raw", "text", "handover"]) element(id, HTMLElement).hidden = true;
   element("copied", HTMLElement).textContent = "";
   element("verdict", HTMLElement).textContent = "";
@@ -101,6 +102,7 @@ function publish(report: Report): void {
   const verdict = element("verdict", HTMLElement);
   verdict.textContent = report.ok ? "Everything is as it should be." : "Some results are wrong.";
   verdict.classList.toggle("bad", !report.ok);
+  element("measured", HTMLElement).replaceChildren(measuredList(report));
   element("report", HTMLElement).textContent = text;
   element("markdown", HTMLElement).textContent = markdown(report);
   for (const id of ["raw", "text", "handover"]) element(id, HTMLElement).hidden = false;

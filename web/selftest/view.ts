@@ -1,4 +1,5 @@
 /** The self-test's table and its report, as elements of the page. */
+import { figures, gbWords, NOT, reasons } from "./figures.ts";
 import type { KernelReport, ProgramReport, Report } from "./report.ts";
 
 const COLUMNS: readonly (readonly [string, (kernel: KernelReport) => string, boolean])[] = [
@@ -9,7 +10,8 @@ const COLUMNS: readonly (readonly [string, (kernel: KernelReport) => string, boo
   ["Allowed", (kernel) => (kernel.bound === null ? "" : exponent(kernel.bound)), true],
   ["Same bits twice", (kernel) => (kernel.repeats ? "yes" : "no"), false],
   ["Launches", (kernel) => String(kernel.launches), true],
-  ["µs", (kernel) => (kernel.ns === null ? "" : (kernel.ns / 1000).toFixed(1)), true],
+  ["µs", (kernel) => (kernel.ns === null ? NOT : (kernel.ns / 1000).toFixed(1)), true],
+  ["GB/s", gbWords, true],
   ["Plans", (kernel) => kernel.plans.join(", "), false],
 ];
 
@@ -41,8 +43,34 @@ export function programTable(report: ProgramReport): HTMLElement {
       cell.classList.toggle("number", numeric);
     }
   }
-  section.append(table);
+  section.append(scrolling(table, `Kernels of ${report.program}`));
+  for (const { not, count } of reasons(report.kernels)) {
+    section.append(paragraph(`${count} kernels were not timed: ${not}`));
+  }
   return section;
+}
+
+/** Speed and memory: a list of names and what was measured. */
+export function measuredList(report: Report): HTMLElement {
+  const list = document.createElement("dl");
+  for (const [name, value] of figures(report)) {
+    const [term, told] = [document.createElement("dt"), document.createElement("dd")];
+    term.textContent = name;
+    told.textContent = value;
+    list.append(term, told);
+  }
+  return list;
+}
+
+/** What is wider than the page scrolls, by keys too. */
+function scrolling(table: HTMLElement, label: string): HTMLElement {
+  const place = document.createElement("div");
+  place.className = "scroll";
+  place.tabIndex = 0;
+  place.role = "group";
+  place.ariaLabel = label;
+  place.append(table);
+  return place;
 }
 
 /** A report as text; numbers that JSON lacks become words. */

@@ -1,7 +1,9 @@
 import type { ChatMessage } from "../conversations.ts";
-import { MarkdownView } from "./markdown-view.tsx";
+import { lazy, useLazy } from "../lazy.ts";
+import { MarkedText } from "./marked-text.tsx";
 import { Thought } from "./thought.tsx";
-import { ToolCalls } from "./tool-calls.tsx";
+
+const toolCalls = lazy(async () => (await import("./tool-calls.tsx")).ToolCalls);
 
 interface Props {
   readonly message: ChatMessage;
@@ -12,6 +14,7 @@ interface Props {
 /** What a model wrote: what it said, between what it thought and what it calls. */
 export function AnswerText({ message, growing }: Props) {
   const { content, thought = "", thoughtMs, calls = [] } = message;
+  const ToolCalls = useLazy(toolCalls, calls.length > 0);
   const thinking = thought !== "" && content === "" && calls.length === 0;
   return (
     <>
@@ -21,9 +24,9 @@ export function AnswerText({ message, growing }: Props) {
       {thinking && !growing ? (
         <p class="note">It ended before the model was done thinking.</p>
       ) : (
-        <MarkdownView text={content} growing={growing && calls.length === 0} />
+        <MarkedText text={content} growing={growing && calls.length === 0} />
       )}
-      <ToolCalls calls={calls} growing={growing} />
+      {ToolCalls && <ToolCalls calls={calls} growing={growing} />}
     </>
   );
 }

@@ -21,9 +21,11 @@ export function ConversationItem({ conversation, current, onPick, onRename, onRe
   const bar = useRef<HTMLDivElement>(null);
   const renamed = useRef(false);
   useEffect(() => {
-    // A name that was confirmed or given up by a key leaves the focus here.
-    if (!renaming && renamed.current) bar.current?.querySelector("button")?.focus();
+    // A fast key ends the field before this has run for its beginning.
+    if (renaming || !renamed.current) return;
     renamed.current = false;
+    // A name that was confirmed or given up by a key leaves the focus here.
+    bar.current?.querySelector("button")?.focus();
   }, [renaming]);
   if (renaming) {
     return (

@@ -17,6 +17,11 @@ const PATHS = {
   stop: "M7 7h10v10H7z",
   close: "M6 6l12 12M18 6 6 18",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
+  attach:
+    "M19 11l-7.5 7.5a4.5 4.5 0 0 1-6.4-6.4l8-8a3 3 0 0 1 4.3 4.3l-7.9 7.9a1.5 1.5 0 0 1-2.2-2.1L14.5 7",
+  file: "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6",
+  search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14M16 16l4.5 4.5",
+  upload: "M12 15V4M7 8l5-5 5 5M5 20h14",
 } as const;
 
 export type IconName = keyof typeof PATHS;

@@ -84,6 +84,14 @@ function Choice({
     <section class="panel" aria-labelledby="choice">
       <h1 id="choice">Choose a model</h1>
       <p class="lead">It runs on this device. What you write stays here.</p>
+      {kept !== null && kept.models.length === 0 && (
+        <p class="note" data-testid="first-visit">
+          The model that you choose is downloaded once, {sizes(offers.offers)}, and kept in this
+          browser: after that it works without a network. Conversations, files that you attach, and
+          what the model has read of them are kept here, too. While this device answers, none of it
+          is sent anywhere. Conversations are deleted in their list, all else in the settings.
+        </p>
+      )}
       {!offers.fresh && (
         <p class="offline" role="status" data-testid="offline">
           The host cannot be reached. Models on this device work all the same.{" "}
@@ -108,6 +116,13 @@ function Choice({
       </ul>
     </section>
   );
+}
+
+/** Bytes of the smallest download and of the largest. */
+function sizes(offers: readonly Offer[]): string {
+  const all = offers.map(downloadBytes);
+  const [least, most] = [bytes(Math.min(...all)), bytes(Math.max(...all))];
+  return least === most ? most : `${least} to ${most}`;
 }
 
 /** What of a model is here, and what is still to be downloaded. */

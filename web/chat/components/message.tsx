@@ -4,9 +4,12 @@ import { copy, TOLD_MS } from "../clipboard.ts";
 import type { ChatMessage } from "../conversations.ts";
 import { answerDetails } from "../format.ts";
 import { ends } from "../keys.ts";
+import { lazy, useLazy } from "../lazy.ts";
 import { AnswerText } from "./answer-text.tsx";
 import { Icon, IconButton } from "./icons.tsx";
 import { Versions } from "./versions.tsx";
+
+const messageFiles = lazy(async () => (await import("./message-files.tsx")).MessageFiles);
 
 interface Props {
   readonly message: ChatMessage;
@@ -35,11 +38,14 @@ export const MessageView = memo(function MessageView(props: Props) {
 
 function Question(props: Props) {
   const { message, idle, last, onEdit, onRegenerate } = props;
+  const { content, files = [] } = message;
   const [editing, setEditing] = useState(false);
+  const MessageFiles = useLazy(messageFiles, files.length > 0);
   if (editing) {
     return (
       <Editor
-        text={message.content}
+        text={content}
+        optional={files.length > 0}
         onSend={(text) => {
           setEditing(false);
           onEdit(message.id, text);
@@ -49,10 +55,18 @@ function Question(props: Props) {
     );
   }
   return (
-    <article class="message user" data-testid="user-message" aria-label="You">
-      <p class="text" dir="auto">
-        {message.content}
-      </p>
+    <article
+      class="message user"
+      id={`said-${message.id}`}
+      data-testid="user-message"
+      aria-label="You"
+    >
+      {MessageFiles && <MessageFiles files={files} />}
+      {content !== "" && (
+        <p class="text" dir="auto">
+          {content}
+        </p>
+      )}
       <div class="actions">
         <Turner {...props} />
         <IconButton
@@ -75,14 +89,16 @@ function Question(props: Props) {
 
 interface EditorProps {
   readonly text: string;
+  /** Whether it may be empty: files stay with the question. */
+  readonly optional: boolean;
   readonly onSend: (text: string) => void;
   readonly onCancel: () => void;
 }
 
-function Editor({ text, onSend, onCancel }: EditorProps) {
+function Editor({ text, optional, onSend, onCancel }: EditorProps) {
   const [draft, setDraft] = useState(text);
   const send = () => {
-    if (draft.trim() !== "") onSend(draft.trim());
+    if (optional || draft.trim() !== "") onSend(draft.trim());
   };
   return (
     <article class="message user editing" aria-label="You, editing">
@@ -125,6 +141,7 @@ function Answer(props: Props) {
   return (
     <article
       class={streaming ? "message assistant streaming" : "message assistant"}
+      id={`said-${message.id}`}
       data-testid="assistant-message"
       aria-label="Model"
       aria-busy={streaming}

@@ -1,13 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AdapterReport } from "../../client/types.ts";
-import { MAX_TOKENS } from "../chat-state.ts";
+import type { Book } from "../book.ts";
+import { MAX_TOKENS } from "../bounds.ts";
 import type { Conversation } from "../conversations.ts";
-import type { Extent } from "../export.ts";
 import type { ShownLending } from "../lending.ts";
 import type { ModelState } from "../model.ts";
 import type { Offer } from "../offers.ts";
 import { changed, FIELDS, type Field } from "../settings.ts";
 import { type Defaults, modelDefaults } from "../storage.ts";
+import { EngineStatsView } from "./engine-stats.tsx";
+import { FilesSettings } from "./files-settings.tsx";
 import { Icon } from "./icons.tsx";
 import { LendSetting } from "./lent.tsx";
 import { LoadOptions } from "./load-options.tsx";
@@ -17,6 +19,7 @@ import { ThinkingSetting } from "./thinking-setting.tsx";
 import { ToolsSetting } from "./tools-setting.tsx";
 
 interface Props {
+  readonly book: Book;
   readonly conversation: Conversation;
   /** The model whose own settings are shown where a person sets none. */
   readonly offer: Offer | null;
@@ -26,7 +29,7 @@ interface Props {
   /** Null where the host wants no GPU lent. */
   readonly lending: ShownLending | null;
   readonly onLoad: (offer: Offer) => void;
-  readonly onExport: (extent: Extent) => void;
+  readonly onAdd: (conversations: readonly Conversation[]) => void;
   readonly onStorage: () => void;
   readonly onClose: () => void;
 }
@@ -89,6 +92,7 @@ export function SettingsDialog(props: Props) {
           <>
             <h2>The model</h2>
             <Loaded info={model.engine.info} />
+            <EngineStatsView engine={model.engine} />
             <LoadOptions offer={model.offer} adapter={props.adapter} />
             <p>
               <button
@@ -105,23 +109,11 @@ export function SettingsDialog(props: Props) {
           </>
         )}
         {props.lending && <LendSetting lending={props.lending} />}
-        <StorageSettings onChange={props.onStorage} />
-        <p class="pair">
-          <button
-            type="button"
-            title="Save what is shown of all conversations as JSON"
-            onClick={() => props.onExport("shown")}
-          >
-            <Icon name="download" /> Export shown
-          </button>
-          <button
-            type="button"
-            title="Save all conversations as JSON, with every version of a message"
-            onClick={() => props.onExport("all")}
-          >
-            <Icon name="download" /> Export all
-          </button>
-        </p>
+        <StorageSettings
+          engine={model.kind === "ready" ? model.engine : null}
+          onChange={props.onStorage}
+        />
+        <FilesSettings book={props.book} conversation={conversation} onAdd={props.onAdd} />
         <div class="buttons">
           <button type="submit" class="primary">
             Done

@@ -1,11 +1,20 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Engine } from "../../client/index.ts";
 import { bytes } from "../format.ts";
 import { forgetPages, type KeptPages, keptPages, LIMITS, limitPages } from "../kept-pages.ts";
 import { pagesLimit } from "../preferences.ts";
 import { type Kept, type KeptModel, keptModels, removeModel } from "../storage.ts";
 
+/** What keeps pages, if a model is loaded. */
+type Keeper = Pick<Engine, "stats" | "forgetPages"> | null;
+
+interface Props {
+  readonly engine: Keeper;
+  readonly onChange: () => void;
+}
+
 /** Models on this device, with a way to delete them. */
-export function StorageSettings({ onChange }: { readonly onChange: () => void }) {
+export function StorageSettings({ engine, onChange }: Props) {
   const [kept, setKept] = useState<Kept | null>(null);
   const [failed, setFailed] = useState(false);
   const look = () => {
@@ -33,19 +42,34 @@ export function StorageSettings({ onChange }: { readonly onChange: () => void })
           <Model key={model.url} model={model} onRemove={() => void remove(model)} />
         ))}
       </ul>
-      <Pages />
+      <Pages engine={engine} />
     </>
   );
 }
 
 /** What of conversations is kept so that it is not read again. */
-function Pages() {
+function Pages({ engine }: { readonly engine: Keeper }) {
   const [kept, setKept] = useState<KeptPages | null>(null);
+  const [failure, setFailure] = useState<string | null>(null);
   const [limit, setLimit] = useState(pagesLimit);
+  const [failed, setFailed] = useState(false);
   const look = () => {
     keptPages().then(setKept, () => setKept(null));
+    if (!engine) return setFailure(null);
+    engine.stats().then(
+      ({ pagesFailure }) => setFailure(pagesFailure),
+      () => setFailure(null),
+    );
   };
-  useEffect(look, []);
+  useEffect(look, [engine]);
+  const forget = async () => {
+    const cleared = await forgetPages().then(
+      () => true,
+      () => false,
+    );
+    await engine?.forgetPages().catch(() => undefined);
+    setFailed(!cleared && (await keptPages()).pages > 0);
+  };
   if (!kept) return null;
   return (
     <>
@@ -75,14 +99,24 @@ function Pages() {
         Conversations that begin alike answer sooner, also after a reload: {bytes(kept.bytes)} of
         them are kept on this device and nowhere else. A change holds when a model is loaded next.
       </p>
+      {failure && (
+        <p class="note" data-testid="pages-failure">
+          What was read last could not be kept: {failure} It is tried again after a while.
+        </p>
+      )}
       <button
         type="button"
         data-testid="forget-pages"
         disabled={kept.pages === 0}
-        onClick={() => void forgetPages().then(look)}
+        onClick={() => void forget().then(look, look)}
       >
         Forget what models have read
       </button>
+      {failed && (
+        <p class="note" role="alert" data-testid="not-forgotten">
+          Some of it is in use and stays: try again in a moment.
+        </p>
+      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { duration } from "../format.ts";
-import { MarkdownView } from "./markdown-view.tsx";
+import { MarkedText } from "./marked-text.tsx";
 
 interface Props {
   readonly thought: string;
@@ -20,7 +20,7 @@ export function Thought({ thought, growing, took }: Props) {
       onToggle={({ currentTarget }) => setOpen(currentTarget.open)}
     >
       <summary>{label(growing, took)}</summary>
-      {open && <MarkdownView text={thought} growing={growing} />}
+      {open && <MarkedText text={thought} growing={growing} />}
     </details>
   );
 }

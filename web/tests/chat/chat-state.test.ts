@@ -1,8 +1,10 @@
 import "fake-indexeddb/auto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { currentOf, listed } from "../../chat/book.ts";
+import { MAX_TOKENS } from "../../chat/bounds.ts";
 import { shownOf, versionsOf } from "../../chat/branches.ts";
-import { type Chat, createChat, MAX_TOKENS } from "../../chat/chat-state.ts";
+import { type Chat, createChat } from "../../chat/chat-state.ts";
+import { ask as asked, newConversation } from "../../chat/conversations.ts";
 import { type Database, openDatabase } from "../../chat/database.ts";
 import { EdgewiseError } from "../../errors.ts";
 import { type Speech, speaker } from "./speaker.ts";
@@ -412,6 +414,30 @@ describe("conversations", () => {
     const next = makeChat(Promise.resolve(database));
     await next.restore();
     expect(listed(next.state().book)).toEqual(listed(chat.state().book));
+  });
+
+  it("that come from a file are kept beside those that are here", async () => {
+    await talk("Hello", "Hi");
+    const other = asked(newConversation(1), "Good day", 2);
+    chat.add([other]);
+    await turn();
+    expect(texts()).toEqual(["Hello", "Hi"]);
+    expect(listed(chat.state().book).map(({ id }) => id)).toContain(other.id);
+    expect(await database.all()).toContainEqual(other);
+  });
+
+  it("show the branch in which something was found", async () => {
+    await talk("Hello", "Hi");
+    const [question, found] = shown();
+    const again = chat.edit(speaker().answers, question?.id ?? "", "Good day");
+    chat.stop();
+    await again;
+    const { current } = chat.state().book;
+    chat.begin();
+    chat.find(current, found?.id ?? "");
+    expect(texts()).toEqual(["Hello", "Hi"]);
+    chat.find(current, null);
+    expect(texts()).toEqual(["Hello", "Hi"]);
   });
 
   it("that another tab changed are seen, but not over an answer that grows", async () => {

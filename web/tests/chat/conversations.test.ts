@@ -90,6 +90,16 @@ describe("a conversation", () => {
     expect(edit(whole, "nobody's", "Hello")).toBe(whole);
   });
 
+  it("has its files with a question, in whatever words it is asked", () => {
+    const files = [{ name: "a.txt", text: "one" }];
+    const asked = ask(newConversation(), "", 1, files);
+    expect(asked.title).toBe("a.txt");
+    expect(given(asked).messages[0]?.content).toBe("File a.txt:\n```\none\n```\n");
+    const other = edit(asked, asked.messages[0]?.id ?? "", "Which?");
+    expect(other.messages[1]).toMatchObject({ content: "Which?", files });
+    expect(given(other).messages[0]?.content).toBe("File a.txt:\n```\none\n```\n\nWhich?");
+  });
+
   it("takes the name of its first question again when that is edited, but no other name", () => {
     const whole = talk();
     const [first, , second] = whole.messages;

@@ -23,4 +23,12 @@ describe("kept conversations", () => {
     await database.remove(asked.id);
     expect(await database.all()).toEqual([]);
   });
+
+  it("stay where a setting of theirs is none any more; what is no conversation is left out", async () => {
+    const database = await openDatabase("odd");
+    const one = ask(newConversation(1), "Hello", 2);
+    await database.save({ ...one, settings: { temperature: 99 } });
+    await database.save({ ...one, id: "other", title: null as unknown as string });
+    expect(await database.all()).toEqual([one]);
+  });
 });

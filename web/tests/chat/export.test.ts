@@ -18,7 +18,7 @@ it.each([
   const { version, conversations } = JSON.parse(exported([talk()], extent));
   expect(version).toBe(2);
   const read = readConversation(conversations[0]);
-  expect(read?.messages.map(({ content }) => content)).toEqual(contents);
-  expect(read?.messages.every(({ cut }) => cut === undefined)).toBe(true);
-  expect(read?.leaf).toBe("Second");
+  expect(read.messages.map(({ content }) => content)).toEqual(contents);
+  expect(read.messages.every(({ cut }) => cut === undefined)).toBe(true);
+  expect(read.leaf).toBe("Second");
 });

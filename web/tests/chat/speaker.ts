@@ -12,7 +12,7 @@ import type {
 export interface Speech {
   readonly messages: readonly Message[];
   readonly options: ChatOptions;
-  say(text: string): void;
+  say(text: string, tokens?: readonly number[]): void;
   think(text: string): void;
   tell(...deltas: readonly AnswerDelta[]): void;
   end(finishReason?: FinishReason, changes?: Partial<Completion>): void;
@@ -40,9 +40,9 @@ export function speaker(info: Partial<Answers["info"]> = {}): Speaker {
         speeches.push({
           messages,
           options,
-          say: (text) => onDeltas([{ kind: "content", text }]),
-          think: (text) => onDeltas([{ kind: "reasoning", text }]),
-          tell: (...deltas) => onDeltas(deltas),
+          say: (text, tokens = []) => onDeltas([{ kind: "content", text }], tokens),
+          think: (text) => onDeltas([{ kind: "reasoning", text }], []),
+          tell: (...deltas) => onDeltas(deltas, []),
           end: (...how) => end(...how),
           fail,
         });

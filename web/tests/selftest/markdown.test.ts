@@ -12,6 +12,8 @@ const KERNEL: KernelReport = {
   ok: true,
   against: "reference",
   ns: 12_340,
+  bytes: 1_234_000,
+  by: "timestamps",
 };
 const PROGRAM: ProgramReport = {
   program: "webgpu-f16",
@@ -21,10 +23,14 @@ const PROGRAM: ProgramReport = {
   failure: "",
 };
 
-function reported(program: Partial<ProgramReport>, adapterName = "GPU of a test"): string {
+function reported(
+  program: Partial<ProgramReport>,
+  adapterName = "GPU of a test",
+  measured: Partial<Report> = {},
+): string {
   const programs = [{ ...PROGRAM, ...program }];
   const report: Report = {
-    version: 2,
+    version: 3,
     edgewise: "0.1.0",
     date: "2026-01-02T03:04:05.000Z",
     browser: "A browser/1.0",
@@ -60,6 +66,16 @@ function reported(program: Partial<ProgramReport>, adapterName = "GPU of a test"
     },
     ok: programs.every(({ ok }) => ok),
     programs,
+    speed: {
+      program: "webgpu-f16",
+      promptTokens: 256,
+      ttftMs: 81.4,
+      prefillTokensPerSecond: 812.3,
+      decodeTokens: 63,
+      decodeTokensPerSecond: 9.54,
+    },
+    memory: { weights: 2e6, kv: 1.5e6, work: 1e5, peak: 4e6, loaderPeak: 3e6, pages: 64 },
+    ...measured,
   };
   return markdown(report);
 }
@@ -75,7 +91,32 @@ describe("the report in Markdown", () => {
     expect(text).toContain("| Features | shader-f16, timestamp-query |");
     expect(text).toContain("| WGSL language features | packed_4x8_integer_dot_product |");
     expect(text).toContain("| `maxBufferSize` | 268435456 |");
-    expect(text).toContain("| `matvec_q4` | 2.0e-7 | 1.0e-5 | yes | 12.3 |");
+    expect(text).toContain("| `matvec_q4` | 2.0e-7 | 1.0e-5 | yes | 12.3 | 100.0 |");
+  });
+
+  it("says how fast the model is, and what memory it takes", () => {
+    const text = reported({});
+    expect(text).toContain("| Prefill | 812 tokens/s, 256 tokens |");
+    expect(text).toContain("| Decode | 9.5 tokens/s, 63 tokens |");
+    expect(text).toContain("| Weights | 2 MB |");
+    expect(text).toContain("| KV | 1.5 MB, 64 pages |");
+    expect(text).toContain("| Peak on the device | 4 MB |");
+  });
+
+  it("says what was not measured, and why", () => {
+    const unmeasured = { unmeasured: "The GPU | was lost." };
+    const untimed = { ...KERNEL, ns: null, by: { not: "it has no shader" } };
+    const text = reported({ kernels: [KERNEL, untimed] }, "GPU", {
+      speed: unmeasured,
+      memory: unmeasured,
+    });
+    expect(text).toContain("| Speed | not measured: The GPU &#124; was lost. |");
+    expect(text).toContain("| Memory | not measured: The GPU &#124; was lost. |");
+    expect(text).toContain("| yes | not measured | not measured |");
+    expect(text).toContain("1 of them not measured: it has no shader");
+    expect(reported({ kernels: [{ ...KERNEL, bytes: null }] })).toContain(
+      "| 12.3 | not measured |",
+    );
   });
 
   it("has kernels that are wrong before all others, with their numbers", () => {
@@ -84,7 +125,7 @@ describe("the report in Markdown", () => {
     expect(text).toContain("## edgewise self-test: some results are wrong");
     expect(text).toContain("1 of 2 kernels are wrong:");
     const [before = ""] = text.split("The slowest of 2 kernels");
-    expect(before).toContain("| `rms_norm` | 5.0e-1 | 1.0e-5 | no | 0.0 |");
+    expect(before).toContain("| `rms_norm` | 5.0e-1 | 1.0e-5 | no | 0.0 | 1234000.0 |");
     expect(before).not.toContain("matvec_q4");
   });
 
