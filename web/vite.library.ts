@@ -36,7 +36,9 @@ export default defineConfig({
       entry: {
         index: resolve(here, "client/index.ts"),
         host: resolve(here, "client/host.ts"),
+        "ai-sdk": resolve(here, "adapters/ai-sdk/index.ts"),
         openai: resolve(here, "adapters/openai/index.ts"),
+        "prompt-api": resolve(here, "adapters/prompt-api/index.ts"),
         worker: resolve(here, "worker/worker.ts"),
       },
     },

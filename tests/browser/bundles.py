@@ -7,11 +7,14 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.checkpoint import Shape
 from bench.checkpoint import write_checkpoint as write_random
+from edgewise.packs.making import make_packs, runners_of
+from edgewise.packs.prompt import PackPrompt
 from edgewise_compiler.compile import compile_model
+from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.seal import seal, unseal
 from tests.parity.make_checkpoints import write_checkpoint as write_tiny
 from tests.parity.outliers import write_overflowing
@@ -29,6 +32,9 @@ THINKS = (
     "{% if enable_thinking is false %}{{ '</think>' }}{% endif %}{% endif %}"
 )
 
+# What tests/browser/packs.test.ts says as well.
+SYSTEM = "You answer in one word. You never explain, and you never ask. " * 12
+
 FULL = bool(os.environ.get("EDGEWISE_FULL"))
 """Whether the browser's full suite is run; the quick one loads fewer bundles."""
 
@@ -37,6 +43,7 @@ _SOURCES = (
     "runtime",
     "bench/checkpoint.py",
     "examples/demo-model",
+    "sdk/edgewise/packs",
     "tests/browser",
     "tests/parity/outliers.py",
 )
@@ -96,21 +103,42 @@ def compile_bundles(out: Path) -> list[Path]:
         compile_model(checkpoint, out / name, **options)
         shutil.rmtree(scratch)
     _with_template(out / "demo-q4", out / "thinks-q4", THINKS)
-    return [out / name for name in (*BUNDLES, "thinks-q4")]
+    _with_pack(out / "demo-q4", out / "packed-q4", SYSTEM)
+    return [out / name for name in (*BUNDLES, "thinks-q4", "packed-q4")]
 
 
 def _with_template(bundle: Path, out: Path, template: str) -> None:
     """Copy a bundle but for its chat template, unless that was done: kernels stay the same."""
     if (out / "bundle.json").is_file():
         return
-    shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))
     source = template.encode()
+    manifest = _copied(bundle, out)
     (out / "chat_template.jinja").write_bytes(source)
-    manifest = unseal((bundle / "bundle.json").read_bytes())
-    manifest["name"] = out.name
     digest = hashlib.sha256(source).hexdigest()
     manifest["files"]["chat_template.jinja"] = {"bytes": len(source), "sha256": digest}
     (out / "bundle.json").write_bytes(seal(manifest))
+
+
+def _with_pack(bundle: Path, out: Path, system: str) -> None:
+    """Copy a bundle, and ship the pages of a system prompt with it, unless that was done."""
+    if (out / "bundle.json").is_file():
+        return
+    made = out.with_name(f"{out.name}.making")
+    shutil.rmtree(made, ignore_errors=True)
+    (made / "bundle.json").write_bytes(seal(_copied(bundle, made, out.name)))
+    opened = Bundle.open(made, verify=False)
+    runners, _ = runners_of(opened, targets=["webgpu"])
+    opened.close()
+    prompt = PackPrompt(messages=({"role": "system", "content": system},))
+    make_packs(made, prompt, "terse", runners)
+    made.rename(out)
+
+
+def _copied(bundle: Path, out: Path, name: str | None = None) -> dict[str, Any]:
+    """Copy a bundle's files but for its manifest, which is given back with the copy's name."""
+    shutil.copytree(bundle, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundle.json"))
+    manifest = unseal((bundle / "bundle.json").read_bytes())
+    return {**manifest, "name": name or out.name}
 
 
 def sources_key() -> str:

@@ -14,6 +14,13 @@ TOKENS = 64 if FULL else 32
 PROGRAMS = ("cpu", "webgpu-f32", *(["webgpu-f16-subgroups"] if FULL else []))
 """`cpu` is this machine's best program; the others run on WgpuDevice, which compiles for long."""
 
+LIKELY, LIKELY_TOKENS = 3, 8
+LIKELY_OF = "webgpu-f32"
+"""Of so many prompts, tokens and this program it is told how likely they are."""
+
+CODED = "webgpu-f32-kv8"
+"""A program with int8 pages."""
+
 CHATS = (
     "Hello! Who are you?",
     "What is edgewise?",
@@ -40,24 +47,38 @@ TEXTS = (
 )
 
 
-def write_expected(bundle: Path, out: Path) -> None:
+def write_expected(bundle: Path, coded: Path, out: Path) -> None:
     """Write greedy continuations of 20 prompts, or of a sample, to ``out``, unless it is there.
+
+    ``coded`` is a bundle with int8 pages, of which the same is told after prompts of its own.
 
     Per program and prompt: ``tokens``; ``margins``, by how much each token's logit leads the next
     best; ``deviations``, the standard deviation of the logits there, which bounds of float16
-    programs are relative to.
+    programs are relative to. Of some, ``likely``: how likely the first tokens were.
     """
     if out.is_file():
         return
     expected: dict[str, object] = {"bundle": bundle.name, "prompts": [], "programs": {}}
     programs: dict[str, object] = {}
     prompts: list[list[int]] = []
+    likely: list[object] = []
     for name in PROGRAMS:
         with _engine(bundle, name) as engine:
             prompts = prompts or _prompts(engine)
             programs[name] = _continuations(engine, prompts)
+            if name == LIKELY_OF:
+                likely = [_likely(engine, prompt) for prompt in prompts[:LIKELY]]
     expected["prompts"], expected["programs"] = prompts, programs
+    expected["likely"] = likely
+    expected["coded"] = _coded(coded)
     out.write_text(json.dumps(expected))
+
+
+def _coded(bundle: Path) -> object:
+    made = np.random.default_rng(4)
+    with _engine(bundle, CODED) as engine:
+        prompts = [made.integers(10, 300, length).tolist() for length in (3, 40, 100)]
+        return {"prompts": prompts, "programs": {CODED: _continuations(engine, prompts)}}
 
 
 def _engine(bundle: Path, name: str) -> Engine:
@@ -71,6 +92,18 @@ def _prompts(engine: Engine) -> list[list[int]]:
     chats = [engine.tokenizer.encode(text, add_special_tokens=False) for text in rendered]
     prompts = [*chats, *(engine.tokenizer.encode(text) for text in TEXTS)]
     return prompts if FULL else prompts[1::3]
+
+
+def _likely(engine: Engine, prompt: list[int]) -> object:
+    told = engine.generate(
+        prompt,
+        max_tokens=LIKELY_TOKENS,
+        temperature=0.0,
+        ignore_eos=True,
+        logprobs=True,
+        top_logprobs=5,
+    )
+    return told.to_json()["logprobs"]
 
 
 def _continuations(engine: Engine, prompts: list[list[int]]) -> dict[str, object]:

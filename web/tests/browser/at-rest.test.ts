@@ -135,7 +135,18 @@ describe.each(ADAPTERS)("pages at rest, on %s", (adapter) => {
     }
   });
 
+  it("go when the app clears them while they are saved, and do not come back", async () => {
+    await page.evaluate(() => library.forget("it"));
+    await answer(page, tokens(900));
+    await kept(page, 1);
+    expect(await page.evaluate(() => library.clearPages())).toBe(0);
+    const cached = async () => (await page.evaluate(() => library.stats("it"))).pagesCached;
+    await expect.poll(cached, { interval: 50, timeout: WAIT.timeout }).toBe(0);
+    expect(await page.evaluate(() => library.clearPages())).toBe(0);
+  });
+
   it("go when they are to be forgotten", async () => {
+    await answer(page, tokens(300));
     await kept(page, 1);
     await page.evaluate(() => library.forget("it"));
     expect(await page.evaluate(() => library.stats("it"))).toMatchObject({

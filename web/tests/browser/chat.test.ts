@@ -1,10 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { barriers } from "./axe.ts";
-import { WAIT } from "./paths.ts";
 import { openSession, type Session } from "./session.ts";
-import { by, conversation, endAtFirstWord, visited } from "./visits.ts";
-import { holdWorker, loseDevice, releaseWorker } from "./worker-patch.ts";
+import { by, conversation, focused, visited } from "./visits.ts";
 
 const PHONE = { width: 390, height: 780 };
 
@@ -20,27 +18,16 @@ print("hello")
 ${">".repeat(20)} deep
 `;
 
-/** One with more turns than a context of 512 tokens holds. */
-function longConversation() {
-  const text = "A page is a block of memory for the keys and values of sixteen tokens. ";
-  const messages = Array.from({ length: 12 }, (_, i) => ({
-    id: `long-${i}`,
-    role: i % 2 === 0 ? "user" : "assistant",
-    content: i % 2 === 0 ? `Question ${i}` : text.repeat(5),
-  }));
-  return { id: "long", title: "Long", updated: 3, system: "", settings: {}, messages };
-}
-
-const focused = (page: Page) =>
-  page.evaluate(() => {
-    const element = document.activeElement;
-    return element?.getAttribute("aria-label") ?? element?.textContent?.trim() ?? "";
-  });
-
 describe("conversations of an earlier visit", () => {
   let session: Session;
   let page: Page;
   const requested: string[] = [];
+  let exported: Buffer;
+  const fileOf = (content: Buffer | string) => ({
+    name: "conversations.json",
+    mimeType: "application/json",
+    buffer: Buffer.from(content),
+  });
 
   beforeAll(async () => {
     session = await openSession("lavapipe");
@@ -71,11 +58,22 @@ describe("conversations of an earlier visit", () => {
   it("are one stop of the tab key each; arrow keys lead to what can be done with them", async () => {
     await by(page, "new-conversation").focus();
     const stops: string[] = [];
-    for (const key of ["Tab", "ArrowRight", "End", "Tab", "Tab", "End", "ArrowLeft", "Home"]) {
+    for (const key of [
+      "Tab",
+      "Tab",
+      "ArrowRight",
+      "End",
+      "Tab",
+      "Tab",
+      "End",
+      "ArrowLeft",
+      "Home",
+    ]) {
       await page.keyboard.press(key);
       stops.push(await focused(page));
     }
     expect(stops).toEqual([
+      "Search conversations",
       "About code",
       "Rename “About code”",
       "Delete “About code”",
@@ -85,6 +83,27 @@ describe("conversations of an earlier visit", () => {
       "Rename “Hostile”",
       "Hostile",
     ]);
+  });
+
+  it("are found by what was said in them, with the keyboard alone", async () => {
+    await by(page, "search").fill("PAGE is a");
+    await by(page, "found").filter({ hasText: "In 1 conversation." }).waitFor();
+    expect(await by(page, "hit").textContent()).toBe("About pagesA page is a block.");
+    expect(await by(page, "hit").locator("mark").textContent()).toBe("page is a");
+    expect(await barriers(page)).toEqual([]);
+    await by(page, "search").focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    expect(await focused(page)).toBe("Search conversations");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.locator(".markdown", { hasText: "A page is a block." }).waitFor();
+    await by(page, "search").fill("no such words");
+    await by(page, "found").filter({ hasText: "Nothing found." }).waitFor();
+    await page.keyboard.press("Escape");
+    expect(await by(page, "search").inputValue()).toBe("");
+    expect(await focused(page)).toBe("Search conversations");
+    expect(await by(page, "conversation").count()).toBe(3);
   });
 
   it("show what a model wrote, but run and fetch nothing of it", async () => {
@@ -161,9 +180,34 @@ describe("conversations of an earlier visit", () => {
     const saved = await (await saving).createReadStream();
     const parts: Uint8Array[] = [];
     for await (const part of saved) parts.push(part);
-    const { conversations } = JSON.parse(Buffer.concat(parts).toString());
-    expect(conversations).toHaveLength(3);
+    exported = Buffer.concat(parts);
+    expect(JSON.parse(exported.toString()).conversations).toHaveLength(3);
     await page.keyboard.press("Escape");
+  });
+
+  it("are taken in from a file again, without those that are here", async () => {
+    await page.getByLabel("Delete “Pages”").focus();
+    await page.keyboard.press("Enter");
+    await by(page, "removed").getByLabel("Dismiss").click();
+    await by(page, "settings").click();
+    await by(page, "import").setInputFiles(fileOf(exported));
+    const told = by(page, "imported");
+    await told.filter({ hasText: "1 conversation imported; 2 already here." }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.reload();
+    await by(page, "conversation").nth(2).waitFor();
+  });
+
+  it("are none where a file says what cannot be, and it is said what", async () => {
+    await by(page, "settings").click();
+    const wrong = exported.toString().replace('"settings": {}', '"settings": {"topK": 1e9}');
+    await by(page, "import").setInputFiles(fileOf(wrong));
+    const told = page.locator("[role=alert][data-testid=imported]");
+    await told.filter({ hasText: "settings.topK is 1000000000, not a whole number" }).waitFor();
+    expect(await told.textContent()).toContain("Nothing was imported.");
+    await page.keyboard.press("Escape");
+    expect(await by(page, "conversation").count()).toBe(3);
   });
 
   it("lie in a drawer on a phone, which takes the focus and gives it back", async () => {
@@ -206,191 +250,6 @@ describe("conversations of an earlier visit", () => {
   });
 
   it("complain of nothing", () => {
-    expect(session.complaints).toEqual([]);
-  });
-});
-
-describe("an answer in the app", () => {
-  let session: Session;
-  let page: Page;
-
-  const ready = () =>
-    by(page, "device-status")
-      .filter({ hasText: /^Ready on/ })
-      .waitFor(WAIT);
-  /** Ends the wait of the first download. */
-  let release = () => {};
-  /** Ask without waiting for more than the first words. */
-  const begin = async (text: string) => {
-    await by(page, "prompt").fill(text);
-    await by(page, "prompt").press("Enter");
-    await by(page, "assistant-message").last().locator(".markdown").waitFor(WAIT);
-  };
-  const ended = async () => {
-    await by(page, "assistant-message").last().getByTestId("stats").waitFor(WAIT);
-    return by(page, "assistant-message").last().locator(".markdown").textContent();
-  };
-
-  beforeAll(async () => {
-    session = await openSession("lavapipe");
-    page = await session.page({});
-    const until = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    session.proxy.fault = (path) => (path.includes("/params/") ? { kind: "wait", until } : null);
-    await page.goto(session.proxy.url);
-    await by(page, "model-picker").selectOption("/bundles/demo-q4/");
-  });
-  afterAll(() => session?.close());
-
-  it("keeps nobody out while its model is loaded", async () => {
-    await by(page, "load-progress").waitFor(WAIT);
-    expect(await barriers(page)).toEqual([]);
-  });
-
-  it("is not to be had while loading is cancelled, but later", async () => {
-    await by(page, "cancel-load").click();
-    session.proxy.fault = () => null;
-    release();
-    await page.getByRole("heading", { name: "Choose a model" }).waitFor(WAIT);
-    await page.locator(".offer", { hasText: "demo-q4" }).click();
-    await ready();
-    await page.locator(".hello").waitFor();
-    expect(await barriers(page)).toEqual([]);
-  });
-
-  it("follows the conversation's settings, where the model's own are shown", async () => {
-    await by(page, "settings").click();
-    const longest = page.getByLabel("Longest answer");
-    await page.locator("[placeholder='200']").waitFor();
-    await longest.fill("5");
-    await page.getByLabel("Temperature").fill("0");
-    await page.getByRole("button", { name: "Done" }).click();
-    await begin("Tell me a story about a small robot.");
-    await ended();
-    expect(await by(page, "stats").textContent()).toContain("length limit");
-    await by(page, "settings").click();
-    await longest.fill("");
-    await page.getByRole("button", { name: "Done" }).click();
-  });
-
-  it("goes on in the same message where the length limit cut it off, and is not read again", async () => {
-    const before = (await by(page, "assistant-message").locator(".markdown").textContent()) ?? "";
-    await by(page, "continue").click();
-    await by(page, "stats").filter({ hasText: "cached" }).waitFor(WAIT);
-    expect(await by(page, "assistant-message").count()).toBe(1);
-    const whole = await by(page, "assistant-message").locator(".markdown").textContent();
-    expect(whole?.startsWith(before.trim())).toBe(true);
-    expect(whole?.length).toBeGreaterThan(before.length);
-    const stats = (await by(page, "stats").textContent()) ?? "";
-    const [, cached, prompt] = /(\d+) of (\d+) prompt tokens cached/.exec(stats) ?? [];
-    // Pages are found again whole, and one holds 16 tokens.
-    expect(Number(prompt) - Number(cached)).toBeLessThanOrEqual(16);
-  });
-
-  it("is not asked for by the Enter that ends a composition in Safari", async () => {
-    const asked = await by(page, "user-message").count();
-    await by(page, "prompt").fill("こんにちは");
-    await by(page, "prompt").evaluate((area) =>
-      area.dispatchEvent(
-        new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true }),
-      ),
-    );
-    expect(await by(page, "prompt").inputValue()).toBe("こんにちは");
-    expect(await by(page, "user-message").count()).toBe(asked);
-  });
-
-  it("is read aloud once, when it has ended", async () => {
-    const said = page.locator("[aria-live=polite]").last();
-    await begin("Tell me a story about a small robot.");
-    expect(await said.textContent()).toBe("");
-    const text = await ended();
-    await page.waitForFunction(
-      (text) => document.querySelector("p[aria-live=polite]")?.textContent?.trim() === text,
-      text?.trim(),
-    );
-  });
-
-  it("keeps nobody out while it is written", async () => {
-    await begin("Tell me a very long story about the sea.");
-    await holdWorker(page);
-    expect(await barriers(page)).toEqual([]);
-    expect(await by(page, "stop").count()).toBe(1);
-    await releaseWorker(page);
-    await ended();
-  });
-
-  it("ends on Escape, wherever the focus is", async () => {
-    const index = await by(page, "assistant-message").count();
-    const escaped = page.evaluate(endAtFirstWord, { index, by: "Escape" } as const);
-    await begin("Tell me a very long story about the sea.");
-    await escaped;
-    await ended();
-    expect(await by(page, "stats").last().textContent()).toContain("stopped");
-  });
-
-  it("goes on by itself when the GPU is lost, and says so meanwhile", async () => {
-    await page.evaluate(() => {
-      const seen: string[] = [];
-      Object.assign(globalThis, { statuses: seen });
-      const status = document.querySelector("[data-testid=device-status]");
-      if (!status) return;
-      new MutationObserver(() => seen.push(status.textContent ?? "")).observe(status, {
-        childList: true,
-        subtree: true,
-        characterData: true,
-      });
-    });
-    await by(page, "new-conversation").click();
-    await loseDevice(page, 2);
-    await begin("Tell me a very long story about the sea.");
-    expect((await ended())?.length).toBeGreaterThan(20);
-    await by(page, "device-status")
-      .filter({ hasText: /^Ready on/ })
-      .waitFor(WAIT);
-    expect(await page.evaluate(() => Reflect.get(globalThis, "statuses")[0])).toContain("lost");
-    expect(await by(page, "error").count()).toBe(0);
-  });
-
-  it("reads the end of a conversation that the context does not hold, and says from where", async () => {
-    await visited(page, [longConversation()]);
-    await by(page, "conversation")
-      .filter({ hasText: /^Long$/ })
-      .click();
-    await ready();
-    await by(page, "settings").click();
-    await by(page, "load-options").locator("summary").click();
-    await by(page, "context-picker").selectOption("512");
-    await by(page, "program-picker").selectOption("webgpu-f32");
-    await by(page, "load-again").click();
-    await by(page, "load-progress").waitFor();
-    await ready();
-    await by(page, "settings").click();
-    expect(await by(page, "loaded").textContent()).toMatch(/webgpu-f32.*512 tokens.*Weights/s);
-    await page.getByLabel("Longest answer").fill("5");
-    await page.getByRole("button", { name: "Done" }).click();
-    await begin("And now?");
-    await ended();
-    await by(page, "begins").waitFor();
-    const read = page.locator("[data-testid=begins] ~ [data-testid=user-message]");
-    expect(await read.count()).toBeGreaterThan(1);
-    expect(await read.count()).toBeLessThan(7);
-    expect(await by(page, "context").textContent()).toMatch(/^\d+ of 512 tokens/);
-    expect(await barriers(page)).toEqual([]);
-  });
-
-  it("needs a model, which is deleted in the settings", async () => {
-    const option = by(page, "model-picker").locator("option", { hasText: "demo-q4" });
-    expect(await option.textContent()).toContain("on this device");
-    await by(page, "settings").click();
-    const remove = page.getByRole("button", { name: "Delete demo-q4" });
-    await remove.click();
-    await remove.click();
-    await remove.waitFor({ state: "detached" });
-    await option.filter({ hasNotText: "on this device" }).waitFor({ state: "attached" });
-  });
-
-  it("complains of nothing", () => {
     expect(session.complaints).toEqual([]);
   });
 });

@@ -12,9 +12,21 @@ export interface Continuations {
   readonly deviations: readonly (readonly number[])[];
 }
 
-export interface Expected {
+/** What follows some prompts, by program. */
+export interface Followed {
   readonly prompts: readonly (readonly number[])[];
   readonly programs: Readonly<Record<string, Continuations>>;
+}
+
+export interface Expected extends Followed {
+  /** Of the bundle with int8 pages. */
+  readonly coded: Followed;
+  /** Of the first prompts, how likely the first tokens of `webgpu-f32` were. */
+  readonly likely: readonly (readonly {
+    readonly token_id: number;
+    readonly logprob: number;
+    readonly top: readonly { readonly token_id: number; readonly logprob: number }[];
+  }[])[];
 }
 
 /** How far a logit may be off, as docs/testing.md says. */
@@ -28,6 +40,9 @@ export const FLOAT32: Bound = { absolute: 1e-3, relative: 0 };
 export const FLOAT16: Bound = { absolute: 0, relative: 5e-2 };
 /** Activations rounded to int8: RMS 0.035, and the largest of a vocabulary four times that. */
 export const INTEGERS: Bound = { absolute: 0, relative: 0.14 };
+
+/** Keys and values in int8: as far as exact pages may be (docs/testing.md). */
+export const CODES: Bound = { absolute: 0, relative: 2e-2 };
 
 export function readExpected(): Expected {
   return JSON.parse(readFileSync(inject("expected"), "utf8"));

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { type BrowserContext, chromium } from "playwright-core";
 import { BUILD, REPOSITORY } from "./paths.ts";
+import { killAll } from "./processes.ts";
 
 /**
  * `swiftshader`: subgroups of 4, no shader-f16. `lavapipe`: subgroups of 8 and shader-f16.
@@ -65,7 +66,7 @@ async function started(adapter: AdapterName, profile: string): Promise<RunningBr
     context,
     profile,
     async restart(how) {
-      if (how === "kill") execFileSync("pkill", ["-KILL", "-f", profile]);
+      if (how === "kill") killAll(profile);
       await context.close().catch(() => undefined);
       return started(adapter, profile);
     },

@@ -7,7 +7,7 @@ import { FLOAT32, isNearTie, readExpected } from "./expected.ts";
 import { launch, type RunningBrowser } from "./launch.ts";
 import { Lent } from "./lent.ts";
 import { WAIT } from "./paths.ts";
-import { renderersOf } from "./renderers.ts";
+import { renderersOf } from "./processes.ts";
 import { by } from "./visits.ts";
 
 const BEAT_S = 1;

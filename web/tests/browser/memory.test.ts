@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { launch, type RunningBrowser } from "./launch.ts";
 import type {} from "./pages/library.ts";
-import { renderersOf } from "./renderers.ts";
+import { renderersOf } from "./processes.ts";
 import { openSession, type Session } from "./session.ts";
 
 const PIECE = 32 << 20;

@@ -30,6 +30,19 @@ json.dumps({
     "ttft": completion.timings.ttft_s,
 })`;
 
+/** Two choices with log-probabilities: the first is the one that is given alone. */
+const LIKELY = `
+asked = {"temperature": 0, "max_tokens": 6, "ignore_eos": True, "logprobs": True, "top_logprobs": 2}
+alone = await engine.generate("Once upon a time", **asked)
+choices = await engine.choices("Once upon a time", n=2, **asked)
+drawn = [one for choice in choices for one in choice.logprobs]
+json.dumps({
+    "alone": choices[0].token_ids == alone.token_ids,
+    "told": [len(choice.logprobs) for choice in choices],
+    "best": all(one.top[0] == (one.token_id, one.logprob) for one in drawn),
+    "possible": all(one.top[1][1] <= one.logprob <= 0 for one in drawn),
+})`;
+
 /** Python that tells the code of the error that its block ends with, and of which class it is. */
 const failing = (block: string) => `
 from edgewise_client import EdgewiseError
@@ -143,7 +156,9 @@ json.dumps([said.finish_reason, call.name, call.arguments, json.loads(written), 
     ["InputError input.sampling", `await engine.generate("A", temperature=-1)`],
     ["UnsupportedError unsupported.remote", `await engine.generate("A", tool_format="hermes")`],
     ["UnsupportedError unsupported.remote", `await engine.generate("A", seed=2**64 - 1)`],
-    ["UnsupportedError unsupported.tab", `await engine.generate("A", logprobs=True)`],
+    ["UnsupportedError unsupported.remote", `await engine.generate("A", logprobs=True)`],
+    ["UnsupportedError unsupported.tab", `await engine.generate("A", n=2)`],
+    ["AbsentError unsupported.tab", `await engine.choices("A", n=2)`],
     ["InputError input.value", `await engine.chat([], tools=[len])`],
     [
       "EdgewiseError host.model",
@@ -171,7 +186,7 @@ describe("Python in a tab", () => {
       const page = await session.library();
       await page.addScriptTag({ url: "/test/pyodide/pyodide.js" });
       const told = await page.evaluate(
-        async ([chat, page]) => {
+        async ([chat, page, likelihoods]) => {
           const { loadPyodide } = globalThis as unknown as typeof import("pyodide");
           const pyodide = await loadPyodide({ indexURL: "/test/pyodide/" });
           const wheel = await fetch("/test/pyodide/edgewise.whl");
@@ -181,11 +196,12 @@ import js
 from edgewise_client import TabEngine
 engine = await TabEngine.load("/bundles/demo-q4/", library=js.library.modules)`);
           const told = String(await pyodide.runPythonAsync(chat));
+          const likely = JSON.parse(String(await pyodide.runPythonAsync(likelihoods)));
           await pyodide.runPythonAsync("await engine.close()");
           const shown = await pyodide.runPythonAsync(`${page}\nawait answer(js.library.modules)`);
-          return { ...JSON.parse(told), shown };
+          return { ...JSON.parse(told), shown, likely };
         },
-        [CHAT, IN_A_TAB] as const,
+        [CHAT, IN_A_TAB, LIKELY] as const,
       );
       const loaded = await page.evaluate(() => library.load("demo", "/bundles/demo-q4/", {}));
       expect(loaded).toMatchObject({ value: { name: MODEL } });
@@ -198,6 +214,7 @@ engine = await TabEngine.load("/bundles/demo-q4/", library=js.library.modules)`)
       expect(told).toMatchObject({ name: MODEL, text, joined: text, tokens: tokenIds });
       expect(told.pieces).toBeGreaterThan(2);
       expect(typeof told.shown).toBe("string");
+      expect(told.likely).toEqual({ alone: true, told: [6, 6], best: true, possible: true });
       // A page without a policy asks for an icon, which its host does not have.
       const missed = session.proxy.fetched.filter(({ status }) => status >= 400);
       expect(missed.filter(({ path }) => path !== "/favicon.ico")).toEqual([]);

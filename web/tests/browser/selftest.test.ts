@@ -89,13 +89,59 @@ describe.each(CASES)(
       for (const { program } of report.programs) expect(copied).toContain(`\`${program}\`: right`);
     });
 
-    it("times every kernel", () => {
+    it("times every kernel, and knows what most of them move", () => {
       for (const { kernels } of report.programs) {
         for (const { kernel, ns } of kernels) expect(ns, kernel).toBeGreaterThan(0);
+        const moving = kernels.filter(({ bytes }) => bytes !== null && bytes > 0);
+        expect(moving.length).toBeGreaterThan(0.9 * kernels.length);
       }
+    });
+
+    it("measures how fast the model reads and writes, and its memory", async () => {
+      const { speed, memory } = report;
+      expect(speed).toMatchObject({ program: expect.stringMatching(/^webgpu-/) });
+      expect("program" in speed && speed.prefillTokensPerSecond).toBeGreaterThan(0);
+      expect("program" in speed && speed.decodeTokensPerSecond).toBeGreaterThan(0);
+      expect("weights" in memory && memory.peak).toBeGreaterThan(
+        "weights" in memory ? memory.weights + memory.kv : 0,
+      );
+      const shown = await page.getByTestId("measured").textContent();
+      expect(shown).toMatch(/Prefill\d.*tokens\/s.*Decode\d.*Weights.*KV.*Peak/);
     });
   },
 );
+
+it("times by submissions where there are no timestamps, and says what it cannot measure", async () => {
+  const { adapter, bundle, program } = WHOLE;
+  const session = await openSession(adapter);
+  try {
+    const page = await session.page();
+    await page.addInitScript(() => {
+      const { requestDevice } = GPUAdapter.prototype;
+      GPUAdapter.prototype.requestDevice = function (descriptor = {}) {
+        const asked = [...(descriptor.requiredFeatures ?? [])];
+        const requiredFeatures = asked.filter((name) => name !== "timestamp-query");
+        return requestDevice.call(this, { ...descriptor, requiredFeatures });
+      };
+      // Nothing runs but the page itself.
+      Worker.prototype.postMessage = () => {
+        throw new DOMException("No worker runs here.", "DataCloneError");
+      };
+    });
+    await page.goto(pageOf(session, bundle, program));
+    const report = await finished(page);
+    expect(report.ok).toBe(true);
+    expect(report.speed).toEqual({ unmeasured: expect.stringContaining("No worker runs here.") });
+    expect(report.memory).toEqual(report.speed);
+    const kernels = report.programs.flatMap((one) => one.kernels);
+    for (const { kernel, ns, by } of kernels) {
+      expect(by, kernel).toBe("submits");
+      expect(ns, kernel).toBeGreaterThan(0);
+    }
+  } finally {
+    await session.close();
+  }
+});
 
 it("names the kernel that computes something else", async () => {
   const { adapter, bundle, program } = WHOLE;

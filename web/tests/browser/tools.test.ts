@@ -117,7 +117,9 @@ describe("a chat", () => {
       MESSAGES,
     );
     if (!("value" in answer)) throw new Error(answer.error.message);
-    const { reasoning, written } = answer.value.completion;
+    const { reasoning, thoughtTokens, tokenIds, written } = answer.value.completion;
+    expect(thoughtTokens).toBeGreaterThan(0);
+    expect(thoughtTokens).toBeLessThan(tokenIds.length);
     expect(written).toContain("\n</think>\n\n");
     expect(written.trimStart().startsWith(reasoning)).toBe(true);
     await page.evaluate(() => library.close("thinks"));

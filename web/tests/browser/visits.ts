@@ -3,6 +3,14 @@ import type { Locator, Page } from "playwright-core";
 
 export const by = (page: Page, name: string): Locator => page.getByTestId(name);
 
+/** What has the focus, by its label or else its text. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const element = document.activeElement;
+    return element?.getAttribute("aria-label") ?? element?.textContent?.trim() ?? "";
+  });
+}
+
 /** Its host only offers bundles: one that answers would do so where the page itself cannot. */
 export async function offeredOnly(page: Page): Promise<void> {
   await page.route("**/api/bundles", async (route) => {

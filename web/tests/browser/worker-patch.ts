@@ -7,6 +7,7 @@
  */
 import type { Page } from "playwright-core";
 import { type DeviceFaults, faultyDevice } from "./faulty-device.ts";
+import { faultyStorage, type StorageFault, type StorageTold } from "./faulty-storage.ts";
 import { type Lacks, type Told, takeAway } from "./lacks.ts";
 
 /** What the worker asked of WebGPU since the last time it was asked. */
@@ -18,8 +19,12 @@ export interface Counts {
   readonly created: number;
   /** Buffers mapped to be read. */
   readonly mapped: number;
+  /** Buffers that have been made and not destroyed, and their bytes. */
+  readonly live: { readonly buffers: number; readonly bytes: number };
   /** Since the worker began, where it is late to hear. */
   readonly told?: Told;
+  /** Since the worker began, of KV pages; where that may fail. */
+  readonly storage?: StorageTold;
 }
 
 /** How the browser differs from the real one. */
@@ -28,21 +33,27 @@ export interface Patch {
   readonly faults?: DeviceFaults;
   /** What the browser lacks, too. */
   readonly lacks?: Lacks;
+  /** Whether storage of KV pages may fail: what does is said by `failStorage`. */
+  readonly storage?: boolean;
 }
 
 const CHANNEL = "edgewise-test";
+/** Where a page keeps what is to fail in the workers that it starts. */
+const FAULT = "edgewise-test-fault";
 
 /** Scripts that the proxy serves: /test/worker.js for a `script` and /test/patch.js for a `patch`. */
 export function patchScript(url: URL): string {
   const patch = url.searchParams.get("patch") ?? "{}";
   if (url.pathname.endsWith("/patch.js")) {
-    const { lacks, faults = {} }: Patch = JSON.parse(patch);
+    const { lacks, faults = {}, storage = false }: Patch = JSON.parse(patch);
+    const fault = url.searchParams.get("fault") ?? "null";
     const lacking = lacks ? `(${takeAway})(${JSON.stringify(lacks)});\n` : "";
     const faulty = `(${faultyDevice})(${JSON.stringify(faults)});\n`;
     const worker = `(${patchLimits})(${patch});\n(${patchWorker})(${JSON.stringify(CHANNEL)});\n`;
-    return `${lacking}${faulty}${worker}`;
+    return `${lacking}${faulty}${storage ? `(${faultyStorage})(${fault});\n` : ""}${worker}`;
   }
-  const first = `/test/patch.js?${new URLSearchParams({ patch })}`;
+  const fault = url.searchParams.get("fault") ?? "null";
+  const first = `/test/patch.js?${new URLSearchParams({ patch, fault })}`;
   // Static imports, in this order: a worker that awaits anything misses its first messages.
   const script = url.searchParams.get("script") ?? "";
   return [first, script].map((from) => `import ${JSON.stringify(from)};\n`).join("");
@@ -50,7 +61,7 @@ export function patchScript(url: URL): string {
 
 /** Makes the workers of a page that is not loaded yet start patched, and its own adapter too. */
 export async function patchWorkers(page: Page, patch: Patch = {}): Promise<void> {
-  await page.addInitScript(patchPage, { channel: CHANNEL, patch });
+  await page.addInitScript(patchPage, { channel: CHANNEL, faultKey: FAULT, patch });
   await page.addInitScript(patchLimits, patch);
   if (patch.lacks) await page.addInitScript(takeAway, patch.lacks);
 }
@@ -66,6 +77,14 @@ export async function loseDevice(page: Page, afterSubmits = 0): Promise<void> {
  */
 export async function hangDevice(page: Page, afterSubmits: number): Promise<void> {
   await tell(page, { hang: afterSubmits });
+}
+
+/** What of storage fails in the workers that the page starts from now on, if anything. */
+export async function failStorage(page: Page, fault: StorageFault | null): Promise<void> {
+  await page.evaluate(([key, fault]) => sessionStorage.setItem(key, JSON.stringify(fault)), [
+    FAULT,
+    fault,
+  ] as const);
 }
 
 /** What was asked of WebGPU since the last call. */
@@ -97,13 +116,15 @@ function tell(page: Page, message: unknown): Promise<Counts> {
 
 // The functions below run in the browser, from their text: they may use nothing of this file.
 
-function patchPage({ channel, patch }: { channel: string; patch: Patch }): void {
+function patchPage(given: { channel: string; faultKey: string; patch: Patch }): void {
+  const { channel, faultKey, patch } = given;
   const Real = globalThis.Worker;
   let held: (() => void)[] | null = null;
   globalThis.Worker = class extends Real {
     constructor(url: string | URL, options?: WorkerOptions) {
       const script = new URL(url, location.href).href;
-      const query = new URLSearchParams({ script, patch: JSON.stringify(patch) });
+      const fault = sessionStorage.getItem(faultKey) ?? "null";
+      const query = new URLSearchParams({ script, patch: JSON.stringify(patch), fault });
       super(`/test/worker.js?${query}`, options);
       this.addEventListener("message", (event) => {
         if (!held) return;
@@ -171,6 +192,13 @@ function patchWorker(channel: string): void {
   for (const maker of [...makers, "ComputePipeline", "ComputePipelineAsync", "QuerySet"]) {
     around(GPUDevice.prototype, `create${maker}`, () => (counts.created += 1), nothing);
   }
+  const live = new Set<GPUBuffer>();
+  around(GPUDevice.prototype, "createBuffer", nothing, (made: GPUBuffer) => live.add(made));
+  const { destroy } = GPUBuffer.prototype;
+  GPUBuffer.prototype.destroy = function () {
+    live.delete(this);
+    return destroy.call(this);
+  };
   around(GPUBuffer.prototype, "mapAsync", () => (counts.mapped += 1), nothing);
   const submitting = (buffers: unknown) => {
     const nudge = Array.isArray(buffers) && buffers.length === 0;
@@ -190,7 +218,9 @@ function patchWorker(channel: string): void {
     if (data.lose === 0) lose();
     else if (data.lose) loseAfter = data.lose;
     else if (data.hang) Reflect.get(globalThis, "hangAfter")(data.hang);
-    talk.postMessage({ ...counts, told: Reflect.get(globalThis, "told") });
+    const held = { buffers: live.size, bytes: [...live].reduce((sum, { size }) => sum + size, 0) };
+    const { told, storageTold: storage } = globalThis as { told?: unknown; storageTold?: unknown };
+    talk.postMessage({ ...counts, live: held, told, storage });
     Object.assign(counts, { submits: 0, nudges: 0, created: 0, mapped: 0 });
   };
 }

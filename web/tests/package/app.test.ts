@@ -12,7 +12,7 @@ const WEB = join(import.meta.dirname, "../..");
 const MOST = 150_000;
 /** What waits, by the names of their chunks. */
 const WAITING =
-  /^(?:advice|asking|constraints|export|highlight|interrupted|kept-pages|lend|lent|math|opening|plain|remote|settings|thoughts|timing|tools)-/;
+  /^(?:advice|asking|attach|attachments|constraints|drafting|export|highlight|import|indexeddb|interrupted|kept-pages|lend|lent|markdown-view|math|measure|message-files|opening|plain|remote|search-hits|settings|thoughts|timing|tool-calls|tools|trace|unfinished)-/;
 
 let built: string;
 

@@ -1,11 +1,18 @@
 /** Gives tests the library as pages have it: `window.library`, with engines kept by name. */
 
-import { CreateMLCEngine } from "../../../adapters/openai/index.ts";
+import { type ChatChoice, openai } from "../../../adapters/openai/index.ts";
+import { forgetPages, keptPages } from "../../../chat/kept-pages.ts";
 import { type AnyEngine, type ModelFacts, RemoteEngine } from "../../../client/host.ts";
-import { EdgewiseError, Engine } from "../../../client/index.ts";
+import {
+  type ChromeTrace,
+  EdgewiseError,
+  Engine,
+  type MetricsSnapshot,
+} from "../../../client/index.ts";
 import type {
   AnswerDelta,
   ChatOptions,
+  ChoicesOptions,
   Completion,
   EngineInfo,
   EngineStats,
@@ -14,6 +21,7 @@ import type {
   Message,
 } from "../../../client/types.ts";
 import type { ErrorJson } from "../../../errors.ts";
+import { doors } from "./doors.ts";
 
 /** What a call came to, as plain data. */
 export type Outcome<T> = { readonly value: T } | { readonly error: ErrorJson };
@@ -42,11 +50,30 @@ export interface Library {
     messages: readonly Message[],
     options: ChatOptions,
   ): Promise<Outcome<{ readonly completion: Completion; readonly deltas: AnswerDelta[] }>>;
-  /** What a page that was written for WebLLM does; what came, and how far loading was said to be. */
-  asWebLLM(model: string, question: string): Promise<WebLLMSaid>;
+  /** Several answers, once they are there. */
+  choices(
+    name: string,
+    prompt: string | readonly number[],
+    options: ChoicesOptions,
+  ): Promise<readonly Completion[]>;
+  /** So many answers with how likely their tokens were, in OpenAI's words: whole, and put together from chunks. */
+  asOpenAI(
+    name: string,
+    question: string,
+    n: number,
+  ): Promise<{
+    readonly whole: readonly ChatChoice[];
+    readonly streamed: readonly { readonly text: string; readonly tokens: string }[];
+  }>;
+  /** Pages that were written for other libraries. */
+  readonly doors: typeof doors;
   stats(name: string): Promise<EngineStats>;
+  metrics(name: string): Promise<MetricsSnapshot>;
+  trace(name: string): Promise<ChromeTrace>;
   /** Forget all pages at rest. */
   forget(name: string): Promise<void>;
+  /** Remove all pages at rest as the app does, past the engine; how many there are then. */
+  clearPages(): Promise<number>;
   /** What is loaded now. */
   info(name: string): EngineInfo;
   close(name: string): Promise<void>;
@@ -59,13 +86,6 @@ export interface Library {
   readonly heard: readonly string[];
 }
 
-export interface WebLLMSaid {
-  readonly reply: string;
-  readonly whole: string | null;
-  readonly usage: number | null;
-  readonly progress: readonly number[];
-}
-
 declare global {
   var library: Library;
 }
@@ -76,6 +96,7 @@ const heard: string[] = [];
 
 globalThis.library = {
   heard,
+  doors,
   modules: { Engine, RemoteEngine },
   load: (name, url, options) =>
     outcome(async () => {
@@ -110,29 +131,37 @@ globalThis.library = {
       for await (const delta of generation.deltas) deltas.push(delta);
       return { completion: await generation.completion, deltas };
     }),
-  asWebLLM: async (model, question) => {
-    const progress: number[] = [];
-    const initProgressCallback = (report: { progress: number }) => progress.push(report.progress);
-    const engine = await CreateMLCEngine(model, { initProgressCallback, keepPages: false });
+  choices: (name, prompt, options) =>
+    Promise.all(
+      engine(name)
+        .choices(prompt, options)
+        .map(({ completion }) => completion),
+    ),
+  asOpenAI: async (name, question, n) => {
+    const { completions } = openai(engine(name)).chat;
     const messages = [{ role: "user" as const, content: question }];
-    const request = { messages, temperature: 0, max_tokens: 16 };
-    const chunks = await engine.chat.completions.create({
-      ...request,
-      stream: true,
-      stream_options: { include_usage: true },
-    });
-    let reply = "";
-    let usage: number | null = null;
-    for await (const chunk of chunks) {
-      reply += chunk.choices[0]?.delta.content || "";
-      usage = chunk.usage?.completion_tokens ?? usage;
+    const more = { seed: 3, max_tokens: 8, logprobs: true, top_logprobs: 2 };
+    const request = { messages, n, temperature: 1, ...more };
+    const { choices: whole } = await completions.create(request);
+    const streamed = whole.map(() => ({ text: "", tokens: "" }));
+    for await (const { choices } of await completions.create({ ...request, stream: true })) {
+      for (const { index, delta, logprobs } of choices) {
+        const one = streamed[index];
+        if (!one) throw new Error(`no choice ${index}`);
+        one.text += delta.content ?? "";
+        for (const { token } of logprobs?.content ?? []) one.tokens += token;
+      }
     }
-    const answer = await engine.openai.chat.completions.create(request);
-    await engine.unload();
-    return { reply, whole: answer.choices[0].message.content, usage, progress };
+    return { whole, streamed };
   },
   stats: (name) => engine(name).stats(),
+  metrics: (name) => engine(name).metrics(),
+  trace: (name) => engine(name).trace(),
   forget: (name) => engine(name).forgetPages(),
+  clearPages: async () => {
+    await forgetPages();
+    return (await keptPages()).pages;
+  },
   info: (name) => engine(name).info,
   close: async (name) => {
     await answering(name).close();
