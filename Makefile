@@ -103,21 +103,21 @@ demo: $(DEMO)/bundle.json $(APP)
 	@test -t 0 || $(BIN)/edgewise serve $(DEMO) --check
 
 # Side by side: most of web/ waits for one browser, and the Python tests yield to it.
-test: $(VENV)/ready.stamp $(SHADERS) $(WEB) packages
+test: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
-test-python: $(VENV)/ready.stamp $(SHADERS) packages
+test-python: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
 	nice $(PYTEST)
 
-test-web: $(VENV)/ready.stamp $(WEB) packages
+test-web: $(VENV)/ready.stamp $(APP) packages
 	cd web && npm test --silent
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
 test-full: export EDGEWISE_FULL := 1
-test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
+test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
 
-test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(WEB) packages
+test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(APP) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)

@@ -24,15 +24,9 @@ declare module "vitest" {
   }
 }
 
-const WEB = join(REPOSITORY, "web");
-
 /** Called once by vitest; what it returns ends the host, and removes what browsers kept. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  execFileSync("npm", ["run", "--silent", "build:app", "--", "--logLevel", "warn"], {
-    cwd: WEB,
-    stdio: "inherit",
-    env: { ...process.env, NODE_ENV: "production" }, // vitest's own would make another build
-  });
+  buildApp();
   await buildPages();
   const port = await freePort();
   const host = spawn(python(), ["-m", "tests.browser.host", BUILD, String(port)], {
@@ -51,6 +45,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await ended(host);
     rmSync(profiles, { recursive: true, force: true, maxRetries: 5 });
   };
+}
+
+/** By make, which leaves the app alone where it is new: Python's tests may be reading it. */
+function buildApp(): void {
+  // vitest's own NODE_ENV would make another build; the flags are those of a make above this.
+  const { MAKEFLAGS: _, MFLAGS: __, ...environment } = process.env;
+  const env = { ...environment, NODE_ENV: "production" };
+  execFileSync("make", ["--silent", "web"], { cwd: REPOSITORY, stdio: "inherit", env });
 }
 
 /** The page that gives tests the library itself, in `PAGES`; see pages/library.ts. */
