@@ -79,7 +79,8 @@ describe("loading", () => {
           ],
         ]),
         shaders: new Map([
-          ["tick.wgsl", "nonsense"],
+          // The longest, which is begun first.
+          ["tick.wgsl", `nonsense ${code}// of the longest text`],
           ...names.map((n, i) => [n, `${code}// ${i}`] as const),
         ]),
       }),
