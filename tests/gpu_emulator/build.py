@@ -122,12 +122,17 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
 @cache
 def library(made: Shader, dialect: Dialect = CUDA) -> ctypes.CDLL:
     """The library of a kernel, compiled where it is not kept."""
+    return ctypes.CDLL(str(library_path(made, dialect)))
+
+
+def library_path(made: Shader, dialect: Dialect = CUDA) -> Path:
+    """Where the library of a kernel is, compiled where it is not kept."""
     text = cpp_text(made, dialect)
     key = hashlib.sha256("\0".join((text, *_compiler(), *_headers())).encode()).hexdigest()
     path = KEPT / f"{key}.so"
     if not path.exists():
         _compile(text, path)
-    return ctypes.CDLL(str(path))
+    return path
 
 
 def _compile(text: str, path: Path) -> None:

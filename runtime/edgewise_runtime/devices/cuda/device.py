@@ -26,7 +26,7 @@ from edgewise_runtime.format.plan import Buffer
 _calls = KernelThread(lambda threads: None)
 """A Ctrl-C is raised in the main thread only: here nothing comes between the calls of a burst."""
 
-ARCHITECTURES = (50, 52, 60, 61, 70, 75, 80, 86, 87, 89, 90, 100, 103, 120)
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 """What programs may ask for, by compute capability: a GPU has its own and those before."""
 
 
