@@ -15,6 +15,7 @@ namespace emulator {
 
 constexpr unsigned LANES = 32, MOST_THREADS = 1024;
 constexpr size_t STACK = 64 << 10;  // bytes of a fiber's
+constexpr uint32_t ELSEWHERE = 0x7fc01234;  // a NaN
 constexpr uint64_t CANARY = 0x9e3779b97f4a7c15ull;
 
 struct Index {
@@ -189,10 +190,11 @@ inline uint32_t exchange(uint32_t mask, uint32_t value, uint32_t source, int lin
     for (unsigned i = 0; i < LANES; ++i) {
       if (!(mask >> i & 1)) continue;
       uint32_t from = lanes[i].source;
-      if (from >= LANES || !(mask >> from & 1)) {
+      if (from < LANES && !(mask >> from & 1)) {
         fail("asks in line %d for lane %u, which does not take part", line, from);
       }
-      lanes[i].result = lanes[from].value;
+      // Of another warp there is no value, and nothing may depend on what there is instead.
+      lanes[i].result = from < LANES ? lanes[from].value : ELSEWHERE;
       machine.queue[machine.ready++] = uint16_t(first + i);
     }
   }

@@ -11,47 +11,52 @@ VECTORS = """\
 #ifndef EDGEWISE_VECTORS
 #define EDGEWISE_VECTORS
 #define EW __device__ __forceinline__
-#define EW_LANES(T, F) make_##T(F(a.x, b.x), F(a.y, b.y), F(a.z, b.z), F(a.w, b.w))
-#define EW_OPERATOR(T, O) EW T operator O(T a, T b) { \\
-  return make_##T(a.x O b.x, a.y O b.y, a.z O b.z, a.w O b.w); }
-EW_OPERATOR(float4, +)
-EW_OPERATOR(float4, -)
-EW_OPERATOR(float4, *)
-EW_OPERATOR(float4, /)
-EW_OPERATOR(uint4, +)
-EW_OPERATOR(uint4, -)
-EW_OPERATOR(uint4, *)
-EW_OPERATOR(uint4, &)
-EW_OPERATOR(uint4, |)
-EW_OPERATOR(uint4, ^)
-EW_OPERATOR(uint4, <<)
-EW_OPERATOR(uint4, >>)
-EW float4 ew_min(float4 a, float4 b) { return EW_LANES(float4, fminf); }
-EW float4 ew_max(float4 a, float4 b) { return EW_LANES(float4, fmaxf); }
-EW float2 ew_splat2(float a) { return make_float2(a, a); }
-EW float4 ew_splat(float a) { return make_float4(a, a, a, a); }
-EW uint4 ew_splat(unsigned int a) { return make_uint4(a, a, a, a); }
-EW float4 ew_join(float2 a, float2 b) { return make_float4(a.x, a.y, b.x, b.y); }
+#define EW_OPERATOR(S, O) \\
+  EW S##2 operator O(S##2 a, S##2 b) { return make_##S##2(a.x O b.x, a.y O b.y); } \\
+  EW S##4 operator O(S##4 a, S##4 b) { \\
+    return make_##S##4(a.x O b.x, a.y O b.y, a.z O b.z, a.w O b.w); }
+EW_OPERATOR(float, +)
+EW_OPERATOR(float, -)
+EW_OPERATOR(float, *)
+EW_OPERATOR(float, /)
+EW_OPERATOR(uint, +)
+EW_OPERATOR(uint, -)
+EW_OPERATOR(uint, *)
+EW_OPERATOR(uint, &)
+EW_OPERATOR(uint, |)
+EW_OPERATOR(uint, ^)
+EW_OPERATOR(uint, <<)
+EW_OPERATOR(uint, >>)
+#define EW_EACH(NAME, R, S, F) \\
+  EW R##2 NAME(S##2 a) { return make_##R##2(F(a.x), F(a.y)); } \\
+  EW R##4 NAME(S##4 a) { return make_##R##4(F(a.x), F(a.y), F(a.z), F(a.w)); }
+EW_EACH(ew_exp2, float, float, exp2f)
+EW_EACH(ew_round, float, float, rintf)
+EW_EACH(ew_abs, float, float, fabsf)
+EW_EACH(ew_bits, uint, float, __float_as_uint)
+EW_EACH(ew_bits, float, uint, __uint_as_float)
+EW_EACH(ew_uints, uint, float, __float2uint_rz)
+EW_EACH(ew_floats, float, uint, (float))
+#define EW_PAIRS(NAME, F) \\
+  EW float2 NAME(float2 a, float2 b) { return make_float2(F(a.x, b.x), F(a.y, b.y)); } \\
+  EW float4 NAME(float4 a, float4 b) { \\
+    return make_float4(F(a.x, b.x), F(a.y, b.y), F(a.z, b.z), F(a.w, b.w)); }
+EW_PAIRS(ew_min, fminf)
+EW_PAIRS(ew_max, fmaxf)
+EW float2 ew_fma(float2 a, float2 b, float2 c) {
+  return make_float2(__fmaf_rn(a.x, b.x, c.x), __fmaf_rn(a.y, b.y, c.y)); }
 EW float4 ew_fma(float4 a, float4 b, float4 c) {
   return make_float4(__fmaf_rn(a.x, b.x, c.x), __fmaf_rn(a.y, b.y, c.y),
                      __fmaf_rn(a.z, b.z, c.z), __fmaf_rn(a.w, b.w, c.w)); }
-EW float4 ew_exp2(float4 a) { return make_float4(exp2f(a.x), exp2f(a.y), exp2f(a.z), exp2f(a.w)); }
-EW float4 ew_round(float4 a) { return make_float4(rintf(a.x), rintf(a.y), rintf(a.z), rintf(a.w)); }
-EW float4 ew_abs(float4 a) { return make_float4(fabsf(a.x), fabsf(a.y), fabsf(a.z), fabsf(a.w)); }
-EW uint4 ew_bits(float4 a) {
-  return make_uint4(__float_as_uint(a.x), __float_as_uint(a.y),
-                    __float_as_uint(a.z), __float_as_uint(a.w)); }
-EW float4 ew_bits(uint4 a) {
-  return make_float4(__uint_as_float(a.x), __uint_as_float(a.y),
-                     __uint_as_float(a.z), __uint_as_float(a.w)); }
-EW uint4 ew_uints(float4 a) {
-  return make_uint4(__float2uint_rz(a.x), __float2uint_rz(a.y),
-                    __float2uint_rz(a.z), __float2uint_rz(a.w)); }
-EW float4 ew_floats(uint4 a) {
-  return make_float4((float)a.x, (float)a.y, (float)a.z, (float)a.w); }
+EW float2 ew_splat2(float a) { return make_float2(a, a); }
+EW uint2 ew_splat2(unsigned int a) { return make_uint2(a, a); }
+EW float4 ew_splat4(float a) { return make_float4(a, a, a, a); }
+EW uint4 ew_splat4(unsigned int a) { return make_uint4(a, a, a, a); }
+EW float4 ew_join(float2 a, float2 b) { return make_float4(a.x, a.y, b.x, b.y); }
+EW uint4 ew_join(uint2 a, uint2 b) { return make_uint4(a.x, a.y, b.x, b.y); }
 #endif
 """
-"""Functions of float2, float4 and uint4, lane by lane."""
+"""Functions of vectors of float and of unsigned int, lane by lane."""
 
 HALVES = """\
 #ifndef EDGEWISE_HALVES

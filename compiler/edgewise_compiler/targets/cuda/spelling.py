@@ -20,6 +20,7 @@ _TYPES = {
     "bool": "bool",
     "int32": "int",
     "uint32": "unsigned int",
+    "uint32x2": "uint2",
     "uint32x4": "uint4",
     "float32": "float",
     "float32x2": "float2",
@@ -34,14 +35,17 @@ _BITS = {
     ("float32", "int32"): "__float_as_int",
     ("uint32", "float32"): "__uint_as_float",
     ("int32", "float32"): "__int_as_float",
+    ("float32x2", "uint32x2"): "ew_bits",
     ("float32x4", "uint32x4"): "ew_bits",
+    ("uint32x2", "float32x2"): "ew_bits",
     ("uint32x4", "float32x4"): "ew_bits",
 }
 
 _SPLATS = {
     "float32x2": "ew_splat2",
-    "float32x4": "ew_splat",
-    "uint32x4": "ew_splat",
+    "float32x4": "ew_splat4",
+    "uint32x2": "ew_splat2",
+    "uint32x4": "ew_splat4",
     "float16x2": "ew_pair",
     "float16x4": "ew_four",
 }
@@ -49,6 +53,7 @@ _SPLATS = {
 _VECTORS = {
     "float32x2": "make_float2",
     "float32x4": "make_float4",
+    "uint32x2": "make_uint2",
     "uint32x4": "make_uint4",
     "float16x2": "ew_pair",
     "float16x4": "ew_four",
@@ -71,12 +76,19 @@ def _shuffle_xor(dtype: str, value: Text, mask: Text) -> str:
 
 
 def _lanewise(scalar: str, vector: str) -> Spelling:
-    return by_dtype({"float32": scalar, "float32x4": vector})
+    return by_dtype({"float32": scalar, "float32x2": vector, "float32x4": vector})
 
 
 OPERATIONS: Mapping[str, Spelling] = {
     # Rounded once whatever the compiler is told of contracting.
-    "fma": by_dtype({"float32": "__fmaf_rn", "float32x4": "ew_fma", "float16x2": "ew_fma"}),
+    "fma": by_dtype(
+        {
+            "float32": "__fmaf_rn",
+            "float32x2": "ew_fma",
+            "float32x4": "ew_fma",
+            "float16x2": "ew_fma",
+        }
+    ),
     "exp2": _lanewise("exp2f", "ew_exp2"),
     "round": _lanewise("rintf", "ew_round"),
     "abs": _lanewise("fabsf", "ew_abs"),
@@ -123,6 +135,8 @@ CUDA = Dialect(
         ("Max", "uint32"): "max",
         ("Min", "float32"): "fminf",
         ("Max", "float32"): "fmaxf",
+        ("Min", "float32x2"): "ew_min",
+        ("Max", "float32x2"): "ew_max",
         ("Min", "float32x4"): "ew_min",
         ("Max", "float32x4"): "ew_max",
         ("Mul", "float16x2"): "ew_mul",
@@ -131,7 +145,9 @@ CUDA = Dialect(
         # What is out of range becomes the nearest number, as in every other language here.
         ("float32", "int32"): "__float2int_rz",
         ("float32", "uint32"): "__float2uint_rz",
+        ("float32x2", "uint32x2"): "ew_uints",
         ("float32x4", "uint32x4"): "ew_uints",
+        ("uint32x2", "float32x2"): "ew_floats",
         ("uint32x4", "float32x4"): "ew_floats",
         ("float16", "float32"): "ew_float",
         ("float16x2", "float32x2"): "ew_float",
@@ -148,7 +164,7 @@ CUDA = Dialect(
     shared="__shared__",
     head=_head,
     preludes=(
-        (r"float4|uint4|ew_splat2", VECTORS),
+        (r"(float|uint)[24]|ew_splat", VECTORS),
         (r"\bew_(half|pair|four|unpack|pack|to_half)", HALVES),
     ),
 )
