@@ -21,7 +21,7 @@ Emulate = Callable[..., LoadedProgram]
 def compiled(
     model: Path, folder: Path, quant: str, kv: str = "auto", targets: tuple[str, ...] = ("cuda",)
 ) -> Path:
-    """A folder with a ``bundle`` that has CUDA programs and a ``dump`` of their texts, made once."""
+    """A folder with a ``bundle`` that has CUDA programs and a ``dump`` of texts, made once."""
 
     def make(out: Path) -> None:
         compile_model(

@@ -15,7 +15,7 @@ from tests.gpu_emulator import programs
 from tests.gpu_emulator.programs import Emulate
 from tests.parity import make_goldens, reference
 from tests.parity.driver import Driver, Floats
-from tests.parity.test_parity import CODE_NOISE, F32_TOLERANCE, config, rms
+from tests.parity.test_parity import ROUNDING_NOISE, F32_TOLERANCE, config, rms
 from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE
 
 CASE = "qwen3-gqa2-tied"
@@ -58,7 +58,7 @@ def noise(program: str, found: Floats, exact: np.ndarray) -> None:
     elif program == "cuda-f16":
         assert rms((found - exact) / exact.std()) < F16_NOISE
     else:
-        assert F16_NOISE < rms((found - exact) / exact.std()) < CODE_NOISE
+        assert F16_NOISE < rms((found - exact) / exact.std()) < ROUNDING_NOISE
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
