@@ -7,20 +7,19 @@ compute comes from the same CUDA C on this processor (tests/gpu_emulator).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgewise import Engine
-from edgewise_compiler.compile import compile_model
 from edgewise_runtime.devices.cuda import gpu
 from edgewise_runtime.devices.cuda.device import CudaDevice, CudaProgram
 from edgewise_runtime.devices.cuda.driver import DRIVER
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.format.fatbin import read_images, read_uses
 from tests.conftest import BundleFactory
+from tests.gpu_emulator import programs
 from tests.gpu_emulator.driver import emulated
 from tests.parity import make_goldens, reference
 from tests.parity.driver import Driver
@@ -35,42 +34,17 @@ CASE = "qwen3-gqa2-tied"
 ARCHES = (80, 90)
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A bundle with CUDA programs, and its kernels' CUDA C."""
-
-    bundle: Path
-    dump: Path
+Compile = Callable[[str], Path]
 
 
-Compile = Callable[[str], Compiled]
-
-
-@pytest.fixture(scope="module")
-def compiled(
-    tmp_path_factory: pytest.TempPathFactory,
-    checkpoints: Callable[[str], Path],
-    own_data_folder: None,
-) -> Compile:
-    """The tiny checkpoint for CUDA, by a weight scheme; 128 rows and 8 sequences a step."""
-    made: dict[str, Compiled] = {}
-
-    def compile_once(quant: str) -> Compiled:
-        if quant not in made:
-            folder = tmp_path_factory.mktemp(quant)
-            made[quant] = Compiled(folder / "bundle", folder / "dump")
-            compile_model(
-                checkpoints(CASE),
-                made[quant].bundle,
-                targets=("cuda",),
-                quant=quant,
-                max_batch=8,
-                prefill_chunk=128,
-                debug_dump=made[quant].dump,
-            )
-        return made[quant]
-
-    return compile_once
+@pytest.fixture(scope="session")
+def compiled(shared: Path, checkpoints: Callable[[str], Path], own_data_folder: None) -> Compile:
+    """A folder with a ``bundle`` of the tiny checkpoint in a weight scheme, and its ``dump``."""
+    folder = shared / "emulated"
+    folder.mkdir(exist_ok=True)
+    return lambda quant: programs.compiled(
+        checkpoints(CASE), folder / f"{CASE}-{quant}-auto", quant
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,16 +64,16 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def program(compiled: Compile, kernels: Path) -> Iterator[CudaProgram]:
     """The program of float16 over weights of four bits."""
     made = compiled("q4")
-    emulated.give_dump(kernels, made.dump / "cuda-f16")
-    bundle = Bundle.open(made.bundle)
+    emulated.give_dump(kernels, made / "dump" / "cuda-f16")
+    bundle = Bundle.open(made / "bundle")
     with CudaDevice().load(bundle, "cuda-f16", load_symbols={"pages": PAGES}) as loaded:
         yield loaded
 
 
 def test_f32_logits_are_those_of_transformers(compiled: Compile, kernels: Path) -> None:
     golden, made = make_goldens.load(CASE), compiled("f32")
-    emulated.give_dump(kernels, made.dump / "cuda-f32")
-    with Engine(made.bundle, device="cuda", program="cuda-f32") as engine:
+    emulated.give_dump(kernels, made / "dump" / "cuda-f32")
+    with Engine(made / "bundle", device="cuda", program="cuda-f32") as engine:
         logits = engine.score(golden["tokens"].tolist())
     assert np.abs(logits[golden["rows"]] - golden["logits"]).max() < F32_TOLERANCE
 
@@ -109,8 +83,8 @@ def test_quantized_weights_are_computed_with_as_float16_allows(
 ) -> None:
     tokens, cfg = make_goldens.load(CASE)["tokens"].tolist(), config(checkpoints(CASE))
     made = compiled("q4")
-    emulated.give_dump(kernels, made.dump / "cuda-f16")
-    with Engine(made.bundle, device="cuda", program="cuda-f16") as engine:
+    emulated.give_dump(kernels, made / "dump" / "cuda-f16")
+    with Engine(made / "bundle", device="cuda", program="cuda-f16") as engine:
         found = engine.score(tokens)
     weights = reference.dequantized(reference.load_weights(checkpoints(CASE)), "q4")
     exact = reference.logits(cfg, weights, tokens)
@@ -121,10 +95,10 @@ def test_the_engine_says_what_it_says_on_the_cpu(
     compiled: Compile, kernels: Path, bundles: BundleFactory
 ) -> None:
     made = compiled("f32")
-    emulated.give_dump(kernels, made.dump / "cuda-f32")
+    emulated.give_dump(kernels, made / "dump" / "cuda-f32")
     said = []
     cpu = bundles(CASE, "f32"), "cpu", None
-    for bundle, device, program in (cpu, (made.bundle, "cuda", "cuda-f32")):
+    for bundle, device, program in (cpu, (made / "bundle", "cuda", "cuda-f32")):
         with Engine(bundle, device=device, program=program) as engine:
             said.append(engine.generate("Once upon a time", max_tokens=24, temperature=0.0).text)
     assert said[0] == said[1]
@@ -175,7 +149,7 @@ def test_a_burst_is_its_single_steps_and_one_graph(program: CudaProgram) -> None
 def test_each_fatbin_has_the_kernel_of_its_plan_and_nothing_spills(
     quant: str, compiled: Compile
 ) -> None:
-    bundle = Bundle.open(compiled(quant).bundle)
+    bundle = Bundle.open(compiled(quant) / "bundle")
     for made in bundle.manifest.programs:
         launched = {
             made.shaders[name]: kernel.symbol
