@@ -111,7 +111,7 @@ class CudaBench:
     def describe(self) -> dict[str, Any]:
         card, features = self._device.card, sorted(self._device.features())
         adapter = {"name": card.name, "kind": f"sm_{card.arch}", "backend": "CUDA"}
-        adapter |= {"driver": f"for CUDA {card.version}"}
+        adapter |= {"driver": card.driver}
         return {
             "adapters": [str(found) for found in cards()],
             "adapter": {**adapter, "features": features, "memory": card.memory},
