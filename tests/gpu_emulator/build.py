@@ -81,10 +81,9 @@ _LAUNCH = """\
 extern "C" __attribute__((visibility("default"))) int launch(
     void** data, const uint64_t* bytes, void** shadows, unsigned x, unsigned y, uint64_t seed,
     char* stacks, char* message, size_t room) {{
-  auto kernel = [&] {{ {entry}({arguments}); }};
-  using Kernel = decltype(kernel);
-  auto body = [](const void* one) {{ (*static_cast<const Kernel*>(one))(); }};
-  return emulator::run(x, y, {threads}, seed, stacks, &kernel, body, message, room);
+  auto thread = [&] {{ ::{entry}({arguments}); }};
+  auto body = [](const void* one) {{ (*static_cast<const decltype(thread)*>(one))(); }};
+  return emulator::run(x, y, {threads}, seed, stacks, &thread, body, message, room);
 }}
 """
 
