@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise_compiler.foreign import check_floats, foreign_model
+from edgewise_compiler.gguf.architecture import CheckpointTensors
 from edgewise_compiler.gguf.names import is_gguf
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.source import translate
@@ -24,6 +25,8 @@ from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.packed.reader import PackedReader
+from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
@@ -76,7 +79,7 @@ class Checkpoint:
     """An open checkpoint; a context manager that closes the weight files.
 
     Attributes:
-        config: config.json as parsed.
+        config: config.json as parsed, without what it says of how weights are quantized.
         model: config.json as understood, with the end tokens of generation_config.json added.
         files: contents of those of :data:`TOKENIZER_FILES` that it has.
         tokens: one more than the tokenizer's largest id.
@@ -117,25 +120,29 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     """
     path = Path(path)
     with ExitStack() as stack:
+        tensors: CheckpointTensors | PackedReader | None = None
         if is_gguf(path):
             files, tensors = translate(stack.enter_context(GgufReader(path)))
         else:
-            files, tensors = _read_files(path), None
-        config = _object(files, "config.json")
+            files = _read_files(path)
+        config, matrices = unpacked(_object(files, "config.json"))
         family = find_family(config)
         model = family.read_config(config)
         model = replace(model, eos=_all_eos(files, model))
         tokens = _count_tokens(files, model.vocab)
         template = _chat_template(files)
-        weights: WeightReader = tensors or stack.enter_context(SafetensorsReader(path))
+        if tensors is None:
+            reader = stack.enter_context(SafetensorsReader(path))
+            tensors = None if matrices is None else PackedReader(reader, matrices(reader))
+        weights: WeightReader = tensors or reader
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
+        held = {} if tensors is None else tensors.held()
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
-    held = {} if tensors is None else tensors.held()
     if paddings:
         weights = PaddedReader(weights, paddings, model.stored_head_dim, model.head_dim)
         # Codes of a file are for its own columns and rows.
@@ -168,7 +175,7 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
 
 def check_config(raw: bytes) -> None:
     """Raise what `open_checkpoint` would for the model that a config.json describes."""
-    config = _object({"config.json": raw}, "config.json")
+    config, _ = unpacked(_object({"config.json": raw}, "config.json"))
     find_family(config).read_config(config)
 
 

@@ -111,6 +111,13 @@ def is_gguf(path: Path) -> bool:
     return names.is_gguf(path)
 
 
+def keeps_codes(path: Path) -> bool:
+    """Whether a path is of a checkpoint that is quantized, and stays so unless told otherwise."""
+    from edgewise_compiler import keeps
+
+    return keeps.keeps_codes(path)
+
+
 def model_name(checkpoint: Path) -> str:
     """What a checkpoint is called: its folder or repository, or its file without the suffix."""
     from edgewise_compiler.gguf import names
@@ -155,7 +162,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     from edgewise_compiler.targets.table import DEFAULT_CONTEXT
 
     path = _place(checkpoint)
-    if quant is None and not is_gguf(path):
+    if quant is None and not keeps_codes(path):
         quant = DEFAULT_QUANT
     files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
     made_by = [installed.VERSION, VERSION, cpu_arch(), sorted(cpu_features())]
@@ -163,7 +170,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     bound = longer or DEFAULT_CONTEXT
     what = [repo_of(path) or str(path), files, quant, bound, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
-    # What becomes of a GGUF file unless told otherwise is known once it is read.
+    # What becomes of a quantized file unless told otherwise is known once it is read.
     parts = [model_name(path), quant, f"c{longer}" if longer else None, key]
     return bundles_folder() / "-".join(filter(None, parts))
 
