@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from edgewise_compiler.gguf.names import is_gguf
+from edgewise_compiler.mlc.names import is_mlc
 from edgewise_compiler.packed.names import packing_of
 
 MOST = 4 << 20
@@ -17,7 +18,7 @@ def keeps_codes(path: Path) -> bool:
 
     Nothing is checked: a path that is no checkpoint, or a damaged one, keeps none.
     """
-    if is_gguf(path):
+    if is_gguf(path) or is_mlc(path):
         return True
     try:
         config = path / "config.json"

@@ -18,7 +18,7 @@ from edgewise_runtime.folders import remove_folder
 from edgewise_runtime.format.bundle import Bundle, read_manifest
 from edgewise_runtime.format.seal import VERSION
 
-_FILES = ("*.json", "*.safetensors", "*.jinja")
+_FILES = ("*.json", "*.safetensors", "*.jinja", "params_shard_*.bin")
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, and how much of how much of it is done."""
@@ -100,8 +100,11 @@ def find_model(
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path looks like a checkpoint: a folder in Hugging Face layout, or a GGUF file."""
-    return is_gguf(path) or (path / "config.json").is_file()
+    """Whether a path looks like a checkpoint: a folder in Hugging Face layout or of MLC LLM, or a
+    GGUF file."""
+    from edgewise_compiler.mlc.names import is_mlc
+
+    return is_gguf(path) or (path / "config.json").is_file() or is_mlc(path)
 
 
 def is_gguf(path: Path) -> bool:

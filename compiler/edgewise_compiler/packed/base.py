@@ -60,7 +60,7 @@ class Matrix:
         kind: how it is stored, in words: where two differ, the same bytes are other weights.
         parts: the tensors that it is stored in.
         centred: whether every zero is the middle of the codes.
-        rows: rows ``start..stop``.
+        rows: rows ``start..stop``; of some formats with more columns, that make whole groups of 32.
     """
 
     shape: tuple[int, int]
