@@ -9,6 +9,10 @@ CONFIG = "mlc-chat-config.json"
 CACHES = ("tensor-cache.json", "ndarray-cache.json")
 """What lists the tensors; the second is what it was called before."""
 
+EXPORTED = ("q4f16_1", "q4f32_1", "q0f16", "q0f32")
+"""Quantizations that are written: four bits or floats, beside float16 or the upper halves of
+float32."""
+
 SHARDS = "params_shard_*.bin"
 """What files of tensors are called by who writes them; the list may name any."""
 

@@ -85,6 +85,34 @@ def test_a_quantized_folder_is_kept_as_it_is_unless_told_otherwise(
     assert re.search(r"Weights, q4: q4 ", again)
 
 
+def test_a_folder_for_mlc_is_exported_and_compiled_again(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    checkpoint = checkpoints("qwen3-gqa2-tied")
+    folder = Path("dist") / f"{checkpoint.name}-q4f16_1-MLC"
+    assert f"{folder}: " in edgewise("export", checkpoint)
+    config = json.loads((folder / "mlc-chat-config.json").read_text())
+    assert config["conv_template"]["seps"] == ["<|end|>", "<|end|>"]
+    assert config["conv_template"]["stop_token_ids"] == [1, 3]
+    kept = edgewise("compile", folder, "--prefill-chunk", 128, "-o", "dist/kept")
+    assert re.search(r"Weights, as-file: q4 .* KiB", kept)
+    edgewise("export", "dist/kept", status=1)
+
+
+def test_a_conversation_of_ones_own_is_written_as_it_is(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    Path("talk.json").write_text('{"name": "mine", "seps": ["x"]}')
+    edgewise("export", checkpoints("llama-mha"), "-o", "mine", "--conversation", "talk.json")
+    config = json.loads(Path("mine/mlc-chat-config.json").read_text())
+    assert config["conv_template"] == {"name": "mine", "seps": ["x"]}
+    Path("talk.json").write_text("[]")
+    edgewise(
+        "export", checkpoints("llama-mha"), "-o", "no", "--conversation", "talk.json", status=1
+    )
+    assert not Path("no").exists()
+
+
 def test_pages_of_codes_are_compiled_and_inspected(
     edgewise: Run, checkpoints: Callable[[str], Path]
 ) -> None:
