@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -136,11 +137,26 @@ def _record(
     before: Sequence[Array],
     after: Sequence[Array],
 ) -> None:
-    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py."""
+    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py.
+
+    With EDGEWISE_RECORD_FATBINS, also the same kernel for CUDA.
+    """
     folder = os.environ.get("EDGEWISE_RECORD_KERNELS")
     if folder:
         from gpu.recording import Call, save_call
 
         written = {i: after[i] for i, access in enumerate(made.access) if access != "read"}
         call = Call(launch.name, made.source, made.entry, grid, tuple(before), written)
+        if os.environ.get("EDGEWISE_RECORD_FATBINS"):
+            entry, made_fatbin = _fatbin(launch)
+            call = replace(call, fatbin=made_fatbin, fatbin_entry=entry)
         save_call(Path(folder), call)
+
+
+@cache
+def _fatbin(launch: Launch) -> tuple[str, bytes]:
+    from edgewise_compiler.targets.cuda.codegen import shader
+    from edgewise_compiler.targets.cuda.fatbin import fatbin
+
+    made = shader(launch.function)
+    return made.entry, fatbin(made.entry, made.source)

@@ -35,6 +35,7 @@ from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, PRESETS, SCHEMES,
 from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets import table as compiled
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS
+from edgewise_compiler.targets.cuda import variants as cuda
 from edgewise_compiler.targets.webgpu.variants import (
     INT8_VARIANTS,
     VARIANTS,
@@ -300,6 +301,15 @@ def _targets() -> Iterator[str]:
     yield from _table(
         ("program", "needs"),
         ((f"`{v.name}`", _code(features_of(v))) for v in (*VARIANTS, *INT8_VARIANTS)),
+    )
+    yield "Programs for CUDA, the same way. Not run on a GPU yet, on an emulated driver only:"
+    yield ""
+    yield from _table(
+        ("program", "needs"),
+        (
+            (f"`{v.name}`", _code(cuda.features_of(v)))
+            for v in (*cuda.VARIANTS, *cuda.INT8_VARIANTS)
+        ),
     )
 
 

@@ -46,9 +46,9 @@ class Dialect:
 
     Attributes:
         header: of native, with what the language has.
-        parameter: an argument: ``const`` where it is only read, type and name.
-        shared, local: arrays: indentation, type, name, length.
-        launched: the function that is launched, its threads and its name.
+        parameter: an argument: ``const`` where it is only read, ``type`` and ``name``.
+        shared, local: arrays: ``indent``, ``type``, ``name`` and ``count``.
+        launched: the function that is launched: its ``threads`` and its name, ``entry``.
     """
 
     header: str
@@ -60,10 +60,18 @@ class Dialect:
 
 CUDA = Dialect(
     "cuda.h",
-    re.compile(r"^    (const )?([\w ]+)\* __restrict__ (\w+)(?=,$|\) \{$)", re.MULTILINE),
-    re.compile(r"^( *)__shared__ ([\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
-    re.compile(r"^( +)((?!const )[\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
-    re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)\) (\w+)\($', re.MULTILINE),
+    re.compile(
+        r"^    (?P<const>const )?(?P<type>[\w ]+)\* __restrict__ (?P<name>\w+)(?=,$|\) \{$)", re.M
+    ),
+    re.compile(
+        r"^(?P<indent> *)__shared__ (?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    re.compile(
+        r"^(?P<indent> +)(?!const )(?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    re.compile(
+        r'^extern "C" __global__ void __launch_bounds__\((?P<threads>\d+)\) (?P<entry>\w+)\($', re.M
+    ),
 )
 
 _LANE = re.compile(r"\]\.([xyzw])\b")
@@ -95,28 +103,52 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
         ValueError: it declares a pointer or an array that is not understood.
     """
     source = made.source
-    found = dialect.launched.findall(source)
-    if found != [(str(made.workgroup[0]), made.entry)]:
-        raise ValueError(f"{made.entry} is not what the text launches: {found}")
-    parameters = dialect.parameter.findall(source)
+    launched, said = [*dialect.launched.finditer(source)], shader_of(source, dialect)
+    same = (said.entry, said.workgroup, said.access) == (made.entry, made.workgroup, made.access)
+    if len(launched) != 1 or not same:
+        raise ValueError(f"{made.entry} is not what the text launches")
+    parameters = _arguments(source, dialect)
+    head, body = source[: launched[0].end()], source[launched[0].end() :]
     text = dialect.parameter.sub(
-        lambda m: f"    emulator::{'Reads' if m[1] else 'Writes'}<{m[2]}> {m[3]}", source
+        lambda m: f"    emulator::{'Reads' if m['const'] else 'Writes'}<{m['type']}> {m['name']}",
+        body,
     )
-    text = dialect.shared.sub(r'\1static emulator::Shared<\2, \4> \3{"\3"};', text)
-    text = dialect.local.sub(r'\1emulator::Local<\2, \4> \3{"\3"};', text)
+    text = dialect.shared.sub(
+        r'\g<indent>static emulator::Shared<\g<type>, \g<count>> \g<name>{"\g<name>"};', text
+    )
+    text = dialect.local.sub(
+        r'\g<indent>emulator::Local<\g<type>, \g<count>> \g<name>{"\g<name>"};', text
+    )
     # An element is an object that tells a read from a write, and has lanes when it is read.
     text = _LANE.sub(r"].get().\1", text)
-    begin = text.index(dialect.launched.search(text)[0])  # type: ignore[index]
-    if "*__restrict" in text or re.search(r"\w\* \w", text[begin:]):
+    if re.search(r"\w\* \w", text):
         raise ValueError(f"{made.entry} has a pointer that is not understood")
     arguments = ", ".join(
         _ARGUMENT[bool(constant)].format(type=kind, name=name, i=i)
         for i, (constant, kind, name) in enumerate(parameters)
     )
-    if len(parameters) != len(made.access):
-        raise ValueError(f"{made.entry} declares {len(parameters)} of {len(made.access)} arguments")
     launch = _LAUNCH.format(entry=made.entry, arguments=arguments, threads=made.workgroup[0])
-    return f'#include "{dialect.header}"\n#line 1 "{made.entry}"\n{text}#line 1 "launch"\n{launch}'
+    kernel = f'#line 1 "{made.entry}"\n{head}{text}'
+    return f'#include "{dialect.header}"\n{kernel}#line 1 "launch"\n{launch}'
+
+
+def shader_of(text: str, dialect: Dialect = CUDA) -> Shader:
+    """A kernel from its text alone.
+
+    Raises:
+        ValueError: there is no kernel in it.
+    """
+    launched = dialect.launched.search(text)
+    if launched is None:
+        raise ValueError("no function in the text is launched")
+    access = ("read" if constant else "read_write" for constant, *_ in _arguments(text, dialect))
+    return Shader(text, launched["entry"], (int(launched["threads"]), 1, 1), tuple(access))
+
+
+def _arguments(text: str, dialect: Dialect) -> list[tuple[str, str, str]]:
+    """Of each argument whether it is only read, its type and its name."""
+    found = dialect.parameter.finditer(text)
+    return [(match["const"] or "", match["type"], match["name"]) for match in found]
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise_compiler.targets.gpu.shader import Shader
-from tests.gpu_emulator.build import STACKS, library
+from tests.gpu_emulator.build import CUDA, STACKS, Dialect, library
 
 Array = npt.NDArray[Any]
 
@@ -63,7 +63,11 @@ def _launched(
 
 
 def launch_in_place(
-    made: Shader, arrays: Sequence[Array], grid: tuple[int, int], seed: int = 0
+    made: Shader,
+    arrays: Sequence[Array],
+    grid: tuple[int, int],
+    seed: int = 0,
+    dialect: Dialect = CUDA,
 ) -> None:
     """Launch a kernel on contiguous arrays, which it writes.
 
@@ -80,7 +84,7 @@ def launch_in_place(
     behind = (ctypes.c_void_p * count)(*(s if s is None else s.ctypes.data for s in shadows))
     message = ctypes.create_string_buffer(_ROOM)
     seed_value = ctypes.c_uint64(seed)
-    failed = library(made).launch(
+    failed = library(made, dialect).launch(
         data, sizes, behind, *grid, seed_value, _stacks(), message, ctypes.c_size_t(_ROOM)
     )
     if failed:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise_compiler.targets.gpu.shader import Shader
-from tests.gpu_emulator.build import CUDA, KEPT, library_path
+from tests.gpu_emulator.build import KEPT, library_path, shader_of
 
 SOURCE = Path(__file__).with_name("cuda.cpp")
 FLAGS = ("-std=c++17", "-O1", "-Wall", "-fPIC", "-shared")
@@ -61,13 +61,7 @@ def give_kernel(folder: Path, made: Shader) -> None:
 def give_dump(folder: Path, dump: Path) -> None:
     """As `give_kernel`, all kernels of programs compiled with ``debug_dump``."""
     for path in sorted(dump.rglob("kernel.*.cu")):
-        text = path.read_text("utf-8")
-        launched = CUDA.launched.search(text)
-        if launched is None:
-            raise ValueError(f"{path} has no kernel")
-        arguments = CUDA.parameter.findall(text)
-        access = tuple("read" if constant else "read_write" for constant, _, _ in arguments)
-        give_kernel(folder, Shader(text, launched[2], (int(launched[1]), 1, 1), access))
+        give_kernel(folder, shader_of(path.read_text("utf-8")))
 
 
 def left() -> Left:

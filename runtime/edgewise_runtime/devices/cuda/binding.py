@@ -164,10 +164,8 @@ def launch(gpu: Gpu, launches: Sequence[Launch], grids: Sequence[Grid]) -> int:
         grid = grids[item.grid]
         if 0 not in grid:
             count += 1
-            if call(item.function, *grid, *item.threads, 0, stream, item.arguments, None):
-                # Once more, for the words: what is refused is refused again.
-                arguments = (*grid, *item.threads, 0, stream, item.arguments, None)
-                gpu.driver.call("cuLaunchKernel", item.function, *arguments)
+            if error := call(item.function, *grid, *item.threads, 0, stream, item.arguments, None):
+                raise gpu.driver.error("cuLaunchKernel", error)
     return count
 
 

@@ -55,7 +55,7 @@ class CudaDevice:
     @property
     def identity(self) -> str:
         # The driver compiles PTX where a GPU is newer than the machine code.
-        return f"{self.card}, driver for CUDA {self.card.version}"
+        return f"{self.card}, driver {self.card.driver}"
 
     def features(self) -> frozenset[str]:
         return frozenset(f"sm_{arch}" for arch in ARCHITECTURES if arch <= self.card.arch)

@@ -105,9 +105,9 @@ invalid PTX, PTX of a later version."""
 OLD_DRIVER = {34, 35, 803, 804}
 """Errors of a driver that does not suit the GPU, or this use of it."""
 
-LOST = {4, 46, 201, 214, 220, 226, 400, 700, 702, 709, *range(714, 720), 721, 911, 912, 999}
-"""Errors after which a context does nothing any more: of the GPU's memory, of a kernel that ran out
-of its own, of one that took too long, of a GPU that is gone."""
+LOST = {4, 46, 201, 214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721, 911, 999}
+"""Errors after which a context does nothing any more: of the GPU's memory, of a kernel that left
+its own, of one that took too long, of a GPU that is gone."""
 
 
 class CudaError(Exception):
@@ -148,6 +148,11 @@ class Driver:
         self.call("cuDriverGetVersion", ctypes.byref(found))
         self.version = found.value
 
+    @property
+    def cuda(self) -> str:
+        """The version as people write it."""
+        return f"{self.version // 1000}.{self.version % 1000 // 10}"
+
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function.
 
@@ -155,7 +160,11 @@ class Driver:
             CudaError: it returned an error.
         """
         if error := self._functions[name](*arguments):
-            raise CudaError(error, name, self._explain(error))
+            raise self.error(name, error)
+
+    def error(self, name: str, number: int) -> CudaError:
+        """What a function returned, as an error with the driver's words."""
+        return CudaError(number, name, self._explain(number))
 
     def function(self, name: str) -> Any:
         """A function itself, for whoever calls it often and looks at what it returns."""
@@ -212,8 +221,7 @@ def open_driver() -> Driver:
         ) from error
     if driver.version < LEAST_VERSION:
         raise DeviceError(
-            f"NVIDIA's driver has CUDA {driver.version // 1000}.{driver.version % 1000 // 10}, and "
-            f"programs need {LEAST_VERSION // 1000}.0.",
+            f"NVIDIA's driver has CUDA {driver.cuda}, and programs need {LEAST_VERSION // 1000}.0.",
             remedy=_UPDATE,
             code="device.driver",
         )

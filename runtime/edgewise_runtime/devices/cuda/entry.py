@@ -22,7 +22,7 @@ def find() -> list[Found]:
 
 
 def _found(card: Card) -> Found:
-    about = f"{card}, driver for CUDA {card.version}"
+    about = f"{card}, driver {card.driver}"
     return Found(
         f"cuda:{card.index}", about, CudaDevice(card.index).features(), {"memory": card.memory}
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from edgewise_runtime.devices.cuda.driver import (
@@ -19,6 +21,9 @@ from edgewise_runtime.devices.cuda.driver import (
     open_driver,
 )
 from edgewise_runtime.errors import DeviceError
+
+KERNEL_MODULE = Path("/proc/driver/nvidia/version")
+_VERSION = re.compile(r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)\s")
 
 _MAJOR, _MINOR = 75, 76
 _MULTIPROCESSORS = 16
@@ -38,7 +43,8 @@ class Card:
         arch: its compute capability, major * 10 + minor.
         processors: multiprocessors that it has.
         memory: bytes of it.
-        version: of CUDA that the driver implements, such as ``12.4``.
+        driver: its version where the system tells, and the CUDA that it implements, such as
+            ``550.54.14 for CUDA 12.4``.
     """
 
     index: int
@@ -46,7 +52,7 @@ class Card:
     arch: int
     processors: int
     memory: int
-    version: str
+    driver: str
 
     def __str__(self) -> str:
         return f"{self.name} (compute capability {self.arch // 10}.{self.arch % 10})"
@@ -88,8 +94,17 @@ def _card(driver: Driver, index: int) -> Card:
         arch=attribute(_MAJOR) * 10 + attribute(_MINOR),
         processors=attribute(_MULTIPROCESSORS),
         memory=total.value,
-        version=f"{driver.version // 1000}.{driver.version % 1000 // 10}",
+        driver=f"{_driver_version()}for CUDA {driver.cuda}",
     )
+
+
+def _driver_version() -> str:
+    """What the kernel's part of the driver says of itself on Linux, and a space; or nothing."""
+    try:
+        found = _VERSION.search(KERNEL_MODULE.read_text("ascii", errors="replace"))
+    except OSError:
+        return ""
+    return "" if found is None else f"{found[1]} "
 
 
 def choose_card(index: int | None) -> Card:

@@ -78,6 +78,25 @@ def test_a_driver_without_a_gpu_does_not_start(
         drivers._driver.cache_clear()
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
+        "GCC version:  gcc version 11.4.0\n",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.129.03  Release Build\n",
+    ],
+)
+def test_bits_are_also_those_of_the_drivers_version(
+    said: str, driver: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "version"
+    path.write_text(said)
+    monkeypatch.setattr("edgewise_runtime.devices.cuda.gpu.KERNEL_MODULE", path)
+    assert CudaDevice().identity.endswith("driver 535.129.03 for CUDA 12.9")
+    path.write_text("no version")
+    assert CudaDevice().identity.endswith("driver for CUDA 12.9")
+
+
 def test_gpus_are_chosen_by_their_index(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEWISE_EMULATED_GPUS", "90,75")
     assert [found.name for found in find()] == ["cuda:0", "cuda:1"]
