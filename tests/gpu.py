@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ from edgewise_compiler.targets.webgpu.codegen import shader
 os.environ.setdefault("LP_NUM_THREADS", "1")
 
 Array = npt.NDArray[Any]
+
+Runner = Callable[[Launch, Sequence[Array], tuple[int, int]], list[Array]]
+"""Launches a kernel over workgroups in x and y; what `run` takes and gives."""
+
+_elsewhere: ContextVar[Runner | None] = ContextVar("elsewhere", default=None)
 
 LIMITS = {
     "max-storage-buffers-per-shader-stage": 8,
@@ -55,6 +62,21 @@ def _pipeline(made: Shader) -> Any:
     )
 
 
+@contextmanager
+def elsewhere(runner: Runner) -> Iterator[None]:
+    """Has `run` launch kernels by ``runner`` instead of the adapter."""
+    token = _elsewhere.set(runner)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def runs_elsewhere() -> Runner | None:
+    """What `run` launches kernels by, if that is not the adapter."""
+    return _elsewhere.get()
+
+
 def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     """Launch a kernel once, with the grid it has at these symbols (``n=3, b=1``).
 
@@ -64,6 +86,9 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     Returns:
         The arrays afterwards: copies of those that the kernel may write, the others as they are.
     """
+    runner = runs_elsewhere()
+    if runner is not None:
+        return runner(launch, arrays, launch.workgroups(**symbols))
     made = _shader(launch)
     after = run_shader(made, arrays, launch.workgroups(**symbols))
     _record(launch, made, launch.workgroups(**symbols), arrays, after)

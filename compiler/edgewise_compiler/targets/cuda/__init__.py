@@ -1,0 +1,1 @@
+"""Programs for CUDA: kernels in CUDA C, and plans."""

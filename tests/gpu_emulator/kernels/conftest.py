@@ -1,0 +1,45 @@
+"""Kernel tests of other folders, with every kernel in CUDA C on the emulator.
+
+The quick suite runs two cases of each file, which a hash of their names decides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from edgewise_compiler.kernels.gpu.thread import Launch
+from edgewise_compiler.targets.cuda.codegen import shader
+from tests.gpu import Array, elsewhere
+from tests.gpu_emulator.execute import run_shader
+
+HERE = Path(__file__).parent
+QUICK = 2
+"""Cases of a file in the quick suite."""
+
+
+@pytest.fixture(autouse=True)
+def on_the_emulator() -> Iterator[None]:
+    """Has `tests.gpu.run` execute CUDA C."""
+
+    def run(launch: Launch, arrays: Sequence[Array], grid: tuple[int, int]) -> list[Array]:
+        return run_shader(shader(launch.function), arrays, grid)
+
+    with elsewhere(run):
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)  # before what the files that these come from say of samples
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.path.parent == HERE and not item.get_closest_marker("full"):
+            files[item.path].append(item)
+    for cases in files.values():
+        cases.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
+        for item in cases[QUICK:]:
+            item.add_marker(pytest.mark.full)
