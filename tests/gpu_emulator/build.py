@@ -1,4 +1,4 @@
-"""Kernels in CUDA C as libraries for the host: compiled by its C++ compiler against `native`.
+"""Kernels in CUDA C and in MSL as libraries of the host: compiled by its C++ compiler, on `native`.
 
 The text is compiled as it is, but for what C++ cannot do without: arguments and arrays become
 arrays that know their length (`native/memory.h`). A launch is a function of its own behind it.
@@ -49,6 +49,8 @@ class Dialect:
         parameter: an argument: ``const`` where it is only read, type and name.
         shared, local: arrays: indentation, type, name, length.
         launched: the function that is launched, its threads and its name.
+        places: what a launch hands to arguments that say where a thread is, by their attributes.
+        word: what stands before a launched function and means nothing in C++.
     """
 
     header: str
@@ -56,6 +58,8 @@ class Dialect:
     shared: re.Pattern[str]
     local: re.Pattern[str]
     launched: re.Pattern[str]
+    places: tuple[tuple[str, str], ...] = ()
+    word: str = ""
 
 
 CUDA = Dialect(
@@ -64,6 +68,22 @@ CUDA = Dialect(
     re.compile(r"^( *)__shared__ ([\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
     re.compile(r"^( +)((?!const )[\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
     re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)\) (\w+)\($', re.MULTILINE),
+)
+
+METAL = Dialect(
+    "metal.h",
+    re.compile(r"^    device (const )?([\w ]+)\* (\w+) \[\[buffer\(\d+\)\]\](?=,$)", re.MULTILINE),
+    re.compile(r"^( *)threadgroup ([\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
+    CUDA.local,
+    re.compile(
+        r"^\[\[max_total_threads_per_threadgroup\((\d+)\)\]\] kernel void (\w+)\($", re.MULTILINE
+    ),
+    (
+        ("threadgroup_position_in_grid", "emulator::block"),
+        ("thread_index_in_threadgroup", "emulator::thread.x"),
+        ("threads_per_simdgroup", "emulator::LANES"),
+    ),
+    "kernel ",
 )
 
 _LANE = re.compile(r"\]\.([xyzw])\b")
@@ -115,6 +135,9 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
     )
     if len(parameters) != len(made.access):
         raise ValueError(f"{made.entry} declares {len(parameters)} of {len(made.access)} arguments")
+    told = [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
+    arguments = ", ".join((arguments, *told))
+    text = text.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
     launch = _LAUNCH.format(entry=made.entry, arguments=arguments, threads=made.workgroup[0])
     return f'#include "{dialect.header}"\n#line 1 "{made.entry}"\n{text}#line 1 "launch"\n{launch}'
 

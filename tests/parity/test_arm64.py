@@ -29,6 +29,7 @@ pytestmark = pytest.mark.full
 
 CASE = "qwen3-gqa2-tied"
 ARM = BUILD / "arm64/python"
+ZIG = BUILD / "cross"
 ROOT = BUILD.parent
 DEMO = ROOT / "examples/demo-model"
 KINDS = [
@@ -64,6 +65,15 @@ try:
 except EdgewiseError as error:
     print(error)
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def zig() -> Iterator[None]:
+    """Zig, which is no part of the environment that the tests run in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ZIG)
+        patch.setenv("PYTHONPATH", str(ZIG))
+        yield
 
 
 def run(python: Path | str, *code: str) -> str:

@@ -88,6 +88,7 @@ TARGETS: Mapping[str, Target] = {
         ),
         Target("webgpu", layout="gpu", batch=8),
         Target("cuda", layout="gpu", batch=8),
+        Target("metal", layout="gpu", batch=8),
     )
 }
 """By name, in the order in which texts list them."""
