@@ -1,4 +1,4 @@
-"""Kernels in CUDA C and in MSL as libraries of the host: compiled by its C++ compiler, on `native`.
+"""Kernels in CUDA C and in MSL as libraries: compiled by the C++ compiler of the host on `native`.
 
 The text is compiled as it is, but for what C++ cannot do without: arguments and arrays become
 arrays that know their length (`native/memory.h`). A launch is a function of its own behind it.
@@ -46,9 +46,9 @@ class Dialect:
 
     Attributes:
         header: of native, with what the language has.
-        parameter: an argument: ``const`` where it is only read, type and name.
-        shared, local: arrays: indentation, type, name, length.
-        launched: the function that is launched, its threads and its name.
+        parameter: an argument: ``const`` where it is only read, ``type`` and ``name``.
+        shared, local: arrays: ``indent``, ``type``, ``name`` and ``count``.
+        launched: the function that is launched: its ``threads`` and its name, ``entry``.
         places: what a launch hands to arguments that say where a thread is, by their attributes.
         word: what stands before a launched function and means nothing in C++.
     """
@@ -64,19 +64,35 @@ class Dialect:
 
 CUDA = Dialect(
     "cuda.h",
-    re.compile(r"^    (const )?([\w ]+)\* __restrict__ (\w+)(?=,$|\) \{$)", re.MULTILINE),
-    re.compile(r"^( *)__shared__ ([\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
-    re.compile(r"^( +)((?!const )[\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
-    re.compile(r'^extern "C" __global__ void __launch_bounds__\((\d+)\) (\w+)\($', re.MULTILINE),
+    re.compile(
+        r"^    (?P<const>const )?(?P<type>[\w ]+)\* __restrict__ (?P<name>\w+)(?=,$|\) \{$)", re.M
+    ),
+    re.compile(
+        r"^(?P<indent> *)__shared__ (?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    re.compile(
+        r"^(?P<indent> +)(?!const )(?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    re.compile(
+        r'^extern "C" __global__ void __launch_bounds__\((?P<threads>\d+)\) (?P<entry>\w+)\($', re.M
+    ),
 )
 
 METAL = Dialect(
     "metal.h",
-    re.compile(r"^    device (const )?([\w ]+)\* (\w+) \[\[buffer\(\d+\)\]\](?=,$)", re.MULTILINE),
-    re.compile(r"^( *)threadgroup ([\w ]+) (\w+)\[(\d+)\];$", re.MULTILINE),
+    re.compile(
+        r"^    device (?P<const>const )?(?P<type>[\w ]+)\* (?P<name>\w+) "
+        r"\[\[buffer\(\d+\)\]\](?=,$)",
+        re.M,
+    ),
+    re.compile(
+        r"^(?P<indent> *)threadgroup (?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
     CUDA.local,
     re.compile(
-        r"^\[\[max_total_threads_per_threadgroup\((\d+)\)\]\] kernel void (\w+)\($", re.MULTILINE
+        r"^\[\[max_total_threads_per_threadgroup\((?P<threads>\d+)\)\]\] "
+        r"kernel void (?P<entry>\w+)\($",
+        re.M,
     ),
     (
         ("threadgroup_position_in_grid", "emulator::block"),
@@ -115,42 +131,70 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
         ValueError: it declares a pointer or an array that is not understood.
     """
     source = made.source
-    found = dialect.launched.findall(source)
-    if found != [(str(made.workgroup[0]), made.entry)]:
-        raise ValueError(f"{made.entry} is not what the text launches: {found}")
-    parameters = dialect.parameter.findall(source)
+    launched, said = [*dialect.launched.finditer(source)], shader_of(source, dialect)
+    same = (said.entry, said.workgroup, said.access) == (made.entry, made.workgroup, made.access)
+    if len(launched) != 1 or not same:
+        raise ValueError(f"{made.entry} is not what the text launches")
+    parameters = _arguments(source, dialect)
+    head, body = source[: launched[0].end()], source[launched[0].end() :]
     text = dialect.parameter.sub(
-        lambda m: f"    emulator::{'Reads' if m[1] else 'Writes'}<{m[2]}> {m[3]}", source
+        lambda m: f"    emulator::{'Reads' if m['const'] else 'Writes'}<{m['type']}> {m['name']}",
+        body,
     )
-    text = dialect.shared.sub(r'\1static emulator::Shared<\2, \4> \3{"\3"};', text)
-    text = dialect.local.sub(r'\1emulator::Local<\2, \4> \3{"\3"};', text)
+    text = dialect.shared.sub(
+        r'\g<indent>static emulator::Shared<\g<type>, \g<count>> \g<name>{"\g<name>"};', text
+    )
+    text = dialect.local.sub(
+        r'\g<indent>emulator::Local<\g<type>, \g<count>> \g<name>{"\g<name>"};', text
+    )
     # An element is an object that tells a read from a write, and has lanes when it is read.
     text = _LANE.sub(r"].get().\1", text)
-    begin = text.index(dialect.launched.search(text)[0])  # type: ignore[index]
-    if "*__restrict" in text or re.search(r"\w\* \w", text[begin:]):
+    if re.search(r"\w\* \w", text):
         raise ValueError(f"{made.entry} has a pointer that is not understood")
-    arguments = ", ".join(
+    arguments = [
         _ARGUMENT[bool(constant)].format(type=kind, name=name, i=i)
         for i, (constant, kind, name) in enumerate(parameters)
-    )
-    if len(parameters) != len(made.access):
-        raise ValueError(f"{made.entry} declares {len(parameters)} of {len(made.access)} arguments")
-    told = [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
-    arguments = ", ".join((arguments, *told))
-    text = text.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
-    launch = _LAUNCH.format(entry=made.entry, arguments=arguments, threads=made.workgroup[0])
-    return f'#include "{dialect.header}"\n#line 1 "{made.entry}"\n{text}#line 1 "launch"\n{launch}'
+    ]
+    arguments += [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
+    head = head.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
+    launch = _LAUNCH.format(entry=made.entry, arguments=", ".join(arguments), threads=made.workgroup[0])
+    kernel = f'#line 1 "{made.entry}"\n{head}{text}'
+    return f'#include "{dialect.header}"\n{kernel}#line 1 "launch"\n{launch}'
+
+
+def shader_of(text: str, dialect: Dialect = CUDA) -> Shader:
+    """A kernel from its text alone.
+
+    Raises:
+        ValueError: there is no kernel in it.
+    """
+    launched = dialect.launched.search(text)
+    if launched is None:
+        raise ValueError("no function in the text is launched")
+    access = ("read" if constant else "read_write" for constant, *_ in _arguments(text, dialect))
+    return Shader(text, launched["entry"], (int(launched["threads"]), 1, 1), tuple(access))
+
+
+def _arguments(text: str, dialect: Dialect) -> list[tuple[str, str, str]]:
+    """Of each argument whether it is only read, its type and its name."""
+    found = dialect.parameter.finditer(text)
+    return [(match["const"] or "", match["type"], match["name"]) for match in found]
 
 
 @cache
 def library(made: Shader, dialect: Dialect = CUDA) -> ctypes.CDLL:
     """The library of a kernel, compiled where it is not kept."""
+    return ctypes.CDLL(str(library_path(made, dialect)))
+
+
+def library_path(made: Shader, dialect: Dialect = CUDA) -> Path:
+    """Where the library of a kernel is, compiled where it is not kept."""
     text = cpp_text(made, dialect)
     key = hashlib.sha256("\0".join((text, *_compiler(), *_headers())).encode()).hexdigest()
     path = KEPT / f"{key}.so"
     if not path.exists():
         _compile(text, path)
-    return ctypes.CDLL(str(path))
+    return path
 
 
 def _compile(text: str, path: Path) -> None:
