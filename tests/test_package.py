@@ -153,7 +153,7 @@ def test_what_the_light_wheel_is_built_with_is_what_edgewise_asks_for(wheel: Zip
 
 
 @pytest.mark.parametrize(
-    "package", [installed.TVM, installed.FFI, installed.WGPU, installed.CRYPTOGRAPHY]
+    "package", [installed.TVM, installed.FFI, installed.WGPU, installed.CRYPTOGRAPHY, installed.ZIG]
 )
 def test_what_errors_say_to_install_is_what_the_wheel_asks_for(
     package: installed.Package, wheel: ZipFile

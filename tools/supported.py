@@ -17,7 +17,7 @@ from edgewise_compiler.gguf.codes import HELD
 from edgewise_compiler.gguf.container import VERSIONS
 from edgewise_compiler.gguf.known import ARCHITECTURES, BESIDE, NEUTRAL
 from edgewise_compiler.gguf.tokenizer import KINDS
-from edgewise_compiler.kernels.cpu.isa import MACHINES
+from edgewise_compiler.kernels.cpu.isa import ELSEWHERE, MACHINES
 from edgewise_compiler.layouts.table import LAYOUTS
 from edgewise_compiler.mlc.config import KINDS as MLC_KINDS
 from edgewise_compiler.mlc.config import QUANTIZATIONS
@@ -295,6 +295,15 @@ def _targets() -> Iterator[str]:
     yield from _table(
         ("processor", "program", "needs"),
         ((arch, f"`{name}`", _code(isa.features)) for (arch, name), isa in isas.items()),
+    )
+    yield "Those that can be compiled for other machines than the one that compiles:"
+    yield ""
+    yield from _table(
+        ("`--cpu`", "system", "programs"),
+        (
+            (f"`{name}`", elsewhere[0].system, _code(isa.label for isa in elsewhere))
+            for name, elsewhere in ELSEWHERE.items()
+        ),
     )
     yield "Programs for WebGPU, the best first, and which features an adapter must have:"
     yield ""

@@ -76,8 +76,14 @@ TORCH, TRANSFORMERS = (
     Package(name, "", "Comparing with transformers", (UnsupportedError, "unsupported.transformers"))
     for name in ("torch", "transformers")
 )
+ZIG = Package(
+    "ziglang",
+    ">=0.17,<0.18",
+    "Compiling for another kind of machine",
+    (CompileError, "compile.linker"),
+)
 
-OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS)
+OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS, ZIG)
 """Those that one command needs for one thing, for which it asks then."""
 
 

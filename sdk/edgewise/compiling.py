@@ -54,7 +54,9 @@ def compile(  # noqa: A001 (called as edgewise.compile)
             stay in the bundle, else 32, or 8 where one of the targets is a GPU's.
         prefill_chunk: tokens of prompts computed together at most, 1 to 4096. Default: 512.
         cpu: the programs for CPUs: ``"native"``, the best one for this machine; ``"all"``, one for
-            each kind; or ``"avx512vnni"``, ``"avx2"`` or ``"portable"``. Default: ``"native"``.
+            each kind; ``"avx512vnni"``, ``"avx2"`` or ``"portable"``; or those for other machines,
+            ``"generic-arm64"`` (Linux) or ``"apple-m1"``, which Zig links. Several with commas
+            between them. Default: ``"native"``.
         kv: what KV pages hold: ``"auto"``, float16, and float32 in f32 programs; ``"int8"``, half
             of float16's bytes; or ``"f32"``, twice as many, for models whose keys or values float16
             cannot hold. Default: ``"auto"``.
