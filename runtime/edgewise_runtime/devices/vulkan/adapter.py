@@ -169,10 +169,7 @@ def _looked_at(vulkan: Api, handle: Any) -> Adapter | None:
     if (old.apiVersion >> 22, old.apiVersion >> 12 & 1023) < VERSION:
         return None
     families = vulkan.listed(
-        "vkGetPhysicalDeviceQueueFamilyProperties",
-        "QueueFamilyProperties",
-        handle,
-        checked=False,
+        "vkGetPhysicalDeviceQueueFamilyProperties", "QueueFamilyProperties", handle
     )
     computing = [at for at, family in enumerate(families) if family.queueFlags & COMPUTE]
     if not computing:

@@ -120,14 +120,17 @@ class Api:
             raise VulkanError(self._results.get(result, f"VkResult {result}"))
         return result
 
-    def listed(self, function: str, kind: str, *arguments: Any, checked: bool = True) -> list[Any]:
-        """What a function lists in an array of ``Vk<kind>``, asked first for how many there are."""
+    def listed(self, function: str, kind: str, *arguments: Any) -> list[Any]:
+        """What a function lists in an array of ``Vk<kind>``, asked first for how many there are.
+
+        Raises:
+            VulkanError: it fails.
+        """
         call, count = getattr(self.lib, function), self.ffi.new("uint32_t *")
-        for out in (None, ...):
-            array = self.ffi.NULL if out is None else self.ffi.new(f"Vk{kind}[]", count[0])
-            result = call(*arguments, count, array)
-            if checked:
-                self.check(result)
+        # Some of these functions cannot fail, and return nothing.
+        self.check(call(*arguments, count, self.ffi.NULL) or 0)
+        array = self.ffi.new(f"Vk{kind}[]", count[0])
+        self.check(call(*arguments, count, array) or 0)
         return [array[at] for at in range(count[0])]
 
 

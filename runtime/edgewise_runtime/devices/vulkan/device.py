@@ -27,10 +27,11 @@ from edgewise_runtime.devices.vulkan.kernels import (
     read_modules,
     wanted_features,
 )
+from edgewise_runtime.devices.vulkan.line import Line, of_array
 from edgewise_runtime.devices.vulkan.memory import Buffers, Counters
 from edgewise_runtime.devices.vulkan.pages import GpuPages
 from edgewise_runtime.devices.vulkan.probe import linear_subgroups
-from edgewise_runtime.devices.vulkan.transfer import Line, Mailbox, Reader, of_array, upload
+from edgewise_runtime.devices.vulkan.transfer import Mailbox, Reader, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import STEP_SYMBOLS
@@ -94,7 +95,9 @@ def _proven(adapter: Adapter) -> frozenset[str]:
     if "subgroups" not in adapter.features:
         return adapter.features
     gpu = open_gpu(adapter, frozenset())
-    return adapter.features if linear_subgroups(gpu) else adapter.features - {"subgroups"}
+    if gpu.linear is None:
+        gpu.linear = linear_subgroups(gpu)
+    return adapter.features if gpu.linear else adapter.features - {"subgroups"}
 
 
 class VulkanProgram:

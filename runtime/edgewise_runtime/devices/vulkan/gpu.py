@@ -43,6 +43,7 @@ class Gpu:
         layouts: layouts made so far, by number of buffers.
         submitted: what the semaphore will have come to when everything submitted is done.
         programs: how many are loaded on it.
+        linear: whether subgroups proved to be what kernels take them for; None: nobody looked yet.
         lost: whether the device is gone, and nothing can be done with it any more.
     """
 
@@ -55,6 +56,7 @@ class Gpu:
         self.submitted = 0
         self.lost = False
         self.programs = 0
+        self.linear: bool | None = None
         self._closed = False
         self.device = self._open()
         self.objects = Objects(self.api, self.device)

@@ -6,8 +6,9 @@ import numpy as np
 
 from edgewise_runtime.devices.paging import Paging
 from edgewise_runtime.devices.vulkan.gpu import Gpu
+from edgewise_runtime.devices.vulkan.line import Line, of_array
 from edgewise_runtime.devices.vulkan.memory import Buffers
-from edgewise_runtime.devices.vulkan.transfer import Line, Reader, of_array
+from edgewise_runtime.devices.vulkan.transfer import Reader
 
 
 class GpuPages:

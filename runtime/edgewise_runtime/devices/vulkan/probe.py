@@ -6,6 +6,8 @@ no compiler; opcodes and enumerants as in `spirv`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from edgewise_runtime.devices.vulkan.api import Objects, VulkanError
@@ -15,9 +17,10 @@ from edgewise_runtime.devices.vulkan.commands import Commands
 from edgewise_runtime.devices.vulkan.gpu import Gpu
 from edgewise_runtime.devices.vulkan.hazards import Touched
 from edgewise_runtime.devices.vulkan.kernels import Pipelines
+from edgewise_runtime.devices.vulkan.line import Line
 from edgewise_runtime.devices.vulkan.memory import Buffers, Counters
 from edgewise_runtime.devices.vulkan.spirv import MAGIC, Module
-from edgewise_runtime.devices.vulkan.transfer import Line, Reader
+from edgewise_runtime.devices.vulkan.transfer import Reader
 from edgewise_runtime.errors import DeviceError
 
 THREADS = (64, 256)
@@ -80,6 +83,11 @@ def module(threads: int) -> bytes:
         (253,),
         (56,),
     )
+    return assembled(code)
+
+
+def assembled(code: Iterable[tuple[int, ...]]) -> bytes:
+    """A module of SPIR-V 1.3 from its instructions: opcode and operands of each, ids below 40."""
     words = [MAGIC, 0x00010300, 0, _IDS, 0]
     for instruction in code:
         words += [len(instruction) << 16 | instruction[0], *instruction[1:]]
