@@ -86,6 +86,7 @@ TARGETS: Mapping[str, Target] = {
             tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu", batch=8),
+        Target("vulkan", layout="gpu", batch=8),
     )
 }
 """By name, in the order in which texts list them."""

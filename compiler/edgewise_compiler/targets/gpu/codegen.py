@@ -59,7 +59,7 @@ class Printer:
         module = tvm.IRModule({name: words})
         made = kept(lambda: self._generate(name, module, target), module, target, *_DRIVERS)
         # TVM names what runs on the device after the function that it is split from.
-        return Shader(made.decode(), f"{name}_kernel", _threads(function), _access(function))
+        return Shader(made.decode(), f"{name}_kernel", threads_of(function), access_of(function))
 
     def _target(self, attributes: Mapping[str, object]) -> Target:
         # A warp of one thread keeps TVM from writing warp-synchronous code of its own.
@@ -109,7 +109,7 @@ class Printer:
         return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
 
 
-def _threads(function: PrimFunc) -> tuple[int, int, int]:
+def threads_of(function: PrimFunc) -> tuple[int, int, int]:
     """Threads of a workgroup in x, y and z."""
     extents: dict[str, int] = {}
 
@@ -122,7 +122,7 @@ def _threads(function: PrimFunc) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _access(function: PrimFunc) -> tuple[str, ...]:
+def access_of(function: PrimFunc) -> tuple[str, ...]:
     """``read_write`` for every argument that the kernel stores to, ``read`` for the others."""
     stored: list[Buffer] = []
     tvm_ffi.structural_walk(function.body, (BufferStore, lambda store: stored.append(store.buffer)))

@@ -46,6 +46,7 @@ class Language:
         variants: the programs made for a weight scheme, by its name, and for pages as the option
             ``kv`` has them.
         features: what a program needs of a device, by its names in bundles.
+        listing: a text of a binary kernel that people can read, where there is one.
     """
 
     target: str
@@ -54,6 +55,7 @@ class Language:
     shader: Callable[[PrimFunc], Shader]
     variants: Callable[[str, str], tuple[Variant, ...]]
     features: Callable[[Variant], tuple[str, ...]]
+    listing: Callable[[bytes], str] | None = None
 
     @property
     def shaders(self) -> str:
@@ -171,7 +173,7 @@ def write_program(
         for name in item.kernels:
             sources[name] = f"{language.shaders}/{name}.{language.suffix}"
             if not (folder / sources[name]).exists():
-                write_bytes(folder / sources[name], shaders[name].source.encode())
+                write_bytes(folder / sources[name], shaders[name].file)
     return Program(
         id=variant.name,
         target=language.target,
@@ -194,9 +196,13 @@ def write_program(
 def _texts(
     language: Language, built: tuple[BuiltPlan, ...], shaders: Mapping[str, Shader]
 ) -> Iterator[tuple[str, str]]:
-    """Plans, kernels and shaders, for whoever debugs the compiler."""
+    """Plans, kernels and shaders, for whoever debugs the compiler; of binaries their listings."""
     for item in built:
         yield f"plan.{item.plan.name}.json", json.dumps(item.plan.to_json(), indent=1)
         for name, function in item.kernels.items():
             yield f"kernel.{name}.py", function.script()
-            yield f"kernel.{name}.{language.suffix}", shaders[name].source
+            made, file = shaders[name], f"kernel.{name}.{language.suffix}"
+            if made.binary is None:
+                yield file, made.source
+            elif language.listing is not None:
+                yield f"{file}.txt", language.listing(made.binary)
