@@ -63,6 +63,7 @@ NVRTC, NVFATBIN = (
     Package(name, ">=12.8,<13", "Compiling for CUDA", (CompileError, "compile.nvrtc"))
     for name in ("nvidia-cuda-nvrtc-cu12", "nvidia-nvfatbin-cu12")
 )
+VULKAN = Package("vulkan", "==1.3.275.1", "Running Vulkan programs", (DeviceError, "device.vulkan"))
 CRYPTOGRAPHY = Package(
     "cryptography", ">=44,<100", "Making a certificate", (InputError, "serve.tls")
 )

@@ -88,6 +88,7 @@ TARGETS: Mapping[str, Target] = {
             tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu", batch=8),
+        Target("vulkan", layout="gpu", batch=8),
         Target("cuda", layout="gpu", batch=8, tools=(find_nvidia,)),
         Target("metal", layout="gpu", batch=8),
     )
