@@ -1,4 +1,4 @@
-"""Kernels in CUDA C as libraries for the host: compiled by its C++ compiler against `native`.
+"""Kernels in CUDA C and in MSL as libraries: compiled by the C++ compiler of the host on `native`.
 
 The text is compiled as it is, but for what C++ cannot do without: arguments and arrays become
 arrays that know their length (`native/memory.h`). A launch is a function of its own behind it.
@@ -49,6 +49,8 @@ class Dialect:
         parameter: an argument: ``const`` where it is only read, ``type`` and ``name``.
         shared, local: arrays: ``indent``, ``type``, ``name`` and ``count``.
         launched: the function that is launched: its ``threads`` and its name, ``entry``.
+        places: what a launch hands to arguments that say where a thread is, by their attributes.
+        word: what stands before a launched function and means nothing in C++.
     """
 
     header: str
@@ -56,6 +58,8 @@ class Dialect:
     shared: re.Pattern[str]
     local: re.Pattern[str]
     launched: re.Pattern[str]
+    places: tuple[tuple[str, str], ...] = ()
+    word: str = ""
 
 
 CUDA = Dialect(
@@ -72,6 +76,30 @@ CUDA = Dialect(
     re.compile(
         r'^extern "C" __global__ void __launch_bounds__\((?P<threads>\d+)\) (?P<entry>\w+)\($', re.M
     ),
+)
+
+METAL = Dialect(
+    "metal.h",
+    re.compile(
+        r"^    device (?P<const>const )?(?P<type>[\w ]+)\* (?P<name>\w+) "
+        r"\[\[buffer\(\d+\)\]\](?=,$)",
+        re.M,
+    ),
+    re.compile(
+        r"^(?P<indent> *)threadgroup (?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    CUDA.local,
+    re.compile(
+        r"^\[\[max_total_threads_per_threadgroup\((?P<threads>\d+)\)\]\] "
+        r"kernel void (?P<entry>\w+)\($",
+        re.M,
+    ),
+    (
+        ("threadgroup_position_in_grid", "emulator::block"),
+        ("thread_index_in_threadgroup", "emulator::thread.x"),
+        ("threads_per_simdgroup", "emulator::LANES"),
+    ),
+    "kernel ",
 )
 
 _LANE = re.compile(r"\]\.([xyzw])\b")
@@ -122,11 +150,13 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
     text = _LANE.sub(r"].get().\1", text)
     if re.search(r"\w\* \w", text):
         raise ValueError(f"{made.entry} has a pointer that is not understood")
-    arguments = ", ".join(
+    arguments = [
         _ARGUMENT[bool(constant)].format(type=kind, name=name, i=i)
         for i, (constant, kind, name) in enumerate(parameters)
-    )
-    launch = _LAUNCH.format(entry=made.entry, arguments=arguments, threads=made.workgroup[0])
+    ]
+    arguments += [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
+    head = head.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
+    launch = _LAUNCH.format(entry=made.entry, arguments=", ".join(arguments), threads=made.workgroup[0])
     kernel = f'#line 1 "{made.entry}"\n{head}{text}'
     return f'#include "{dialect.header}"\n{kernel}#line 1 "launch"\n{launch}'
 
