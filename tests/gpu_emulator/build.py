@@ -18,9 +18,13 @@ from functools import cache
 from pathlib import Path
 
 from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.kept import trim
 
 NATIVE = Path(__file__).parent / "native"
 KEPT = Path(__file__).resolve().parents[2] / "build" / "emulator"
+
+LIMIT = 256 << 20
+"""Bytes of libraries that are kept; beyond them what was not used for longest is removed."""
 
 STACKS = 1024 * (64 << 10)
 """Bytes of the stacks of a workgroup's threads: `MOST_THREADS` and `STACK` of native/fibers.h."""
@@ -191,8 +195,11 @@ def library_path(made: Shader, dialect: Dialect = CUDA) -> Path:
     text = cpp_text(made, dialect)
     key = hashlib.sha256("\0".join((text, *_compiler(), *_headers())).encode()).hexdigest()
     path = KEPT / f"{key}.so"
-    if not path.exists():
+    try:
+        os.utime(path)
+    except FileNotFoundError:
         _compile(text, path)
+        trim(KEPT, LIMIT)
     return path
 
 
