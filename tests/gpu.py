@@ -17,6 +17,7 @@ import numpy.typing as npt
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.webgpu.codegen import shader
+from tests import vulkan
 
 # More threads than one make lavapipe's times bimodal, and the suite no faster.
 os.environ.setdefault("LP_NUM_THREADS", "1")
@@ -93,6 +94,8 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     made = _shader(launch)
     after = run_shader(made, arrays, launch.workgroups(**symbols))
     _record(launch, made, launch.workgroups(**symbols), arrays, after)
+    if vulkan.chosen(launch.name):
+        _compare(launch, arrays, after, vulkan.run(launch, arrays, **symbols))
     return after
 
 
@@ -128,6 +131,16 @@ def run_shader(made: Shader, arrays: Sequence[Array], grid: tuple[int, int]) -> 
             raw = device().queue.read_buffer(buffer)
             after.append(np.frombuffer(raw, array.dtype).reshape(array.shape).copy())
     return after
+
+
+def _compare(
+    launch: Launch, before: Sequence[Array], wgsl: Sequence[Array], spirv: Sequence[Array]
+) -> None:
+    """Hold what a kernel's SPIR-V wrote to what its WGSL did, on one driver: the same bits."""
+    for i, (array, ours) in enumerate(zip(wgsl, spirv, strict=True)):
+        np.testing.assert_array_equal(
+            ours.view(np.uint8), array.view(np.uint8), f"{launch.name}: argument {i} in SPIR-V"
+        )
 
 
 def _record(

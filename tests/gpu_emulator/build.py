@@ -1,4 +1,4 @@
-"""Kernels in CUDA C as libraries for the host: compiled by its C++ compiler against `native`.
+"""Kernels in CUDA C and in MSL as libraries: compiled by the C++ compiler of the host on `native`.
 
 The text is compiled as it is, but for what C++ cannot do without: arguments and arrays become
 arrays that know their length (`native/memory.h`). A launch is a function of its own behind it.
@@ -18,9 +18,13 @@ from functools import cache
 from pathlib import Path
 
 from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.kept import trim
 
 NATIVE = Path(__file__).parent / "native"
 KEPT = Path(__file__).resolve().parents[2] / "build" / "emulator"
+
+LIMIT = 256 << 20
+"""Bytes of libraries that are kept; beyond them what was not used for longest is removed."""
 
 STACKS = 1024 * (64 << 10)
 """Bytes of the stacks of a workgroup's threads: `MOST_THREADS` and `STACK` of native/fibers.h."""
@@ -49,6 +53,8 @@ class Dialect:
         parameter: an argument: ``const`` where it is only read, ``type`` and ``name``.
         shared, local: arrays: ``indent``, ``type``, ``name`` and ``count``.
         launched: the function that is launched: its ``threads`` and its name, ``entry``.
+        places: what a launch hands to arguments that say where a thread is, by their attributes.
+        word: what stands before a launched function and means nothing in C++.
     """
 
     header: str
@@ -56,6 +62,8 @@ class Dialect:
     shared: re.Pattern[str]
     local: re.Pattern[str]
     launched: re.Pattern[str]
+    places: tuple[tuple[str, str], ...] = ()
+    word: str = ""
 
 
 CUDA = Dialect(
@@ -74,6 +82,30 @@ CUDA = Dialect(
     ),
 )
 
+METAL = Dialect(
+    "metal.h",
+    re.compile(
+        r"^    device (?P<const>const )?(?P<type>[\w ]+)\* (?P<name>\w+) "
+        r"\[\[buffer\(\d+\)\]\](?=,$)",
+        re.M,
+    ),
+    re.compile(
+        r"^(?P<indent> *)threadgroup (?P<type>[\w ]+) (?P<name>\w+)\[(?P<count>\d+)\];$", re.M
+    ),
+    CUDA.local,
+    re.compile(
+        r"^\[\[max_total_threads_per_threadgroup\((?P<threads>\d+)\)\]\] "
+        r"kernel void (?P<entry>\w+)\($",
+        re.M,
+    ),
+    (
+        ("threadgroup_position_in_grid", "emulator::block"),
+        ("thread_index_in_threadgroup", "emulator::thread.x"),
+        ("threads_per_simdgroup", "emulator::LANES"),
+    ),
+    "kernel ",
+)
+
 _LANE = re.compile(r"\]\.([xyzw])\b")
 
 _LAUNCH = """\
@@ -81,10 +113,9 @@ _LAUNCH = """\
 extern "C" __attribute__((visibility("default"))) int launch(
     void** data, const uint64_t* bytes, void** shadows, unsigned x, unsigned y, uint64_t seed,
     char* stacks, char* message, size_t room) {{
-  auto kernel = [&] {{ {entry}({arguments}); }};
-  using Kernel = decltype(kernel);
-  auto body = [](const void* one) {{ (*static_cast<const Kernel*>(one))(); }};
-  return emulator::run(x, y, {threads}, seed, stacks, &kernel, body, message, room);
+  auto thread = [&] {{ ::{entry}({arguments}); }};
+  auto body = [](const void* one) {{ (*static_cast<const decltype(thread)*>(one))(); }};
+  return emulator::run(x, y, {threads}, seed, stacks, &thread, body, message, room);
 }}
 """
 
@@ -123,11 +154,15 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
     text = _LANE.sub(r"].get().\1", text)
     if re.search(r"\w\* \w", text):
         raise ValueError(f"{made.entry} has a pointer that is not understood")
-    arguments = ", ".join(
+    arguments = [
         _ARGUMENT[bool(constant)].format(type=kind, name=name, i=i)
         for i, (constant, kind, name) in enumerate(parameters)
+    ]
+    arguments += [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
+    head = head.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
+    launch = _LAUNCH.format(
+        entry=made.entry, arguments=", ".join(arguments), threads=made.workgroup[0]
     )
-    launch = _LAUNCH.format(entry=made.entry, arguments=arguments, threads=made.workgroup[0])
     kernel = f'#line 1 "{made.entry}"\n{head}{text}'
     return f'#include "{dialect.header}"\n{kernel}#line 1 "launch"\n{launch}'
 
@@ -162,8 +197,11 @@ def library_path(made: Shader, dialect: Dialect = CUDA) -> Path:
     text = cpp_text(made, dialect)
     key = hashlib.sha256("\0".join((text, *_compiler(), *_headers())).encode()).hexdigest()
     path = KEPT / f"{key}.so"
-    if not path.exists():
+    try:
+        os.utime(path)
+    except FileNotFoundError:
         _compile(text, path)
+        trim(KEPT, LIMIT)
     return path
 
 

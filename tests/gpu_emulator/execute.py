@@ -29,7 +29,11 @@ class EmulatorError(AssertionError):
 
 
 def run_shader(
-    made: Shader, arrays: Sequence[Array], grid: tuple[int, int], seeds: Sequence[int] = SEEDS
+    made: Shader,
+    arrays: Sequence[Array],
+    grid: tuple[int, int],
+    seeds: Sequence[int] = SEEDS,
+    dialect: Dialect = CUDA,
 ) -> list[Array]:
     """Launch a kernel once over ``grid`` workgroups, for each order from the same arrays.
 
@@ -43,7 +47,7 @@ def run_shader(
         EmulatorError: an index out of bounds, a race, memory that nobody has written, a barrier or
             an exchange that not all come to; or another order gives other bits.
     """
-    results = [_launched(made, arrays, grid, seed) for seed in seeds]
+    results = [_launched(made, arrays, grid, seed, dialect) for seed in seeds]
     for seed, result in zip(seeds[1:], results[1:], strict=True):
         for i, (first, other) in enumerate(zip(results[0], result, strict=True)):
             if first is not other and first.tobytes() != other.tobytes():
@@ -52,13 +56,14 @@ def run_shader(
 
 
 def _launched(
-    made: Shader, arrays: Sequence[Array], grid: tuple[int, int], seed: int
+    made: Shader, arrays: Sequence[Array], grid: tuple[int, int], seed: int, dialect: Dialect
 ) -> list[Array]:
     after = [
         array if access == "read" else np.array(array, order="C")
         for array, access in zip(arrays, made.access, strict=True)
     ]
-    launch_in_place(made, [np.ascontiguousarray(array) for array in after], grid, seed)
+    contiguous = [np.ascontiguousarray(array) for array in after]
+    launch_in_place(made, contiguous, grid, seed, dialect)
     return after
 
 

@@ -5,9 +5,7 @@ The quick suite runs two cases of each file, which a hash of their names decides
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.targets.cuda.codegen import shader
 from tests.gpu import Array, elsewhere
 from tests.gpu_emulator.execute import run_shader
+from tests.gpu_emulator.share import mark_all_but
 
 HERE = Path(__file__).parent
 QUICK = 2
@@ -35,11 +34,4 @@ def on_the_emulator() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before what the files that these come from say of samples
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    files: dict[Path, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if item.path.parent == HERE and not item.get_closest_marker("full"):
-            files[item.path].append(item)
-    for cases in files.values():
-        cases.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
-        for item in cases[QUICK:]:
-            item.add_marker(pytest.mark.full)
+    mark_all_but(QUICK, items, HERE)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "memory.h"
+#include "numbers.h"
 
 #define EDGEWISE_EMULATED
 #define __global__
@@ -32,13 +33,6 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
-template <class To, class From>
-inline To bits_of(From value) {
-  static_assert(sizeof(To) == sizeof(From));
-  To bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
 inline unsigned __float_as_uint(float a) { return bits_of<unsigned>(a); }
 inline int __float_as_int(float a) { return bits_of<int>(a); }
 inline float __uint_as_float(unsigned a) { return bits_of<float>(a); }
@@ -94,25 +88,6 @@ struct ew_half2 {
 inline float ew_float(ew_half a) { return bits_of<_Float16>(a.bits); }
 inline ew_half ew_to_half(float a) { return {bits_of<unsigned short>(_Float16(a))}; }
 
-// a + b as a float whose last bit is odd where it is not exact: rounding that to a half rounds once.
-inline float odd_sum(double a, double b) {
-  double sum = a + b, back = sum - a, rest = (a - (sum - back)) + (b - back);
-  uint64_t wide = bits_of<uint64_t>(sum);
-  if (std::isfinite(sum) && rest != 0.0 && !(wide & 1)) {
-    wide += (rest > 0) == (sum > 0) ? 1 : -1;
-    sum = bits_of<double>(wide);
-  }
-  float narrow = float(sum);
-  uint32_t bits = bits_of<uint32_t>(narrow);
-  if (std::isfinite(narrow) && double(narrow) != sum && !(bits & 1)) {
-    bits += std::fabs(double(narrow)) < std::fabs(sum) ? 1 : -1;
-  }
-  return bits_of<float>(bits);
-}
-inline unsigned short half_fma(unsigned a, unsigned b, unsigned c) {
-  auto number = [](unsigned bits) { return double(float(bits_of<_Float16>((unsigned short)(bits)))); };
-  return ew_to_half(odd_sum(number(a) * number(b), number(c))).bits;
-}
 inline ew_half2 ew_fma(ew_half2 a, ew_half2 b, ew_half2 c) {
   unsigned low = half_fma(a.bits, b.bits, c.bits);
   return {low | unsigned(half_fma(a.bits >> 16, b.bits >> 16, c.bits >> 16)) << 16};
