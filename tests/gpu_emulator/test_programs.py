@@ -15,7 +15,7 @@ from tests.gpu_emulator import programs
 from tests.gpu_emulator.programs import Emulate
 from tests.parity import make_goldens, reference
 from tests.parity.driver import Driver, Floats
-from tests.parity.test_parity import ROUNDING_NOISE, F32_TOLERANCE, config, rms
+from tests.parity.test_parity import F32_TOLERANCE, ROUNDING_NOISE, config, rms
 from tests.parity.test_parity_webgpu import F16_LARGEST, F16_NOISE, HALF_TOLERANCE
 
 CASE = "qwen3-gqa2-tied"
