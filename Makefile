@@ -49,7 +49,7 @@ $(VENV)/python.stamp:
 	@touch $@
 
 $(VENV)/ready.stamp: $(VENV)/python.stamp requirements/dev.lock pyproject.toml
-	@echo "Installing the locked packages (about 200 MB; once)"
+	@echo "Installing the locked packages (about 300 MB; once)"
 	@$(BIN)/python -m pip install --quiet --requirement requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from edgewise_compiler.kernels.gpu.thread import Launch
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.webgpu.codegen import shader
+from tests import vulkan
 
 # More threads than one make lavapipe's times bimodal, and the suite no faster.
 os.environ.setdefault("LP_NUM_THREADS", "1")
@@ -92,6 +94,8 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     made = _shader(launch)
     after = run_shader(made, arrays, launch.workgroups(**symbols))
     _record(launch, made, launch.workgroups(**symbols), arrays, after)
+    if vulkan.chosen(launch.name):
+        _compare(launch, arrays, after, vulkan.run(launch, arrays, **symbols))
     return after
 
 
@@ -129,6 +133,16 @@ def run_shader(made: Shader, arrays: Sequence[Array], grid: tuple[int, int]) -> 
     return after
 
 
+def _compare(
+    launch: Launch, before: Sequence[Array], wgsl: Sequence[Array], spirv: Sequence[Array]
+) -> None:
+    """Hold what a kernel's SPIR-V wrote to what its WGSL did, on one driver: the same bits."""
+    for i, (array, ours) in enumerate(zip(wgsl, spirv, strict=True)):
+        np.testing.assert_array_equal(
+            ours.view(np.uint8), array.view(np.uint8), f"{launch.name}: argument {i} in SPIR-V"
+        )
+
+
 def _record(
     launch: Launch,
     made: Shader,
@@ -136,11 +150,26 @@ def _record(
     before: Sequence[Array],
     after: Sequence[Array],
 ) -> None:
-    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py."""
+    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py.
+
+    With EDGEWISE_RECORD_FATBINS, also the same kernel for CUDA.
+    """
     folder = os.environ.get("EDGEWISE_RECORD_KERNELS")
     if folder:
         from gpu.recording import Call, save_call
 
         written = {i: after[i] for i, access in enumerate(made.access) if access != "read"}
         call = Call(launch.name, made.source, made.entry, grid, tuple(before), written)
+        if os.environ.get("EDGEWISE_RECORD_FATBINS"):
+            entry, made_fatbin = _fatbin(launch)
+            call = replace(call, fatbin=made_fatbin, fatbin_entry=entry)
         save_call(Path(folder), call)
+
+
+@cache
+def _fatbin(launch: Launch) -> tuple[str, bytes]:
+    from edgewise_compiler.targets.cuda.codegen import shader
+    from edgewise_compiler.targets.cuda.fatbin import fatbin
+
+    made = shader(launch.function)
+    return made.entry, fatbin(made.entry, made.source)

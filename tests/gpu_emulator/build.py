@@ -18,9 +18,13 @@ from functools import cache
 from pathlib import Path
 
 from edgewise_compiler.targets.gpu.shader import Shader
+from edgewise_compiler.targets.kept import trim
 
 NATIVE = Path(__file__).parent / "native"
 KEPT = Path(__file__).resolve().parents[2] / "build" / "emulator"
+
+LIMIT = 256 << 20
+"""Bytes of libraries that are kept; beyond them what was not used for longest is removed."""
 
 STACKS = 1024 * (64 << 10)
 """Bytes of the stacks of a workgroup's threads: `MOST_THREADS` and `STACK` of native/fibers.h."""
@@ -109,10 +113,9 @@ _LAUNCH = """\
 extern "C" __attribute__((visibility("default"))) int launch(
     void** data, const uint64_t* bytes, void** shadows, unsigned x, unsigned y, uint64_t seed,
     char* stacks, char* message, size_t room) {{
-  auto kernel = [&] {{ {entry}({arguments}); }};
-  using Kernel = decltype(kernel);
-  auto body = [](const void* one) {{ (*static_cast<const Kernel*>(one))(); }};
-  return emulator::run(x, y, {threads}, seed, stacks, &kernel, body, message, room);
+  auto thread = [&] {{ ::{entry}({arguments}); }};
+  auto body = [](const void* one) {{ (*static_cast<const decltype(thread)*>(one))(); }};
+  return emulator::run(x, y, {threads}, seed, stacks, &thread, body, message, room);
 }}
 """
 
@@ -194,8 +197,11 @@ def library_path(made: Shader, dialect: Dialect = CUDA) -> Path:
     text = cpp_text(made, dialect)
     key = hashlib.sha256("\0".join((text, *_compiler(), *_headers())).encode()).hexdigest()
     path = KEPT / f"{key}.so"
-    if not path.exists():
+    try:
+        os.utime(path)
+    except FileNotFoundError:
         _compile(text, path)
+        trim(KEPT, LIMIT)
     return path
 
 

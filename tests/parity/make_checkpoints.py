@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,14 @@ class Case:
 
     Attributes:
         qk_norm: it has norms of queries and keys, of which config.json says nothing.
+        qkv_bias: biases of queries, keys and values, of which it says nothing either.
     """
 
     architecture: str
     seed: int
     config: Mapping[str, Any]
     qk_norm: bool = False
+    qkv_bias: bool = False
     dtype: str = "F32"
     shards: int = 1
 
@@ -90,6 +92,14 @@ def _llama(seed: int, shapes: Shapes, **storage: Any) -> Case:
 
 def _qwen3(seed: int, shapes: Shapes, **storage: Any) -> Case:
     return Case("Qwen3ForCausalLM", seed, shapes.config(), qk_norm=True, **storage)
+
+
+_TWO = Shapes(64, 4, 2, 32, 192)
+"""What families beside the first two share, so that they share kernels, too."""
+
+
+def _more(**more: Any) -> Shapes:
+    return replace(_TWO, more=more)
 
 
 CASES: dict[str, Case] = {
@@ -219,9 +229,19 @@ CASES: dict[str, Case] = {
         ),
         dtype="F16",
     ),
+    "qwen2-gqa2-tied": Case(
+        "Qwen2ForCausalLM",
+        1109,
+        _more(tie_word_embeddings=True, rope_theta=1000000.0).config(),
+        qkv_bias=True,
+        dtype="BF16",
+    ),
+    "mistral-gqa2": Case(
+        "MistralForCausalLM", 1209, _more(sliding_window=None, rope_theta=1000000.0).config()
+    ),
 }  # fmt: skip
-"""Both families; 1 to 4 query heads per KV head; every rope and its spellings; every dtype; heads
-that programs pad."""
+"""Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
+every dtype, and heads that programs pad."""
 
 
 def write_checkpoint(name: str, folder: Path) -> Path:
@@ -278,7 +298,8 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
         layer = f"model.layers.{i}"
         attention_bias, mlp_bias = c.get("attention_bias", False), c.get("mlp_bias", False)
         for part, rows, gain in (("q", q, 1.3), ("k", kv, 1.3), ("v", kv, 1.0)):
-            linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, attention_bias)
+            bias = attention_bias or case.qkv_bias
+            linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, bias)
         linear(f"{layer}.self_attn.o_proj", hidden, q, out, attention_bias)
         if case.qk_norm:
             add(f"{layer}.self_attn.q_norm.weight", (dim,), 0.2, mean=1.3)

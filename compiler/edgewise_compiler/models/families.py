@@ -8,11 +8,13 @@ from typing import Any
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.elsewhere import missing, refusal
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.mistral import MISTRAL
+from edgewise_compiler.models.qwen2 import QWEN2
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
-FAMILIES: tuple[Family, ...] = (LLAMA, QWEN3)
+FAMILIES: tuple[Family, ...] = (LLAMA, MISTRAL, QWEN2, QWEN3)
 
 
 def find_family(hf: Mapping[str, Any]) -> Family:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from edgewise_compiler.targets.cpu.linker import find_linker
+from edgewise_compiler.targets.cuda.nvidia import find_nvidia
 from edgewise_runtime.format import targets as formats
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ TARGETS: Mapping[str, Target] = {
             tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu", batch=8),
-        Target("cuda", layout="gpu", batch=8),
+        Target("vulkan", layout="gpu", batch=8),
+        Target("cuda", layout="gpu", batch=8, tools=(find_nvidia,)),
         Target("metal", layout="gpu", batch=8),
     )
 }

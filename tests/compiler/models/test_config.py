@@ -9,6 +9,8 @@ import pytest
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.families import FAMILIES, find_family
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.mistral import MISTRAL
+from edgewise_compiler.models.qwen2 import QWEN2
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.traits import PAGE
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -61,6 +63,19 @@ def test_what_qwen3_leaves_out_takes_the_values_of_transformers() -> None:
     cfg = QWEN3.read_config(llama(head_dim=..., bos_token_id=..., eos_token_id=..., mlp_bias=True))
     assert (cfg.head_dim, cfg.qk_norm, cfg.mlp_bias) == (128, True, False)
     assert (cfg.bos, cfg.eos) == (None, ())
+
+
+def test_qwen2_has_biases_that_no_config_mentions() -> None:
+    cfg = QWEN2.read_config(llama(max_position_embeddings=..., sliding_window=4096))
+    assert (cfg.attention_bias, cfg.mlp_bias, cfg.context) == (True, False, 32768)
+    assert (cfg.qk_norm, cfg.head_dim, cfg.bos, cfg.eos) == (False, 64, 1, (2,))
+
+
+def test_a_window_that_mistral_leaves_out_is_that_of_its_first_release() -> None:
+    assert MISTRAL.read_config(llama(sliding_window=None)).context == 8192
+    assert MISTRAL.read_config(llama(max_position_embeddings=4096)).context == 4096
+    with pytest.raises(UnsupportedError, match=r"sliding windows \(sliding_window is 4096\)"):
+        MISTRAL.read_config(llama())
 
 
 def test_null_stands_for_an_option_that_is_not_set() -> None:
@@ -242,7 +257,7 @@ def test_architectures_wins_over_model_type() -> None:
     assert find_family({"architectures": ["Qwen3ForCausalLM"], "model_type": "llama"}) is QWEN3
 
 
-@pytest.mark.parametrize("name", ["MistralForCausalLM", "Qwen3MoeForCausalLM", "LlamaModel", ""])
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "Qwen3MoeForCausalLM", "LlamaModel", ""])
 def test_an_unknown_architecture_lists_those_known(name: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         find_family({"architectures": [name], "model_type": "llama"})

@@ -11,6 +11,7 @@ from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsN
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.qwen2 import QWEN2
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.rope import RopeConfig
 
@@ -35,7 +36,12 @@ CONFIG = ModelConfig(
     bos=0,
     eos=(1,),
 )
-CONFIGS = {"llama": CONFIG, "qwen3": replace(CONFIG, family="qwen3", qk_norm=True)}
+CONFIGS = {
+    "llama": CONFIG,
+    "mistral": replace(CONFIG, family="mistral"),
+    "qwen2": replace(CONFIG, family="qwen2", attention_bias=True),
+    "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
+}
 
 
 def forward(family: Family, cfg: ModelConfig) -> tuple[Node[Operation], ...]:
@@ -152,3 +158,11 @@ def test_biases_follow_their_options() -> None:
     only_mlp = {spec.name: spec for spec in LLAMA.params(replace(CONFIG, mlp_bias=True))}
     assert only_mlp["layers.0.qkv"].biases is None
     assert only_mlp["layers.0.down"].biases == ("model.layers.0.mlp.down_proj.bias",)
+
+
+def test_qwen2_has_biases_of_queries_keys_and_values_alone() -> None:
+    specs = [spec for spec in QWEN2.params(CONFIGS["qwen2"]) if isinstance(spec, LinearSpec)]
+    assert [spec.name for spec in specs if spec.biases] == ["layers.0.qkv", "layers.1.qkv"]
+    assert specs[1].biases == tuple(
+        f"model.layers.0.self_attn.{part}_proj.bias" for part in ("q", "k", "v")
+    )

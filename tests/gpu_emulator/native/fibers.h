@@ -147,7 +147,10 @@ inline unsigned take() {
       fail("%u of %u threads wait at the barrier in line %d, to which the others do not come",
            machine.arrived, machine.threads, machine.line);
     }
-    fail("waits in line %d for lanes that do not come", machine.lanes[self].line);
+    unsigned waiting = 0;
+    while (!(machine.warp[waiting / LANES] >> waiting % LANES & 1)) ++waiting;
+    fail("ends while thread %u waits in line %d for lanes that do not come", waiting,
+         machine.lanes[waiting].line);
   }
   unsigned next = take();
   if (next == self) return;

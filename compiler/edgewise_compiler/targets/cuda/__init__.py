@@ -1,1 +1,1 @@
-"""Programs for CUDA: kernels in CUDA C, and plans."""
+"""Programs for CUDA: fatbins and plans."""

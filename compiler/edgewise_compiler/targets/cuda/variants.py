@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from edgewise_compiler.quantize import SCHEMES
 from edgewise_compiler.state import KV_KINDS, KV_SUFFIXES
+from edgewise_compiler.targets.cuda.fatbin import CUBINS
 from edgewise_compiler.targets.gpu.variant import Variant
 
 VARIANTS = (
@@ -36,5 +37,5 @@ def variants_for(scheme: str, kv: str = "auto") -> tuple[Variant, ...]:
 
 
 def features_of(variant: Variant) -> tuple[str, ...]:
-    """The features a program needs: none that any GPU of CUDA 12 is without."""
-    return ()
+    """The features a program needs: an architecture that its fatbins have code for, or a later."""
+    return (f"sm_{min(CUBINS)}",)

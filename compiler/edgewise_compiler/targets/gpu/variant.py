@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgewise_compiler.quantize import SCHEMES
+from edgewise_compiler.state import KV_KINDS, KV_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,25 @@ class Variant:
     def kv_seen(self) -> str:
         """How kernels see what pages hold: without float16 of their own, words of two."""
         return "float16x2" if self.kv_dtype == "float16" and not self.half else self.kv_dtype
+
+
+def made_for(
+    floats: Sequence[Variant], integers: Sequence[Variant], scheme: str, kv: str
+) -> tuple[Variant, ...]:
+    """A target's programs for a weight scheme, and for pages as the option ``kv`` has them.
+
+    Of their own they hold float16, and float32 where weights are floats themselves and float16 is
+    nowhere else.
+
+    Args:
+        floats: its variants of float arithmetic, in order of preference.
+        integers: those that exist for integer weights only, behind them.
+    """
+    integer = SCHEMES[scheme].integer
+    made = []
+    for variant in (*floats, *(integers if integer else ())):
+        own = "float16" if integer or variant.half else "float32"
+        dtype = KV_KINDS[kv] or own
+        suffix = "" if dtype == own else KV_SUFFIXES[dtype]
+        made.append(replace(variant, name=variant.name + suffix, kv_dtype=dtype))
+    return tuple(made)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from tvm.tirx import PrimFunc
@@ -32,7 +34,9 @@ def in_prose(function: PrimFunc) -> Shader:
 
 PROSE = Language("metal", LEAST, "txt", in_prose, lambda quant, kv: (SERIAL,), lambda v: ("ears",))
 
-Compile = Callable[[Language], Bundle]
+BOUNDS = {"context": 64, "prefill_chunk": 32}
+
+Compile = Callable[..., Bundle]
 
 
 @pytest.fixture
@@ -41,12 +45,12 @@ def compiled(
 ) -> Compile:
     """Compiles a tiny checkpoint for the target ``metal``, which is what a language says."""
 
-    def compiled(language: Language) -> Bundle:
+    def compiled(language: Language, **more: Any) -> Bundle:
         module = ModuleType("program")
         module.make = partial(make_programs, language)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "edgewise_compiler.targets.metal.program", module)
-        monkeypatch.setitem(TARGETS, "metal", Target("metal", layout="gpu", batch=8))  # type: ignore[arg-type]
-        options = {"targets": ("metal",), "quant": "f32", "context": 64, "prefill_chunk": 32}
+        monkeypatch.setitem(TARGETS, "metal", Target("metal", layout="gpu", batch=8))
+        options: dict[str, Any] = {"targets": ("metal",), "quant": "f32", **BOUNDS, **more}
         return Bundle.open(compile_model(checkpoints("llama-mha"), tmp_path / "bundle", **options))
 
     return compiled
@@ -61,6 +65,71 @@ def test_a_bundle_has_its_kernels_as_the_language_writes_them(compiled: Compile)
         assert path == f"programs/metal/{name}.txt"
         assert bundle.read(path).decode() == f"Once there was {name}."
     assert kernels(bundle, program) == {name: f"tell_{name}" for name in program.shaders}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_language_of_binaries_has_bytes_in_its_files_and_a_listing_where_people_look(
+    listed: bool, compiled: Compile, tmp_path: Path
+) -> None:
+    def in_bytes(function: PrimFunc) -> Shader:
+        made = in_prose(function)
+        return replace(made, source="", binary=b"\xff\0" + made.source.encode())
+
+    def listing(binary: bytes) -> str:
+        return binary[2:].decode()
+
+    language = replace(PROSE, shader=in_bytes, suffix="bin", listing=listing if listed else None)
+    bundle = compiled(language, debug_dump=tmp_path / "dump")
+    (program,) = bundle.manifest.programs
+    dumped = {path.name: path for path in (tmp_path / "dump" / program.id).iterdir()}
+    for name, path in program.shaders.items():
+        assert path == f"programs/metal/{name}.bin"
+        assert bundle.read(path) == b"\xff\0Once there was " + name.encode() + b"."
+        assert f"kernel.{name}.py" in dumped
+        if listed:
+            text = dumped[f"kernel.{name}.bin.txt"].read_text()
+            assert text == f"Once there was {name}."
+    texts = [name for name in dumped if name.endswith(".txt")]
+    assert len(texts) == (len(program.shaders) if listed else 0)
+    assert not [name for name in dumped if name.endswith(".bin")]
+
+
+def test_a_compiler_of_binaries_gets_each_text_once_for_all_programs(
+    compiled: Compile, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    heard: list[tuple[int, int]] = []
+
+    def binary(entry: str, text: str) -> bytes:
+        seen.append(entry)
+        return f"{entry}: {text}".encode()
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "Compiling kernels for every GPU target":
+            heard.append((done, total))
+
+    variants = (SERIAL, replace(SERIAL, name="metal-f32-again"))
+    language = replace(
+        PROSE, suffix="bin", text="txt", binary=binary, variants=lambda q, kv: variants
+    )
+    bundle = compiled(language, debug_dump=tmp_path / "dump", progress=progress)
+    first, second = bundle.manifest.programs
+    assert first.shaders == second.shaders
+    assert sorted(seen) == sorted(f"tell_{name}" for name in first.shaders)
+    for name, path in first.shaders.items():
+        assert bundle.read(path).decode() == f"tell_{name}: Once there was {name}."
+        dumped = tmp_path / "dump" / first.id / f"kernel.{name}.txt"
+        assert dumped.read_text() == f"Once there was {name}."
+    total = len(seen)
+    assert heard == [(done, total) for done in range(total + 1)]
+
+
+def test_a_text_that_its_compiler_refuses_ends_the_work(compiled: Compile) -> None:
+    def binary(entry: str, text: str) -> bytes:
+        raise CompileError(f"{entry} makes no sense.")
+
+    with pytest.raises(CompileError, match=r"tell_.* makes no sense"):
+        compiled(replace(PROSE, binary=binary, text="txt"))
 
 
 def kernels(bundle: Bundle, program: Program) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Programs for Vulkan: SPIR-V and plans."""
