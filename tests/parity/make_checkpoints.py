@@ -42,6 +42,7 @@ class Case:
     Attributes:
         qk_norm: it has norms of queries and keys, of which config.json says nothing.
         qkv_bias: biases of queries, keys and values, of which it says nothing either.
+        fused: queries, keys and values are one tensor, gate and up another.
     """
 
     architecture: str
@@ -49,6 +50,7 @@ class Case:
     config: Mapping[str, Any]
     qk_norm: bool = False
     qkv_bias: bool = False
+    fused: bool = False
     dtype: str = "F32"
     shards: int = 1
 
@@ -239,6 +241,40 @@ CASES: dict[str, Case] = {
     "mistral-gqa2": Case(
         "MistralForCausalLM", 1209, _more(sliding_window=None, rope_theta=1000000.0).config()
     ),
+    "smollm3-gqa2-tied": Case(
+        "SmolLM3ForCausalLM",
+        1313,
+        _more(
+            tie_word_embeddings=True, rope_theta=2000000.0, no_rope_layers=[1, 0], pad_token_id=1
+        ).config(),
+    ),
+    "phi3-gqa2-longrope": Case(
+        "Phi3ForCausalLM",
+        1405,
+        replace(_more(
+            partial_rotary_factor=0.75,
+            original_max_position_embeddings=16,
+            pad_token_id=1,
+            rope_theta=10000.0,
+            rope_scaling={
+                "type": "longrope",
+                "long_factor": [1.0 + 0.25 * i for i in range(12)],
+                "short_factor": [1.0 + 0.01 * i for i in range(12)],
+            },
+        ), hidden=128).config(),
+        fused=True,
+    ),
+    "granite-gqa2": Case(
+        "GraniteForCausalLM",
+        1500,
+        _more(
+            embedding_multiplier=0.5,
+            residual_multiplier=0.75,
+            attention_multiplier=0.25,
+            logits_scaling=0.8,
+        ).config(),
+        dtype="BF16",
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""
@@ -312,7 +348,21 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     add("model.norm.weight", (hidden,), 0.2, mean=1.0)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
-    return tensors
+    return _fused(tensors) if case.fused else tensors
+
+
+def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """The tensors as Phi-3 stores them: what reads the same input, below each other."""
+    found: dict[str, NDArray[np.float32]] = {}
+    for name, values in tensors.items():
+        for parts, whole in (("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")):
+            module = next((f".{part}_proj." for part in parts if f".{part}_proj." in name), None)
+            if module is not None:
+                name = name.replace(module, f".{whole}.")
+                before = found.get(name)
+                values = values if before is None else np.concatenate([before, values])
+        found[name] = values
+    return found
 
 
 def _bells(bits: np.random.PCG64, shape: tuple[int, ...]) -> NDArray[np.float32]:

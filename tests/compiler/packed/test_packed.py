@@ -310,3 +310,14 @@ def test_a_matrix_is_turned_block_by_block_as_it_would_be_at_once(
 
 def test_names_are_those_of_the_formats() -> None:
     assert tuple(METHODS) == NAMES
+
+
+def test_patterns_of_what_was_left_alone_are_not_asked(
+    checkpoints: Folders, tmp_path: Path
+) -> None:
+    says = {"ignore": ["re:(.+)+(.+)+$", "model.layers.0.mlp.up_proj"]}
+    expected = write_packed(checkpoints(CASES[0]), tmp_path / "f", Kind("pack"), says=says)
+    with open_checkpoint(tmp_path / "f") as checkpoint:
+        assert len(checkpoint.held) == 14
+        for name, values in expected.items():
+            np.testing.assert_array_equal(checkpoint.weights.read(name), values)
