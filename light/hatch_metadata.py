@@ -23,4 +23,7 @@ class FromTheWhole(MetadataHookInterface):
             {field: project[field] for field in metadata["dynamic"] if field in project},
             dependencies=[*required.values()],
         )
-        metadata["optional-dependencies"] = {"wgpu": offered["wgpu"]} | extras
+        metadata["optional-dependencies"] = {
+            **{name: offered[name] for name in ("vulkan", "wgpu")},
+            **extras,
+        }

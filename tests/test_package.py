@@ -129,7 +129,8 @@ def test_the_light_wheel_asks_for_neither_tvm_nor_what_makes_certificates(
     assert plain(less) == plain(whole) - left_out
     assert of_extra(less, "compile") == {"apache-tvm"}
     assert of_extra(less, "tls") == {"cryptography"}
-    assert of_extra(less, "wgpu") == of_extra(whole, "wgpu") == {"wgpu"}
+    for gpus in ("vulkan", "wgpu"):
+        assert of_extra(less, gpus) == of_extra(whole, gpus) == {gpus}
     assert f"{installed.TVM.name}{installed.TVM.versions}" in (ROOT / "light/README.md").read_text()
 
 
@@ -153,7 +154,17 @@ def test_what_the_light_wheel_is_built_with_is_what_edgewise_asks_for(wheel: Zip
 
 
 @pytest.mark.parametrize(
-    "package", [installed.TVM, installed.FFI, installed.WGPU, installed.CRYPTOGRAPHY]
+    "package",
+    [
+        installed.TVM,
+        installed.FFI,
+        installed.WGPU,
+        installed.VULKAN,
+        installed.CRYPTOGRAPHY,
+        installed.ZIG,
+        installed.NVRTC,
+        installed.NVFATBIN,
+    ],
 )
 def test_what_errors_say_to_install_is_what_the_wheel_asks_for(
     package: installed.Package, wheel: ZipFile

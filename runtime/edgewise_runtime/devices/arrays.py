@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.errors import DeviceError
-from edgewise_runtime.files import shown
+from edgewise_runtime.files import shown, storage_errors
 
 GIB = 1 << 30
 
@@ -53,6 +54,23 @@ def _anonymous(size: int) -> mmap.mmap:
             remedy="Ask for a smaller context or batch, or raise the process's memory limit.",
             code="device.memory",
         ) from cause
+
+
+def read_piece(file: FileIO, start: int, piece: Array) -> None:
+    """Fill a piece, uint8, with what a file has from a byte on.
+
+    Raises:
+        DeviceError: ``device.file`` where the file has become shorter.
+        StorageError: it cannot be read.
+    """
+    path, rest = Path(file.name), piece.data
+    with storage_errors("read", path):
+        file.seek(start)
+        while rest and (count := file.readinto(rest)):
+            rest = rest[count:]
+    if rest:
+        end = start + len(piece)
+        raise changed_size(path, end - len(rest), end)
 
 
 def changed_size(path: Path, size: int, before: int) -> DeviceError:

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.errors import InputError
-from edgewise_runtime.installed import WGPU, Package
+from edgewise_runtime.installed import VULKAN, WGPU, Package
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,16 @@ DEVICES: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("cpu", "CPU", "this machine's processor", target="cpu"),
+        Kind("cuda", "CUDA", "the first NVIDIA GPU", target="cuda", several=True),
         Kind("wgpu", "GPUs", "the best GPU", target="webgpu", several=True, needs=WGPU),
+        Kind(
+            "vulkan",
+            "Vulkan",
+            "the best GPU, without WebGPU in between",
+            target="vulkan",
+            several=True,
+            needs=VULKAN,
+        ),
     )
 }
 """By name; where several could run a bundle, the first does."""

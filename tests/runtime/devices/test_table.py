@@ -14,18 +14,26 @@ import pytest
 from edgewise_runtime.devices import loading, table
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.table import DEVICES, Entry, device_for_target, named_device
+from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.errors import DeviceError, InputError
 from edgewise_runtime.format.targets import TARGETS
-from edgewise_runtime.installed import WGPU
+from edgewise_runtime.installed import VULKAN, WGPU
 
 ROOT = Path(__file__).parents[3]
-EVERYWHERE = ("cpu", "wgpu")
+EVERYWHERE = ("cpu", "wgpu", "vulkan")
 """Kinds that every machine has which runs the tests; of others it may have none."""
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("cpu", CpuDevice), ("wgpu", WgpuDevice), ("wgpu:0", WgpuDevice)]
+    ("name", "kind"),
+    [
+        ("cpu", CpuDevice),
+        ("wgpu", WgpuDevice),
+        ("wgpu:0", WgpuDevice),
+        ("vulkan", VulkanDevice),
+        ("vulkan:0", VulkanDevice),
+    ],
 )
 def test_devices_have_names(name: str, kind: type) -> None:
     assert isinstance(named_device(name), kind)
@@ -38,7 +46,7 @@ def test_a_name_that_means_nothing_is_refused_with_those_that_do(name: str) -> N
     with pytest.raises(InputError, match=repr(name)) as error:
         named_device(name)
     assert error.value.code == "input.device"
-    for known in ("cpu", "wgpu", "wgpu:N", WGPU.install):
+    for known in ("cpu", "wgpu", "wgpu:N", WGPU.install, "vulkan:N", VULKAN.install):
         assert known in error.value.remedy
 
 
@@ -90,6 +98,7 @@ def test_what_a_kind_needs_can_be_installed() -> None:
 def test_a_target_runs_on_its_device() -> None:
     assert isinstance(device_for_target("cpu"), CpuDevice)
     assert isinstance(device_for_target("webgpu"), WgpuDevice)
+    assert isinstance(device_for_target("vulkan"), VulkanDevice)
 
 
 def test_a_target_that_nothing_runs_is_refused() -> None:
@@ -111,9 +120,10 @@ def test_a_device_loads_what_it_needs_and_nothing_of_the_others() -> None:
     code = (
         "import sys\n"
         "from edgewise_runtime.devices.table import named_device\n"
-        "assert not {'wgpu', 'tvm_ffi'} & sys.modules.keys()\n"
+        "assert not {'wgpu', 'vulkan', 'tvm_ffi'} & sys.modules.keys()\n"
         "named_device('cpu')\n"
-        "print([name for name in sys.modules if '.wgpu' in name or name == 'wgpu'])\n"
+        "others = ('wgpu', 'vulkan')\n"
+        "print([name for name in sys.modules if name.rpartition('.')[2] in others])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

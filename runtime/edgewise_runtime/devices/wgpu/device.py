@@ -12,12 +12,13 @@ import numpy as np
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.kernel_thread import KernelThread
+from edgewise_runtime.devices.mail import mail
 from edgewise_runtime.devices.wgpu.adapter import Adapter, choose_adapter
 from edgewise_runtime.devices.wgpu.binding import BoundPlan, Grid, Launch, bind_plans, read_shaders
 from edgewise_runtime.devices.wgpu.buffers import Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu.gpu import Gpu, open_gpu
 from edgewise_runtime.devices.wgpu.pages import GpuPages
-from edgewise_runtime.devices.wgpu.transfer import Mailbox, Reader, mail, upload
+from edgewise_runtime.devices.wgpu.transfer import Mailbox, Reader, upload
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.format import expr as ex
 from edgewise_runtime.format.abi import STEP_SYMBOLS

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from io import FileIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edgewise_runtime.devices import arrays
+from edgewise_runtime.devices.arrays import read_piece
 from edgewise_runtime.devices.base import Array
 from edgewise_runtime.devices.wgpu.buffers import MIB, Buffers, Counters, submit
 from edgewise_runtime.devices.wgpu.gpu import Gpu
-from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.bundle import Progress, TensorEntry
-from edgewise_runtime.format.plan import Plan
 
 UPLOAD_CHUNK = 8 * MIB
 """Bytes of weights written at a time, and"""
@@ -30,10 +27,6 @@ FIRST_READ = MIB
 
 LONG_ROW = 4096
 """Bytes of a row of which the host leaves out what it does not want."""
-
-MAX_MAIL = {"input": MIB, "output": 64 << 10}
-"""Bytes of a buffer, by its role, that is still worth sending along with every run that writes it:
-of an input the host wants a little after each, of an output all of it, and not always."""
 
 UPLOADING = "Uploading weights"
 
@@ -71,16 +64,6 @@ class Landing:
 
     def destroy(self) -> None:
         self._buffer.destroy()
-
-
-def mail(plan: Plan, sizes: Mapping[str, int]) -> list[str]:
-    """The small buffers a plan writes that the host may want after a run."""
-    written = {name for step in plan.steps for name in step.writes}
-    return [
-        b.name
-        for b in plan.buffers
-        if b.name in written and sizes[b.name] <= MAX_MAIL.get(b.role, -1)
-    ]
 
 
 class Mailbox:
@@ -208,7 +191,7 @@ def upload(
             entry = tensors[name]
             for start in range(0, entry.bytes, UPLOAD_CHUNK):
                 count = min(UPLOAD_CHUNK, entry.bytes - start)
-                _read(files[entry.file], entry.offset + start, piece[:count])
+                read_piece(files[entry.file], entry.offset + start, piece[:count])
                 done, ahead = done + count, ahead + count
                 with gpu.errors(f"Uploading {name!r}"):
                     _write(gpu, buffers[name], start, piece[:count])
@@ -219,18 +202,6 @@ def upload(
                         ahead = 0
                 if progress is not None:
                     progress(UPLOADING, done, total)
-
-
-def _read(file: FileIO, start: int, piece: Array) -> None:
-    """Fill a piece with what a file has from a byte on."""
-    path, rest = Path(file.name), piece.data
-    with storage_errors("read", path):
-        file.seek(start)
-        while rest and (count := file.readinto(rest)):
-            rest = rest[count:]
-    if rest:
-        end = start + len(piece)
-        raise arrays.changed_size(path, end - len(rest), end)
 
 
 def _write(gpu: Gpu, buffer: Any, start: int, data: Array) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from edgewise_runtime.devices.base import Device, LoadedProgram
+from edgewise_runtime.devices.mail import mail
 from edgewise_runtime.devices.wgpu.adapter import LANGUAGE_FEATURES
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
-from edgewise_runtime.devices.wgpu.transfer import mail
 from edgewise_runtime.engine.step_buffers import step_array
 from edgewise_runtime.errors import BundleError, DeviceError, EdgewiseError, PlanError
 from edgewise_runtime.format.bundle import Bundle

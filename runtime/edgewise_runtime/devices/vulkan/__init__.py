@@ -1,0 +1,1 @@
+"""This machine's GPUs as devices, by Vulkan itself."""

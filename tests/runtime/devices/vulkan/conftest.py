@@ -1,0 +1,81 @@
+"""Every test here runs under the Khronos validation layer, and fails where that says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise_runtime.devices.base import LoadedProgram
+from edgewise_runtime.devices.vulkan.api import api, forget
+from edgewise_runtime.devices.vulkan.device import VulkanDevice, VulkanProgram
+from edgewise_runtime.devices.vulkan.gpu import close_gpus
+from edgewise_runtime.engine.step_buffers import step_array
+from edgewise_runtime.format.bundle import Bundle
+
+SETTINGS = """\
+khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.log_filename = {log}
+khronos_validation.report_flags = error,warn,perf
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+"""
+
+
+@pytest.fixture(scope="package")
+def validation_log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What the layer says of an instance that only the tests of this folder use."""
+    folder = tmp_path_factory.mktemp("validation")
+    log = folder / "log.txt"
+    (folder / "vk_layer_settings.txt").write_text(SETTINGS.format(log=log))
+    close_gpus()
+    forget()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VK_LAYER_SETTINGS_PATH", str(folder))
+        patch.setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+        vulkan = api()
+    yield log
+    close_gpus()
+    left = vulkan.alive()
+    forget()
+    assert left == {}
+    assert not said(log)
+
+
+def said(log: Path) -> str:
+    """What the layer has said so far; the instance has the file open."""
+    return log.read_text() if log.exists() else ""
+
+
+@pytest.fixture(autouse=True)
+def silent(validation_log: Path) -> Iterator[None]:
+    """Fails a test during which the layer says anything."""
+    before = len(said(validation_log))
+    yield
+    assert said(validation_log)[before:] == ""
+
+
+@pytest.fixture(scope="package")
+def vulkan(validation_log: Path) -> VulkanDevice:
+    """The best device; without a GPU that is a driver on the CPU."""
+    return VulkanDevice()
+
+
+@pytest.fixture
+def program(vulkan: VulkanDevice, make_vulkan: Callable[..., Bundle]) -> Iterator[VulkanProgram]:
+    """The tiny program loaded with 4 pages."""
+    with vulkan.load(make_vulkan(), load_symbols={"pages": 4}, trust=True) as loaded:
+        yield loaded
+
+
+def write_step(program: LoadedProgram, n: int = 4, b: int = 2, r: int = 2, t: int = 64) -> None:
+    program.write("step", step_array(n, b, r, t))
+
+
+def write_table(program: LoadedProgram, limit: int = 1000) -> None:
+    """Two sequences with pages 3 and 1 and a limit of tokens."""
+    table = np.zeros((2, 12), np.int32)
+    table[:, 8] = [3, 1]
+    table[:, 4] = limit
+    program.write("table", table)
