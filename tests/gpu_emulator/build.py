@@ -160,7 +160,9 @@ def cpp_text(made: Shader, dialect: Dialect = CUDA) -> str:
     ]
     arguments += [place for attribute, place in dialect.places if f"[[{attribute}]]" in text]
     head = head.replace(f"{dialect.word}void {made.entry}(", f"void {made.entry}(")
-    launch = _LAUNCH.format(entry=made.entry, arguments=", ".join(arguments), threads=made.workgroup[0])
+    launch = _LAUNCH.format(
+        entry=made.entry, arguments=", ".join(arguments), threads=made.workgroup[0]
+    )
     kernel = f'#line 1 "{made.entry}"\n{head}{text}'
     return f'#include "{dialect.header}"\n{kernel}#line 1 "launch"\n{launch}'
 
