@@ -37,6 +37,7 @@ from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.padded import PaddedReader, find_paddings
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
+from edgewise_compiler.weights.views import ViewReader, viewed
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
@@ -147,9 +148,12 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
+        views = family.views(stored)
+        if views:
+            weights = ViewReader(weights, views)
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
-        held = {} if tensors is None else tensors.held()
+        held = {} if tensors is None else viewed(tensors.held(), views)
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
     if paddings:

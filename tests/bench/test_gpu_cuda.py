@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,17 +18,16 @@ from checkpoint import SHAPES
 from edgewise_compiler.targets.cuda.fatbin import fatbin
 from edgewise_runtime.devices.cuda import gpu as gpus
 from edgewise_runtime.devices.cuda.driver import DRIVER
-from edgewise_runtime.format.bundle import Bundle
-from gpu import cuda, skeleton
-from gpu.fill import fill
+from gpu import cuda, run, skeleton
+from gpu.pack import archive
 from gpu.recording import Call, load_call, save_call
-from gpu.report import markdown
 from gpu.run import CudaBench
 from gpu.skeleton import compile_skeleton
-from gpu.speed import Effort, measure_program
+from gpu.speed import Effort
 from tests.gpu_emulator.driver import emulated
 from tests.runtime.devices import tiny_cuda
 
+PROGRAM = "cuda-f32"
 EFFORT = Effort(rounds=1, sample_s=0.01, prefills=(32,), batches=(1, 2), histories=(40,))
 
 
@@ -93,35 +93,40 @@ def test_copying_has_a_speed(kernels: Path) -> None:
 
 
 @pytest.mark.full
-def test_every_figure_of_a_program_is_measured(
+def test_a_run_measures_every_figure_and_asks_recorded_calls_again(
     kernels: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = skeleton.build_program
 
-    def given(*args: object) -> object:
-        built = build(*args)  # type: ignore[arg-type]
-        for shader in args[-1].values():  # type: ignore[attr-defined]
-            if low_name(args) == "cuda-f32":
-                emulated.give_kernel(kernels, shader)
+    def given(language: Any, low: Any, made: Any, shaders: Any) -> Any:
+        built = build(language, low, made, shaders)
+        if low.variant.name == PROGRAM:
+            for name in {name for item in built for name in item.kernels}:
+                emulated.give_kernel(kernels, shaders[name])
         return built
 
-    def low_name(args: tuple[object, ...]) -> str:
-        return str(args[1].variant.name)  # type: ignore[attr-defined]
-
     monkeypatch.setattr(skeleton, "build_program", given)
-    folder = tmp_path_factory.mktemp("tiny")
+    folder, packed = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("packed")
     compile_skeleton(SHAPES["tiny"], "f16", folder, 512, target="cuda", max_batch=2)
-    fill(folder)
-    bundle, bench = Bundle.open(folder), CudaBench(None)
-    found = measure_program(bench.timed(), bundle, "cuda-f32", EFFORT, 20.0)
+    archive(folder, packed / "programs/cuda/tiny-f16.zip")
+    save_call(packed / "kernels", scaling(kernels))
+    monkeypatch.setitem(run.EFFORTS, "cuda", (EFFORT, EFFORT))
+    line = f"run.py {packed} --device cuda --only kernels speed peer --shapes tiny-f16 --programs"
+    monkeypatch.setattr("sys.argv", [*line.split(), PROGRAM])
+    with pytest.raises(SystemExit) as ended:
+        run.main()
+    result = json.loads((packed / "results/results.json").read_text())
+    assert (result["problems"], ended.value.code) == ([], 0)
+    assert (result["kernels"]["calls"], result["kernels"]["passed"]) == (1, 1)
+    assert result["bandwidth"]["copy_buffer"] > 0
+    [found] = result["speed"]
     assert set(found["speed"]) >= {"prefill 32", "decode x1 k=1 after 40", "decode x2 k=8 after 40"}
     for step in found["steps"]:
         own = step["kernels"]
         assert sum(kernel["launches"] for kernel in own) == step["launches"]
         assert sum(kernel["bytes"] for kernel in own) == step["bytes"]
         assert step["clock"] == "events"
-    result = {"machine": {"date": "today"}, **bench.describe(), "speed": [found]}
-    text = markdown(json.loads(json.dumps(result)))
+    text = (packed / "results/results.md").read_text()
     assert "# Emulated GPU 0 (sm_90, CUDA)" in text
     assert "| decode x2 k=8 after 40 |" in text
     assert emulated.left().memory == 0

@@ -21,7 +21,10 @@ def emulated(
     def emulate(
         case: str, quant: str, program: str, pages: int, kv: str = "auto"
     ) -> programs.LoadedProgram:
-        made = programs.compiled(checkpoints(case), folder / "-".join((case, quant, kv)), quant, kv)
+        target = program.partition("-")[0]
+        made = programs.compiled(
+            checkpoints(case), folder / "-".join((case, quant, kv, target)), quant, kv, (target,)
+        )
         return programs.load(made, program, pages)
 
     return emulate

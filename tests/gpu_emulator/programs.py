@@ -1,4 +1,4 @@
-"""Programs of CUDA on the emulator, from bundles that have their texts beside them."""
+"""Programs of CUDA and of Metal on the emulator, from bundles that have their texts beside them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from edgewise_compiler.compile import compile_model
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import made_once
-from tests.gpu_emulator.build import CUDA
+from tests.gpu_emulator.build import CUDA, METAL
 from tests.gpu_emulator.device import EmulatedDevice
 
 FEATURES = frozenset(f"sm_{arch}" for arch in (70, 75, 80, 86, 89, 90))
+
+LANGUAGES = {"cuda": (CUDA, "cu", FEATURES), "metal": (METAL, "metal", frozenset())}
+"""By target: the language, the suffix of its texts, and what a GPU has."""
 
 Emulate = Callable[..., LoadedProgram]
 """``emulate(case, quant, program, pages, kv="auto")``: a program of a tiny checkpoint, loaded."""
@@ -21,7 +24,7 @@ Emulate = Callable[..., LoadedProgram]
 def compiled(
     model: Path, folder: Path, quant: str, kv: str = "auto", targets: tuple[str, ...] = ("cuda",)
 ) -> Path:
-    """A folder with a ``bundle`` that has CUDA programs and a ``dump`` of texts, made once."""
+    """A folder with a ``bundle`` that has these programs, and a ``dump`` of texts, made once."""
 
     def make(out: Path) -> None:
         compile_model(
@@ -40,6 +43,8 @@ def compiled(
 
 def load(folder: Path, program: str, pages: int) -> LoadedProgram:
     """A program of what `compiled` made, on the emulator."""
-    device = EmulatedDevice("cuda", CUDA, folder / "dump", "cu", FEATURES)
+    target = program.partition("-")[0]
+    dialect, suffix, features = LANGUAGES[target]
+    device = EmulatedDevice(target, dialect, folder / "dump", suffix, features)
     bundle = Bundle.open(folder / "bundle")
     return device.load(bundle, program, load_symbols={"pages": pages}, trust=True)

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from edgewise_compiler.kernels.cpu.isa import ISAS
+from edgewise_compiler.targets.vulkan.variants import VARIANTS as VULKAN_VARIANTS
 from edgewise_compiler.targets.webgpu.variants import VARIANTS
 from edgewise_runtime.cpuid import cpu_features
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
-from edgewise_runtime.devices.wgpu.device import WgpuDevice
+from edgewise_runtime.devices.table import device_for_target
 from edgewise_runtime.engine.sampling import SamplingParams
 from edgewise_runtime.format.bundle import Bundle
 from tests.conftest import BundleFactory
@@ -63,13 +64,23 @@ GPU_PROGRAMS = [Which("q4", variant.name, SOME_CUTS) for variant in VARIANTS] + 
     Which("q4", "webgpu-a8-subgroups", SOME_CUTS),
     Which("q4", "webgpu-f16-subgroups", SOME_CUTS, "int8"),
     Which("q4", "webgpu-f32-serial", SOME_CUTS, "int8"),
+    *(Which("q4", variant.name, SOME_CUTS) for variant in VULKAN_VARIANTS),
+    Which("f32", "vulkan-f32", SOME_CUTS),
+    Which("q8", "vulkan-f16-subgroups", SOME_CUTS),
+    Which("fives", "vulkan-f32-serial", SOME_CUTS),
+    Which("fours", "vulkan-f32-subgroups", SOME_CUTS),
+    Which("q4", "vulkan-a8-subgroups", SOME_CUTS),
+    Which("q4", "vulkan-f16-subgroups", SOME_CUTS, "int8"),
 ]
 # Where the quick suite, too, tests every instruction set; elsewhere it tests the best one.
 EVERY_PATH = [("f32", "auto"), ("q4", "auto")]
 
 
 def is_quick(quant: str, program: str, kv: str) -> bool:
-    """Of GPUs' programs, those that unpack weights are."""
+    """Of WebGPU's programs, those that unpack weights are, and of Vulkan's, which have the same
+    kernels, one."""
+    if program.startswith("vulkan"):
+        return (quant, program, kv) == ("q4", "vulkan-f32-subgroups", "auto")
     if program.startswith("webgpu"):
         return quant == "q4"
     return program == PATHS[0] or (quant, kv) in EVERY_PATH
@@ -81,6 +92,7 @@ AGREEING = [
     *(("q4", path, "int8") for path in PATHS),
     ("q4", "webgpu-f32-serial", "auto"),
     ("q4", "webgpu-f32-serial", "int8"),
+    ("q4", "vulkan-f32-serial", "auto"),
 ]
 
 
@@ -104,10 +116,11 @@ def program(which: Which, bundles: BundleFactory) -> Iterator[LoadedProgram]:
 
 def load(bundles: BundleFactory, quant: str, path: str, kv: str = "auto") -> LoadedProgram:
     symbols = {"pages": PAGES}
-    if path.startswith("webgpu"):
+    target = path.partition("-")[0]
+    if target in ("webgpu", "vulkan"):
         name = f"{path}-kv8" if kv == "int8" else path
-        bundle = Bundle.open(bundles(CASE, quant, targets=("webgpu",), kv=kv))
-        return WgpuDevice().load(bundle, name, load_symbols=symbols)
+        bundle = Bundle.open(bundles(CASE, quant, targets=(target,), kv=kv))
+        return device_for_target(target).load(bundle, name, load_symbols=symbols)
     # A library for each instruction set: those that are not tested need not be compiled.
     bundle = Bundle.open(bundles(CASE, quant, path, kv=kv))
     return CpuDevice(threads=2).load(bundle, load_symbols=symbols)

@@ -58,6 +58,10 @@ FLOATS = sampled(
         "qwen3-d24-odd",
         "qwen2-gqa2-tied",
         "mistral-gqa2",
+        "smollm3-gqa2-tied",
+        "phi3-gqa2-longrope",
+        "granite-gqa2",
+        "olmo2-gqa2",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
@@ -71,6 +75,7 @@ INTEGERS = sampled(
         ("qwen3-gqa2-tied", "fours"),
         ("llama-d8-bias-llama3", "q4"),
         ("qwen2-gqa2-tied", "q4"),
+        ("granite-gqa2", "q8"),
     ],
 )
 CODED = sampled(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from edgewise import Engine
+from edgewise.cli.main import main
 from edgewise_runtime.devices.cuda import gpu
 from edgewise_runtime.devices.cuda.device import CudaDevice, CudaProgram
 from edgewise_runtime.devices.cuda.driver import DRIVER
@@ -143,6 +144,23 @@ def test_a_burst_is_its_single_steps_and_one_graph(program: CudaProgram) -> None
     assert emulated.done().graphs == before.graphs + 1
     assert tokens == single
     assert np.array_equal(last, logits)
+
+
+def test_inspect_shows_what_kernels_take(
+    compiled: Compile, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    bundle = str(compiled("q4") / "bundle")
+    assert main(["inspect", bundle, "--program", "cuda-f16", "--plan", "decode"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    head = ["kernel", "threads", "shared", "sm_80", "registers", "sm_90", "registers", "spilled"]
+    rows = lines[lines.index(head) + 1 :]
+    plan = Bundle.open(bundle).plans("cuda-f16")["decode"]
+    assert [row[0] for row in rows] == list(plan.kernels)
+    for row in rows:
+        threads, registers = int(row[1]), [int(cell) for cell in row[-2:]]
+        assert 1 <= threads <= 1024
+        assert all(16 <= count <= 255 for count in registers)
 
 
 @pytest.mark.parametrize("quant", ["q4", "f32"])

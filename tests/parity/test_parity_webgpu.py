@@ -75,7 +75,12 @@ OTHERS = [name for name in CASES if not name.startswith(("llama", "qwen3"))]
 """Cases of families that share nearly all kernels with the first two."""
 ONCE = sampled(
     product(OTHERS, programs("f32")),
-    [("qwen2-gqa2-tied", "webgpu-f32-serial")],
+    [
+        ("qwen2-gqa2-tied", "webgpu-f32-serial"),
+        ("smollm3-gqa2-tied", "webgpu-f32-subgroups"),
+        ("granite-gqa2", "webgpu-f32-serial"),
+        ("olmo2-gqa2", "webgpu-f32"),
+    ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])
 

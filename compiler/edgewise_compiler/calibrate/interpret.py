@@ -22,6 +22,7 @@ from edgewise_compiler.graph.operations import (
     Embed,
     Gather,
     Linear,
+    NormRuns,
     Operation,
     RmsNorm,
     RopeAppend,
@@ -198,12 +199,13 @@ def _blocks(step: Step, spec: LinearSpec) -> Iterator[tuple[int, Floats]]:
 def _embed(step: Step, node: Node[Embed], inputs: list[Floats]) -> Floats:
     spec, tokens = step.linear(node.params[0]), step.tokens.reshape(-1)
     if step.stored is not None:
-        return np.concatenate([step.stored(spec, t, t + 1)[:, : spec.k] for t in tokens.tolist()])
+        found = [step.stored(spec, t, t + 1)[:, : spec.k] for t in tokens.tolist()]
+        return np.concatenate(found) * np.float32(node.op.factor)
     y = np.zeros((len(tokens), spec.k), np.float32)
     for first, rows in _blocks(step, spec):
         here = (tokens >= first) & (tokens < first + len(rows))
         y[here] = rows[tokens[here] - first, : spec.k]
-    return y
+    return y * np.float32(node.op.factor)
 
 
 def _gather(step: Step, node: Node[Gather], inputs: list[Floats]) -> Floats:
@@ -218,6 +220,15 @@ def _normalized(x: Floats, weight: Floats, eps: float) -> Floats:
 
 def _rms_norm(step: Step, node: Node[RmsNorm], inputs: list[Floats]) -> Floats:
     return _normalized(inputs[0], step.vector(node.params[0]), node.op.eps)
+
+
+def _norm_runs(step: Step, node: Node[NormRuns], inputs: list[Floats]) -> Floats:
+    y, first = inputs[0].copy(), 0
+    for run, name in zip(node.op.runs, node.params, strict=True):
+        columns = slice(first, first + run)
+        y[:, columns] = _normalized(y[:, columns], step.vector(name), node.op.eps)
+        first += run
+    return y
 
 
 def _linear(step: Step, node: Node[Linear], inputs: list[Floats]) -> Floats:
@@ -259,8 +270,9 @@ def _rope_append(step: Step, node: Node[RopeAppend], inputs: list[Floats]) -> Fl
     if op.norm_eps is not None:
         weights = [step.vector(name) for name in node.params]
         q, k = (_normalized(x, w, op.norm_eps) for x, w in zip((q, k), weights, strict=True))
-    table = step.rotation(op.rotation)
-    q, k = _rotated(q, table), _rotated(k, table)
+    if op.rotation is not None:
+        table = step.rotation(op.rotation)
+        q, k = _rotated(q, table), _rotated(k, table)
     step.kept[op.layer] = (k, v)
     return q.reshape(len(inputs[0]), -1)
 
@@ -301,6 +313,7 @@ _OPERATIONS: dict[type[Operation], Compute] = {
     Embed: _embed,
     Gather: _gather,
     RmsNorm: _rms_norm,
+    NormRuns: _norm_runs,
     Linear: _linear,
     Add: _add,
     Swiglu: _swiglu,

@@ -30,10 +30,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Embed(Operation):
-    """Rows of the embedding table, which has ``vocab`` of them, for this step's tokens."""
+    """Rows of the embedding table, which has ``vocab`` of them, for this step's tokens, times
+    ``factor``."""
 
     name = "embed"
     vocab: int
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class RmsNorm(Operation):
     name = "rms_norm"
     eps: float
     gather: bool = False
+
+
+@dataclass(frozen=True)
+class NormRuns(Operation):
+    """RMSNorm of runs of so many columns that follow each other, each by itself and with a
+    parameter of its own; the columns after them stay as they are."""
+
+    name = "norm_runs"
+    runs: tuple[int, ...]
+    eps: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ class RopeAppend(Operation):
     """Rotates queries and keys, and appends keys and values to the pages.
 
     Attributes:
-        rotation: the family's rotation whose table is used.
+        rotation: the family's rotation whose table is used; None where nothing turns.
         layer: the layer whose pages are written.
         norm_eps: of an RMSNorm of every head before the rotation, with two parameters, the one of
             the queries and the one of the keys; None without them.
@@ -102,7 +114,7 @@ class RopeAppend(Operation):
 
     name = "rope_append"
     heads: Heads
-    rotation: str
+    rotation: str | None
     layer: int
     norm_eps: float | None = None
 

@@ -22,7 +22,7 @@ from edgewise_compiler.models.base import (
     VectorSpec,
 )
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_compiler.models.rope import MAX_CONTEXT, RopeConfig, read_rope
+from edgewise_compiler.models.rope import MAX_CONTEXT, PARTIAL, RopeConfig, read_rope
 from edgewise_compiler.models.shape import SHAPE
 from edgewise_compiler.models.traits import refuse
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -40,6 +40,18 @@ HEAD_STEP, HEADS_STEP = 16, 32
 """What kernels need of a head, and of all heads together; narrower ones are padded with zeros."""
 ROTATION = "rope"
 """The one rotation of these models."""
+_BEFORE, _AFTER = "input_layernorm", "post_attention_layernorm"
+NORMS: Mapping[str, Mapping[str, str]] = {
+    "before": {"attn_norm": _BEFORE, "mlp_norm": _AFTER},
+    "after": {"attn_post_norm": _AFTER, "mlp_post_norm": "post_feedforward_layernorm"},
+    "around": {
+        "attn_norm": _BEFORE,
+        "attn_post_norm": _AFTER,
+        "mlp_norm": "pre_feedforward_layernorm",
+        "mlp_post_norm": "post_feedforward_layernorm",
+    },
+}
+"""The norms of a layer by where they are, and what transformers calls them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,7 @@ class Traits:
         bos, eos: token ids where config.json names none.
         says: what config.json means where it says nothing, by key, as in transformers.
         ignores: keys of config.json that mean nothing to models of the family.
+        has: traits that are refused elsewhere and known here, by their names.
     """
 
     family: str
@@ -67,6 +80,7 @@ class Traits:
     eos: tuple[int, ...] = ()
     says: Mapping[str, object] = field(default_factory=dict)
     ignores: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
 
 
 def family(traits: Traits) -> Family:
@@ -97,10 +111,11 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     context = fields.integer("max_position_embeddings", 1, MAX_CONTEXT)
     bos = fields.token_ids("bos_token_id", vocab, () if traits.bos is None else (traits.bos,))
     eos = fields.token_ids("eos_token_id", vocab, traits.eos)
-    rope = read_rope(hf, context=context, theta=traits.rope_theta)
+    rope = read_rope(hf, context=context, theta=traits.rope_theta, has=traits.has)
+    rotated = rotated_width(hf, stored) if PARTIAL in traits.has else stored
     _check_shape(hidden, heads, kv_heads, stored)
-    _check_divisors(rope, stored)
-    refuse(SHAPE, fields)
+    _check_divisors(rope, rotated)
+    refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
     check_eos_count(eos)
     return ModelConfig(
         family=traits.family,
@@ -122,7 +137,24 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         sm_scale=stored**-0.5,
         bos=bos[0] if bos else None,
         eos=eos,
+        rotated=None if rotated == stored else rotated,
     )
+
+
+def rotated_width(hf: Mapping[str, Any], head_dim: int) -> int:
+    """How many elements of a head turn, by ``partial_rotary_factor``: transformers rounds down."""
+    top = ConfigFields(hf)
+    inner = ConfigFields(top.mapping("rope_parameters") or {})
+    factor = top.number("partial_rotary_factor", 0.0, 1.0, 1.0)
+    rotated = int(head_dim * inner.number("partial_rotary_factor", 0.0, 1.0, factor))
+    if rotated < 2 or rotated % 2:
+        raise CheckpointError(
+            f"partial_rotary_factor lets {rotated} of a head's {head_dim} elements turn, which are "
+            "no pairs.",
+            remedy="Correct config.json.",
+            code="checkpoint.config",
+        )
+    return rotated
 
 
 def padded_head_dim(heads: int, stored: int) -> int:
@@ -163,40 +195,52 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
         )
 
 
-def _check_divisors(rope: RopeConfig, head_dim: int) -> None:
-    if rope.kind == "longrope" and len(rope.divisors) != head_dim // 2:
-        raise CheckpointError(
-            f"longrope has {len(rope.divisors)} divisors for heads of {head_dim // 2} pairs.",
-            remedy="Correct config.json.",
-            code="checkpoint.config",
-        )
+def _check_divisors(rope: RopeConfig, rotated: int) -> None:
+    for divisors in (rope.divisors, rope.short_divisors or rope.divisors):
+        if rope.kind == "longrope" and len(divisors) != rotated // 2:
+            raise CheckpointError(
+                f"longrope has {len(divisors)} divisors for heads of {rotated // 2} pairs.",
+                remedy="Correct config.json.",
+                code="checkpoint.config",
+            )
 
 
 def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     """Every parameter under the names that transformers gives Llama-shaped checkpoints."""
     q, kv = cfg.heads * cfg.head_dim, cfg.kv_heads * cfg.head_dim
     yield LinearSpec("embed", ("model.embed_tokens.weight",), (cfg.vocab,), cfg.hidden)
+    norms = NORMS[cfg.norms]
     for i in range(cfg.layers):
         ours, theirs = f"layers.{i}", f"model.layers.{i}"
         attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
-        yield VectorSpec(f"{ours}.attn_norm", f"{theirs}.input_layernorm.weight", cfg.hidden)
+
+        def norm(which: str, ours: str = ours, theirs: str = theirs) -> Iterator[VectorSpec]:
+            if which in norms:
+                yield VectorSpec(f"{ours}.{which}", f"{theirs}.{norms[which]}.weight", cfg.hidden)
+
+        yield from norm("attn_norm")
         stacked = {f"{attention}.{p}_proj": rows for p, rows in (("q", q), ("k", kv), ("v", kv))}
         yield _linear(f"{ours}.qkv", stacked, cfg.hidden, cfg.attention_bias)
+        if cfg.row_norm:
+            yield VectorSpec(f"{ours}.q_row_norm", f"{attention}.q_norm.weight", q)
+            yield VectorSpec(f"{ours}.k_row_norm", f"{attention}.k_norm.weight", kv)
         if cfg.qk_norm:
             yield VectorSpec(f"{ours}.q_norm", f"{attention}.q_norm.weight", cfg.head_dim)
             yield VectorSpec(f"{ours}.k_norm", f"{attention}.k_norm.weight", cfg.head_dim)
         yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
-        norm = f"{theirs}.post_attention_layernorm.weight"
-        yield VectorSpec(f"{ours}.mlp_norm", norm, cfg.hidden)
+        yield from norm("attn_post_norm")
+        yield from norm("mlp_norm")
         stacked = {f"{mlp}.{p}_proj": cfg.intermediate for p in ("gate", "up")}
         yield _linear(f"{ours}.gate_up", stacked, cfg.hidden, cfg.mlp_bias, interleave=True)
         yield _linear(
             f"{ours}.down", {f"{mlp}.down_proj": cfg.hidden}, cfg.intermediate, cfg.mlp_bias
         )
+        yield from norm("mlp_post_norm")
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
-    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, cfg.stored_head_dim)
+    rotated = cfg.rotated or cfg.stored_head_dim
+    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, rotated)
 
 
 def _linear(
@@ -209,25 +253,35 @@ def _linear(
 
 
 def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
-    """Token embeddings, unscaled."""
-    return g.embed("embed", vocab=cfg.vocab)
+    """Token embeddings, times the model's factor."""
+    return g.embed("embed", vocab=cfg.vocab, factor=cfg.embed_factor)
 
 
 def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
-    """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``."""
+    """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``; norms may
+    also come after a branch."""
     heads = Heads(cfg.heads, cfg.kv_heads, cfg.head_dim)
     # The mean of squares is over the zeros of a padded head, too, which makes it smaller by this.
     # So is eps; the root of it is in the norms' weights (`weights.padded`).
     eps = cfg.rms_eps * (cfg.stored_head_dim / cfg.head_dim)
+    norms = NORMS[cfg.norms]
+    rows = {"q": heads.query * heads.width, "k": heads.kv * heads.width}
+
+    def normed(x: Value, layer: str, which: str) -> Value:
+        return g.rms_norm(x, f"{layer}.{which}", cfg.rms_eps) if which in norms else x
+
     for i in range(cfg.layers):
         p = f"layers.{i}"
-        qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
-        norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
+        qkv = g.linear(normed(x, p, "attn_norm"), f"{p}.qkv")
+        if cfg.row_norm:
+            qkv = g.norm_runs(qkv, {f"{p}.{of}_row_norm": n for of, n in rows.items()}, eps)
+        head_norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         attention = Attention(heads, cfg.sm_scale, layer=i)
-        attended = g.attention(qkv, attention, rotation=ROTATION, qk_norm=norms)
-        x = g.add(x, g.linear(attended, f"{p}.o"))
-        gate_up = g.linear(g.rms_norm(x, f"{p}.mlp_norm", cfg.rms_eps), f"{p}.gate_up")
-        x = g.add(x, g.linear(g.swiglu(gate_up), f"{p}.down"))
+        rotation = None if i in cfg.still else ROTATION
+        attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
+        x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))
+        gate_up = g.linear(normed(x, p, "mlp_norm"), f"{p}.gate_up")
+        x = g.add(x, normed(g.linear(g.swiglu(gate_up), f"{p}.down"), p, "mlp_post_norm"))
     return x
 
 

@@ -50,20 +50,6 @@ MIXTRAL_8X7B = {
     "num_local_experts": 8,
     "sliding_window": None,
 }
-PHI_3_MINI_128K = {
-    "architectures": ["Phi3ForCausalLM"],
-    "hidden_act": "silu",
-    "max_position_embeddings": 131072,
-    "model_type": "phi3",
-    "num_hidden_layers": 32,
-    "original_max_position_embeddings": 4096,
-    "rope_scaling": {
-        "long_factor": [1.0299999713897705, 1.0499999523162842] + [1.5] * 46,
-        "short_factor": [1.05, 1.05] + [1.1] * 46,
-        "type": "longrope",
-    },
-    "sliding_window": 262144,
-}
 MAMBA_130M = {
     "architectures": ["MambaForCausalLM"],
     "conv_kernel": 4,
@@ -92,22 +78,6 @@ LFM2_350M = {
     "conv_L_cache": 3,
     "layer_types": ["conv", "conv", "full_attention"],
     "model_type": "lfm2",
-}
-SMOLLM3_3B = {
-    "architectures": ["SmolLM3ForCausalLM"],
-    "hidden_act": "silu",
-    "max_position_embeddings": 65536,
-    "no_rope_layer_interval": 4,
-    "no_rope_layers": [1, 1, 1, 0] * 9,
-    "num_hidden_layers": 36,
-    "sliding_window": None,
-}
-GRANITE_31_2B = {
-    "architectures": ["GraniteForCausalLM"],
-    "embedding_multiplier": 12.0,
-    "hidden_act": "silu",
-    "logits_scaling": 8.0,
-    "residual_multiplier": 0.22,
 }
 DEEPSEEK_V2_LITE = {
     "architectures": ["DeepseekV2ForCausalLM"],
@@ -153,14 +123,6 @@ GPT2 = {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new"}
                 "embeddings times √hidden_size",
             ],
         ),
-        (
-            PHI_3_MINI_128K,
-            [
-                "a longrope that turns short and long texts differently (its short_factor and "
-                "long_factor differ)",
-                "q, k and v, and gate and up, stored as one tensor each",
-            ],
-        ),
         (MAMBA_130M, ["other kinds of layers (state_size is 16)"]),
         (
             GPT_OSS_20B,
@@ -173,11 +135,6 @@ GPT2 = {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new"}
             ],
         ),
         (LFM2_350M, ["other kinds of layers (layer_types has 'conv')"]),
-        (SMOLLM3_3B, ["layers without rotation (no_rope_layers has 9 of 36 layers)"]),
-        (
-            GRANITE_31_2B,
-            ["factors on embeddings, residuals or logits (embedding_multiplier is 12.0)"],
-        ),
         (
             DEEPSEEK_V2_LITE,
             [

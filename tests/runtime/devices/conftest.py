@@ -15,7 +15,7 @@ from edgewise_runtime.devices.cpu.device import CpuDevice, CpuProgram
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.format.bundle import Bundle
 from tests.runtime import sample
-from tests.runtime.devices import tiny_webgpu
+from tests.runtime.devices import tiny_vulkan, tiny_webgpu
 from tests.runtime.sample import Json
 
 Change = Callable[[Json], object]
@@ -76,6 +76,32 @@ def make_webgpu(tmp_path: Path, shaders: dict[str, Json]) -> Make:
         folder = tmp_path / f"webgpu{len(list(tmp_path.iterdir()))}"
         others = {name: {"source": source} for name, source in sources.items()}
         manifest = tiny_webgpu.write_bundle(folder, shaders | others)
+        change(manifest)
+        sample.write_manifest(folder, manifest)
+        return Bundle.open(folder)
+
+    return make_bundle
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The tiny Vulkan program's SPIR-V by kernel."""
+    script = Path(__file__).with_name("tiny_modules.py")
+    folder = tmp_path_factory.mktemp("tiny")
+    folders = os.pathsep.join(str(ROOT / name) for name in ("runtime", "compiler", "."))
+    environment = {**os.environ, "PYTHONPATH": folders}
+    argv = [sys.executable, str(script), str(folder)]
+    subprocess.run(argv, check=True, timeout=120, env=environment)
+    return {path.stem: path.read_bytes() for path in folder.glob("*.spv")}
+
+
+@pytest.fixture
+def make_vulkan(tmp_path: Path, modules: dict[str, bytes]) -> Make:
+    """Writes and opens a tiny bundle with a Vulkan program, some of its modules other ones."""
+
+    def make_bundle(change: Change = lambda manifest: None, **others: bytes) -> Bundle:
+        folder = tmp_path / f"vulkan{len(list(tmp_path.iterdir()))}"
+        manifest = tiny_vulkan.write_bundle(folder, modules | others)
         change(manifest)
         sample.write_manifest(folder, manifest)
         return Bundle.open(folder)

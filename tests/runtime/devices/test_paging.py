@@ -12,6 +12,8 @@ import pytest
 from edgewise_runtime.devices.base import Array, LoadedProgram
 from edgewise_runtime.devices.cpu.device import CpuDevice
 from edgewise_runtime.devices.paging import PageRow, Paging
+from edgewise_runtime.devices.table import device_for_target
+from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.devices.wgpu.pages import check_rows
 from edgewise_runtime.engine.step_buffers import step_array
@@ -20,6 +22,7 @@ from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.kv.budget import pool_pages
 from tests.format.cases import Case, cases, edited, what
 from tests.runtime import sample
+from tests.runtime.devices import tiny_vulkan
 from tests.runtime.sample import Json
 
 Make = Callable[..., Bundle]
@@ -40,11 +43,16 @@ PAGED: dict[str, Json] = {
 
 STATE = PAGED | {"counts": {"dtype": "int32", "shape": [2, 32], "bytes": 256}}
 PAGE_BYTES = 2 * (128 + 64)
-NOTHING = "@compute @workgroup_size(1) fn more_kernel() {}"
+SYMBOLS = {"vulkan": tiny_vulkan.ENTRY}
+NOTHING = {
+    "webgpu": ("more.wgsl", b"@compute @workgroup_size(1) fn more_kernel() {}"),
+    "vulkan": ("more.spv", tiny_vulkan.NOTHING),
+}
 
 
-def with_codes(bundle: Bundle, at: int) -> Bundle:
-    """The bundle, opened again: one program has no plan but one over the state in `STATE`."""
+def with_codes(bundle: Bundle, target: str) -> Bundle:
+    """The bundle, opened again, with one program: it has a plan over the state in `STATE`."""
+    file, nothing = NOTHING.get(target, ("", b""))
     args = [
         sample.arg(name, buffer["dtype"], buffer["shape"], "readwrite")
         for name, buffer in STATE.items()
@@ -52,11 +60,11 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
     plan = {
         "version": 4,
         "name": "more",
-        "target": "webgpu" if at else "cpu",
+        "target": target,
         "max_burst": 1,
         "symbols": sample.SYMBOLS[:1],
         "buffers": [{"name": name, "role": "state", **buffer} for name, buffer in STATE.items()],
-        "kernels": {"more": {"symbol": "more_kernel", "args": args}},
+        "kernels": {"more": {"symbol": SYMBOLS.get(target, "more_kernel"), "args": args}},
         "steps": [
             {
                 "kernel": "more",
@@ -69,7 +77,7 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
         ],
     }
     manifest = sample.read_manifest(bundle.path)
-    program = manifest["programs"][at]
+    (program,) = [item for item in manifest["programs"] if item["target"] == target]
     program |= {"plans": {"more": "more.json"}, "entries": {}}
     program |= {"state_dtype": "int8", "page_bytes": [PAGE_BYTES]}
     group = {"layers": [0, 1], "head_dim": 4}
@@ -78,9 +86,9 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
     # For `counts`, and two layers of pages.
     manifest["model"] |= {"layers": 2, "vocab": 32, "head_dim": 4}
     manifest["programs"] = [program]
-    if at:
-        program["shaders"]["more"] = "more.wgsl"
-        (bundle.path / "more.wgsl").write_text(NOTHING)
+    if file:
+        program["shaders"]["more"] = file
+        (bundle.path / file).write_bytes(nothing)
     else:
         # Never run: any function of the library does.
         plan["host"] = "plan_spin"
@@ -90,15 +98,18 @@ def with_codes(bundle: Bundle, at: int) -> Bundle:
     return Bundle.open(bundle.path)
 
 
-@pytest.fixture(params=["cpu", "webgpu"])
+@pytest.fixture(params=["cpu", "webgpu", "vulkan"])
 def load(request: pytest.FixtureRequest) -> Load:
     """Loads a tiny program with four paged state buffers and one that is not."""
     symbols = {"pages": PAGES}
     if request.param == "cpu":
-        bundle = with_codes(request.getfixturevalue("make")(), 0)
+        bundle = with_codes(request.getfixturevalue("make")(), "cpu")
         return lambda: CpuDevice(2).load(bundle, load_symbols=symbols, trust=True)
+    if request.param == "vulkan":
+        modules = with_codes(request.getfixturevalue("make_vulkan")(), "vulkan")
+        return lambda: VulkanDevice().load(modules, load_symbols=symbols, trust=True)
     device: WgpuDevice = request.getfixturevalue("device")
-    other = with_codes(request.getfixturevalue("make_webgpu")(), 1)
+    other = with_codes(request.getfixturevalue("make_webgpu")(), "webgpu")
     return lambda: device.load(other, load_symbols=symbols)
 
 
@@ -216,13 +227,16 @@ def test_a_closed_program_has_no_pages(program: LoadedProgram) -> None:
         assert error.value.code == "device.closed"
 
 
-@pytest.fixture(params=["cpu", "webgpu"])
+@pytest.fixture(params=["cpu", "webgpu", "vulkan"])
 def running(request: pytest.FixtureRequest) -> Iterator[LoadedProgram]:
     """The tiny program, whose plans write pages."""
     symbols = {"pages": PAGES}
     if request.param == "cpu":
         bundle: Bundle = request.getfixturevalue("make")()
         loaded: LoadedProgram = CpuDevice(2).load(bundle, load_symbols=symbols, trust=True)
+    elif request.param == "vulkan":
+        modules: Bundle = request.getfixturevalue("make_vulkan")()
+        loaded = VulkanDevice().load(modules, load_symbols=symbols, trust=True)
     else:
         device: WgpuDevice = request.getfixturevalue("device")
         loaded = device.load(request.getfixturevalue("make_webgpu")(), load_symbols=symbols)
@@ -248,7 +262,7 @@ def test_pages_follow_the_runs_before(running: LoadedProgram) -> None:
 def test_a_gpu_moves_a_page_with_one_submission_and_makes_nothing(
     device: WgpuDevice, make_webgpu: Make
 ) -> None:
-    bundle = with_codes(make_webgpu(), 1)
+    bundle = with_codes(make_webgpu(), "webgpu")
     with device.load(bundle, load_symbols={"pages": PAGES}) as program:
         counters = program.counters
         before = replace(counters)
@@ -261,6 +275,21 @@ def test_a_gpu_moves_a_page_with_one_submission_and_makes_nothing(
         assert counters.buffers == before.buffers
 
 
+def test_vulkan_moves_a_page_with_one_submission_and_makes_nothing(make_vulkan: Make) -> None:
+    bundle = with_codes(make_vulkan(), "vulkan")
+    with VulkanDevice().load(bundle, load_symbols={"pages": PAGES}, trust=True) as program:
+        counters = program.counters
+        before = replace(counters)
+        program.copy_page(0, 1)
+        assert (counters.submits, counters.readbacks) == (before.submits + 1, before.readbacks)
+        # What is written goes along with what is asked for next.
+        program.write_page(0, bytes(PAGE_BYTES))
+        assert counters.submits == before.submits + 1
+        program.read_page(0)
+        assert (counters.submits, counters.readbacks) == (before.submits + 2, before.readbacks + 1)
+        assert (counters.buffers, counters.allocations) == (before.buffers, before.allocations)
+
+
 def test_a_gpu_needs_rows_that_4_bytes_divide() -> None:
     # Pages of the group that can be run have such rows, whatever its heads are.
     odd = Paging(PAGES, (PageRow("kv.0", 0, 256), PageRow("kv.1", 256, 6)))
@@ -269,13 +298,13 @@ def test_a_gpu_needs_rows_that_4_bytes_divide() -> None:
     assert error.value.code == "device.buffer"
 
 
-@pytest.mark.parametrize("kind", ["cpu", "webgpu"])
+@pytest.mark.parametrize("kind", ["cpu", "webgpu", "vulkan"])
 @pytest.mark.parametrize("case", cases("unsupported-states"), ids=what)
 def test_state_that_cannot_be_run_is_refused_before_weights_are_read(
     case: Case, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    gpu = kind == "webgpu"
-    bundle: Bundle = request.getfixturevalue("make_webgpu" if gpu else "make")()
+    maker = {"cpu": "make", "webgpu": "make_webgpu", "vulkan": "make_vulkan"}[kind]
+    bundle: Bundle = request.getfixturevalue(maker)()
     manifest = sample.read_manifest(bundle.path)
     manifest["model"] |= {"layers": 2, "kv_heads": 4, "head_dim": 16}
     groups = edited(case)["state_groups"]
@@ -286,7 +315,7 @@ def test_state_that_cannot_be_run_is_refused_before_weights_are_read(
     params = bundle.path / "params/cpu/00000.safetensors"
     params.write_bytes(bytes(params.stat().st_size))
     changed = Bundle.open(bundle.path)
-    device = request.getfixturevalue("device") if gpu else CpuDevice(1)
+    device = device_for_target(kind)
     with pytest.raises(UnsupportedError) as refused:
         device.load(changed, load_symbols={"pages": PAGES}, trust=True)
     assert refused.value.code == "unsupported.state"

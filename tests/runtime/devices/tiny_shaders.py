@@ -84,8 +84,10 @@ def visit() -> Launch:
     return kernel("visit", arguments, body, threads=1, grid=grid, bounds=BOUNDS)
 
 
+LAUNCHES = (scale, stamp, advance, visit)
+
 if __name__ == "__main__":
-    launches = [scale(), stamp(), advance(), visit()]
+    launches = [make() for make in LAUNCHES]
     made = {launch.name: shader(launch.function) for launch in launches}
     texts = {name: {"source": s.source, "entry": s.entry} for name, s in made.items()}
     Path(sys.argv[1]).write_text(json.dumps(texts))

@@ -14,6 +14,7 @@ from edgewise_compiler.targets.cuda import fatbin as maker
 from edgewise_compiler.targets.cuda.fatbin import OPTIONS, fatbin
 from edgewise_compiler.targets.cuda.nvidia import compile_text
 from edgewise_compiler.targets.kept import VARIABLE
+from edgewise_compiler.targets.table import check_tools
 from edgewise_runtime import installed
 from edgewise_runtime.errors import BundleError, CompileError
 from edgewise_runtime.format.fatbin import Image, KernelUse, read_images, read_uses
@@ -139,11 +140,12 @@ def test_a_missing_package_is_named_with_the_command_that_installs_both(
         return "12.9"
 
     monkeypatch.setattr(installed, "version", version)
-    with pytest.raises(CompileError, match=package.name) as error:
-        fatbin("turn", TURN)
-    assert error.value.code == "compile.nvrtc"
-    assert NVRTC.requirement in error.value.remedy
-    assert NVFATBIN.requirement in error.value.remedy
+    for use in (lambda: fatbin("turn", TURN), lambda: check_tools(("cuda",))):
+        with pytest.raises(CompileError, match=package.name) as error:
+            use()
+        assert error.value.code == "compile.nvrtc"
+        assert NVRTC.requirement in error.value.remedy
+        assert NVFATBIN.requirement in error.value.remedy
 
 
 def test_what_is_no_fatbin_is_refused(turn: bytes) -> None:

@@ -21,7 +21,7 @@ from edgewise_runtime.devices.vulkan.adapter import (
 )
 from edgewise_runtime.devices.vulkan.api import package
 from edgewise_runtime.devices.vulkan.device import VulkanDevice
-from edgewise_runtime.devices.vulkan.gpu import open_gpu
+from edgewise_runtime.devices.vulkan.gpu import close_gpus, open_gpu
 from edgewise_runtime.devices.vulkan.probe import is_linear, subgroup_sizes
 from edgewise_runtime.errors import DeviceError
 from edgewise_runtime.installed import VULKAN
@@ -146,9 +146,15 @@ def test_subgroups_count_only_where_a_module_sees_them_in_order(
 def test_subgroups_that_fail_the_probe_are_not_offered(
     vulkan: VulkanDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    close_gpus()
     monkeypatch.setattr(device_module, "linear_subgroups", lambda gpu: False)
-    offered = VulkanDevice().features()
-    assert offered == vulkan.adapter.features - {"subgroups"}
+    assert VulkanDevice().features() == vulkan.adapter.features - {"subgroups"}
+    # A process looks once.
+    monkeypatch.setattr(device_module, "linear_subgroups", lambda gpu: True)
+    assert VulkanDevice().features() == vulkan.adapter.features - {"subgroups"}
+    close_gpus()
+    assert VulkanDevice().features() == vulkan.adapter.features
+    close_gpus()
 
 
 def test_a_driver_that_cannot_run_the_probe_has_no_subgroups(
