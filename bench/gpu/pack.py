@@ -1,12 +1,12 @@
 """Packs what a GPU machine without a network and without the compiler needs for run.py.
 
     PYTHONPATH=bench:. .venv/bin/python bench/gpu/pack.py OUT [--python 3.12] [--platform P ...]
-        [--packages NAME ...] [--only kernels demo programs cuda wheels] [--shapes NAME ...]
+        [--packages NAME ...] [--only kernels demo programs vulkan cuda wheels] [--shapes NAME ...]
 
 `kernels/` are the calls that the GPU kernel tests make here, with their answers; `demo/` is the
 demo model, `demo-logits.npy` its logits here; `programs/` are the programs of larger shapes without
-weights, `programs/cuda/` those for CUDA; `wheels/` are the packages that the runtime imports. The
-device here should be lavapipe.
+weights, `programs/cuda/` and `programs/vulkan/` the native ones; `wheels/` are the packages that
+the runtime imports. The device here should be lavapipe.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ CUDA_BATCH, CUDA_CONTEXT = 32, 8192
 
 PACKAGES = (
     *("wgpu", "rendercanvas", "cffi", "pycparser"),
+    "vulkan",
     *("numpy", "tokenizers"),
 )
 """What the runtime imports, in the versions installed here; nothing else is downloaded."""
@@ -66,7 +67,8 @@ as PACKED:
     python3 -m pip install --no-index --no-deps --target SITE PACKED/wheels/*.whl
     PYTHONPATH=SITE:runtime:bench:. python3 bench/gpu/run.py PACKED --results RESULTS
 
-With NVIDIA's driver, `--device cuda`; PyTorch is measured beside it where it is installed.
+`--device vulkan` runs SPIR-V (the contract, and tokens a second). With NVIDIA's driver there is
+`--device cuda`; PyTorch is measured beside it where it is installed.
 `--only kernels contract` is a minute; `--only speed --shapes llama-3.1-8b` makes 4.5 GB of random
 weights first. RESULTS gets results.json and results.md, written anew after every stage.
 """
@@ -80,6 +82,7 @@ def main() -> None:
         "kernels": lambda: pack_kernels(out / "kernels"),
         "demo": lambda: pack_demo(out),
         "programs": lambda: pack_programs(out / "programs", args.shapes),
+        "vulkan": lambda: pack_programs(out / "programs" / "vulkan", args.shapes, "vulkan"),
         "cuda": lambda: pack_cuda(out / "programs" / "cuda", args.cuda_shapes, args.cuda_quants),
         "wheels": lambda: pack_wheels(out / "wheels", args.packages, args.python, args.platform),
     }
@@ -101,7 +104,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=PROGRAM_SHAPES)
     parser.add_argument("--cuda-shapes", nargs="+", choices=SHAPES, default=CUDA_SHAPES)
     parser.add_argument("--cuda-quants", nargs="+", default=CUDA_QUANTS)
-    parts = ("kernels", "demo", "programs", "cuda", "wheels")
+    parts = ("kernels", "demo", "programs", "vulkan", "cuda", "wheels")
     parser.add_argument("--only", nargs="+", choices=parts)
     return parser.parse_args()
 
@@ -143,7 +146,7 @@ def chosen(paths: Sequence[Path], most: int) -> list[Path]:
 
 def pack_demo(out: Path) -> None:
     """The demo model with its weights, and the logits that its plainest program gives here."""
-    targets = ("webgpu", "cuda")
+    targets = ("webgpu", "vulkan", "cuda")
     compile_model(ROOT / "examples/demo-model", out / "demo", targets=targets, quant=QUANT)
     bundle = Bundle.open(out / "demo")
     pages = 8 * pages_for(bundle.model.context, paged_state(bundle.manifest).page_tokens)
@@ -151,11 +154,11 @@ def pack_demo(out: Path) -> None:
         np.save(out / "demo-logits.npy", Contract(program, pages).whole())
 
 
-def pack_programs(out: Path, shapes: Sequence[str]) -> None:
+def pack_programs(out: Path, shapes: Sequence[str], target: str = "webgpu") -> None:
     """An archive of plans and shaders for each shape."""
     for name in shapes:
         with tempfile.TemporaryDirectory() as folder:
-            compile_skeleton(SHAPES[name], QUANT, Path(folder))
+            compile_skeleton(SHAPES[name], QUANT, Path(folder), target=target)
             archive(Path(folder), out / f"{name}.zip")
 
 

@@ -17,7 +17,7 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"{result['machine']['date']}, driver {adapter['driver']}, "
     yield f"features {', '.join(adapter['features']) or 'none'}."
-    if "bandwidth" in result:
+    if result.get("bandwidth"):
         rates = ", ".join(f"{name} {rate:,.1f}" for name, rate in result["bandwidth"].items())
         yield f"Memory, GB/s read and written: {rates}."
     yield ""
@@ -60,7 +60,8 @@ def _program(program: Mapping[str, Any]) -> Iterator[str]:
         for name, s in program["speed"].items()
     ]
     yield from table(["generation loop", "tokens/s", "rounds"], rows)
-    yield from table(STEP_COLUMNS, [_step(step) for step in program["steps"]])
+    if program["steps"]:
+        yield from table(STEP_COLUMNS, [_step(step) for step in program["steps"]])
     for step in program["steps"]:
         if step["sequences"] == 1:
             yield f"Kernels of {_name(step)}, {step['clock']} clock:"

@@ -1,6 +1,6 @@
 """Everything to know about a GPU, from what pack.py packed: see the README in that folder.
 
-    PYTHONPATH=SITE:runtime:bench:. python3 bench/gpu/run.py PACKED [--device wgpu|cuda]
+    PYTHONPATH=SITE:runtime:bench:. python3 bench/gpu/run.py PACKED [--device wgpu|cuda|vulkan]
         [--results DIR] [--adapter N] [--only kernels contract speed peer] [--shapes NAME ...]
         [--programs ID ...] [--quick]
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from edgewise_runtime.devices.base import Device
 from edgewise_runtime.devices.cuda.gpu import cards
+from edgewise_runtime.devices.vulkan.device import VulkanDevice
 from edgewise_runtime.devices.wgpu.adapter import adapters, choose_adapter
 from edgewise_runtime.devices.wgpu.device import WgpuDevice
 from edgewise_runtime.format.bundle import Bundle
@@ -131,9 +132,41 @@ class CudaBench:
         return self._device
 
 
-BENCHES: Mapping[str, type[WgpuBench] | type[CudaBench]] = {"wgpu": WgpuBench, "cuda": CudaBench}
+class VulkanBench:
+    """A physical device by Vulkan. Nothing here times its launches: its contract is checked, and
+    its generation loop measured."""
 
-EFFORTS = {"wgpu": (FULL, QUICK), "cuda": (FULL_CUDA, QUICK_CUDA)}
+    target = "vulkan"
+
+    def __init__(self, index: int | None) -> None:
+        self._device = VulkanDevice(index)
+
+    def describe(self) -> dict[str, Any]:
+        adapter = self._device.adapter
+        about = {"name": adapter.name, "kind": adapter.kind, "backend": "Vulkan"}
+        about |= {"driver": self._device.identity}
+        return {"adapter": {**about, "features": sorted(self._device.features())}}
+
+    def replay(self, paths: Sequence[Path]) -> Iterator[Outcome]:
+        return iter(())
+
+    def bandwidth(self, rounds: int) -> dict[str, float]:
+        return {}
+
+    def device(self) -> Device:
+        return self._device
+
+    def timed(self) -> TimedDevices:
+        return self._device
+
+
+BENCHES: Mapping[str, type[WgpuBench] | type[CudaBench] | type[VulkanBench]] = {
+    "wgpu": WgpuBench,
+    "cuda": CudaBench,
+    "vulkan": VulkanBench,
+}
+
+EFFORTS = {"wgpu": (FULL, QUICK), "cuda": (FULL_CUDA, QUICK_CUDA), "vulkan": (FULL, QUICK)}
 
 
 class Run:
@@ -215,7 +248,8 @@ class Run:
 
     def _measure_program(self, bundle: Bundle, program: str) -> None:
         rates = self.result["bandwidth"]
-        gigabytes = max(rate for name, rate in rates.items() if name.startswith("copy"))
+        copies = (rate for name, rate in rates.items() if name.startswith("copy"))
+        gigabytes = max(copies, default=0.0)
         found = measure_program(self._bench.timed(), bundle, program, self._effort, gigabytes)
         self.result["speed"].append(found)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
@@ -54,6 +54,7 @@ QUICK_CUDA = Effort(1, 0.1, prefills=(128,), batches=(1, 4))
 """For GPUs with memory of their own, which serve several people."""
 
 
+@runtime_checkable
 class Timed(LoadedProgram, Protocol):
     """A loaded program that a device of this bench can time."""
 
@@ -70,7 +71,7 @@ class Timed(LoadedProgram, Protocol):
 
 
 class TimedDevices(Protocol):
-    """A device whose programs can be timed."""
+    """A device whose programs can be loaded, and perhaps timed."""
 
     target: str
 
@@ -82,7 +83,7 @@ class TimedDevices(Protocol):
         load_symbols: Mapping[str, int],
         trust: bool = False,
         progress: Progress | None = None,
-    ) -> Timed: ...
+    ) -> LoadedProgram: ...
 
 
 class Loop:
@@ -132,6 +133,8 @@ def measure_program(
 
     Args:
         gigabytes: of memory that are moved in a second; floors go by them.
+
+    Of a program that is not `Timed` only the generation loop is measured.
     """
     longest = max(*effort.prefills, max(effort.histories) + MOST_TOKENS + 2 * MAX_BURST)
     page_tokens = paged_state(bundle.manifest).page_tokens
@@ -155,7 +158,9 @@ def measure_program(
             "load_s": round(load, 3),
             "memory_mib": {k: round(v / 2**20, 1) for k, v in program.memory().items()},
             "speed": _speed(loop, effort, batches, tokens, lengths),
-            "steps": [_step(program, work, effort, gigabytes) for work in (*decodes, *prefills)],
+            "steps": [_step(program, work, effort, gigabytes) for work in (*decodes, *prefills)]
+            if isinstance(program, Timed)
+            else [],
         }
 
 

@@ -84,7 +84,7 @@ ZIG = Package(
     (CompileError, "compile.linker"),
 )
 
-OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS, ZIG)
+OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, NVFATBIN, NVRTC, TORCH, TRANSFORMERS, ZIG)
 """Those that one command needs for one thing, for which it asks then."""
 
 
