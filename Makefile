@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: help demo web wheels test test-python test-web test-full test-python-full packages lint format bench clean
+.PHONY: help demo web wheels test test-python test-web test-full test-python-full packages lint lint-python lint-web format bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -123,7 +123,7 @@ test: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python
 
 test-python: $(VENV)/ready.stamp $(SHADERS) $(APP) packages
-	nice $(PYTEST)
+	nice $(PYTEST) --durations=25
 
 test-web: $(VENV)/ready.stamp $(APP) packages
 	cd web && npm test --silent
@@ -136,10 +136,16 @@ test-full: $(FULL) $(SHADERS) $(APP) packages
 test-python-full: $(FULL) $(SHADERS) $(APP) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
+# Side by side: mypy takes one processor, TypeScript and Biome the other.
 lint: $(VENV)/ready.stamp $(WEB)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-python lint-web
+
+lint-python: $(VENV)/ready.stamp
 	$(BIN)/ruff check $(NAMES)
 	$(BIN)/ruff format --check $(NAMES)
 	$(BIN)/mypy
+
+lint-web: $(WEB)
 	cd web && npm run --silent lint
 
 format: $(VENV)/ready.stamp $(WEB)

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from edgewise_compiler.mlc.template import chat_template
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.text import ChatTemplate, ControlTokens, SegmentCache, Tokenizer
 from tests.parity.make_checkpoints import TEMPLATE, train_tokenizer
@@ -106,6 +107,15 @@ JOINED = """\
 {%- for m in messages %}{{ '<' ~ m.role ~ m.name ~ '>' ~ m.content ~ missing }}{% endfor %}
 {{- missing ~ missing ~ '|' ~ none ~ true ~ false ~ 3 ~ 2.5 ~ 1.0 ~ -0.5 ~ add_generation_prompt }}
 """
+NAMELESS = {
+    "system_template": "[INST] <<SYS>>\n{system_message}\n<</SYS>>\n\n",
+    "system_message": "Say \\ 'why'.",
+    "add_role_after_system_message": False,
+    "roles": {"user": "[INST]", "assistant": "[/INST]"},
+    "seps": [" ", "\t</s><s>"],
+    "role_content_sep": " ",
+}
+"""A conversation of MLC LLM, whose template is written by the compiler (`mlc.template`)."""
 DEMO = (ROOT / "examples/demo-model/chat_template.jinja").read_text("utf-8")
 TEMPLATES = {
     "demo": DEMO,
@@ -118,6 +128,7 @@ TEMPLATES = {
     "always": ALWAYS,
     "asked": ASKED,
     "joined": JOINED,
+    "mlc": chat_template(NAMELESS, str),
     "clock": "{{ strftime_now('%Y-%m-%d %H:%M:%S %y %b %B %a %A %I%p 100%%') }}",
     "loops": "{% for i in range(2, 9, 3) %}{{ i }}{{ ',' if not loop.last }}{% endfor %}"
     "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from edgewise_compiler.compile import compile_model
+from edgewise_compiler.targets.vulkan import variants as vulkan
 from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import BundleError, EdgewiseError, StorageError, TrustError
@@ -24,6 +25,7 @@ from edgewise_runtime.trust import verify_program
 
 CASE = "llama-mha"
 WEBGPU = [variant.name for variant in variants_for("q4")]
+VULKAN = [variant.name for variant in vulkan.variants_for("q4")]
 # Those of the bundles that other tests load: most kernels are compiled once for all of them.
 BOUNDS = {"max_batch": 8, "prefill_chunk": 128, "quant": "q4"}
 Checkpoints = Callable[[str], Path]
@@ -94,6 +96,27 @@ def test_a_target_is_added_to_a_bundle_that_is_there(
     shaders = {name: entry for name, entry in after.files.items() if name.endswith(".wgsl")}
     assert shaders.items() <= Bundle.open(both).manifest.files.items()
     assert programs(out) == [p.id for p in after.programs]
+
+
+def test_programs_of_two_gpu_languages_share_what_is_packed(
+    both: Path, checkpoints: Checkpoints, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(both, tmp_path / "bundle"))
+    before = Bundle.open(out).manifest
+    compile_model(checkpoints(CASE), out, targets=("vulkan",), **BOUNDS)
+    after = Bundle.open(out).manifest
+    assert [p.id for p in after.programs if p.target == "vulkan"] == VULKAN
+    assert after.layouts == before.layouts
+    added = after.files.keys() - before.files.keys()
+    assert {name.split("/")[1].partition("-")[0] for name in added} == {"vulkan"}
+    twins = {p.id.removeprefix("webgpu-"): p for p in after.programs if p.target == "webgpu"}
+    for program in (p for p in after.programs if p.target == "vulkan"):
+        verify_program(after, program)
+        twin = twins[program.id.removeprefix("vulkan-")]
+        assert (program.layout, program.needs) == ("gpu", twin.needs)
+        assert (program.arithmetic, program.state_dtype) == (twin.arithmetic, twin.state_dtype)
+        assert program.shaders.keys() == twin.shaders.keys()
+        assert {*program.shaders.values()} <= added
 
 
 def test_a_target_compiled_again_replaces_its_own_programs_only(

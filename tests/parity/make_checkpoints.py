@@ -42,7 +42,10 @@ class Case:
     Attributes:
         qk_norm: it has norms of queries and keys, of which config.json says nothing.
         qkv_bias: biases of queries, keys and values, of which it says nothing either.
+        norms: where a layer has norms: before its branches, after them, or around them.
+        row_norm: norms of all queries, and of all keys, together.
         fused: queries, keys and values are one tensor, gate and up another.
+        less: what norms' weights are stored less, which the model adds.
     """
 
     architecture: str
@@ -50,7 +53,10 @@ class Case:
     config: Mapping[str, Any]
     qk_norm: bool = False
     qkv_bias: bool = False
+    norms: str = "before"
+    row_norm: bool = False
     fused: bool = False
+    less: float = 0.0
     dtype: str = "F32"
     shards: int = 1
 
@@ -275,9 +281,29 @@ CASES: dict[str, Case] = {
         ).config(),
         dtype="BF16",
     ),
+    "olmo2-gqa2": Case(
+        "Olmo2ForCausalLM",
+        1604,
+        _more(rope_theta=500000.0, rms_norm_eps=1e-5, pad_token_id=1).config(),
+        norms="after",
+        row_norm=True,
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""
+
+
+NORMS = {
+    "before": ("input_layernorm", "post_attention_layernorm"),
+    "after": ("post_attention_layernorm", "post_feedforward_layernorm"),
+    "around": (
+        "input_layernorm",
+        "post_attention_layernorm",
+        "pre_feedforward_layernorm",
+        "post_feedforward_layernorm",
+    ),
+}
+"""The norms of a layer, by `Case.norms`."""
 
 
 def write_checkpoint(name: str, folder: Path) -> Path:
@@ -337,15 +363,18 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
             bias = attention_bias or case.qkv_bias
             linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, bias)
         linear(f"{layer}.self_attn.o_proj", hidden, q, out, attention_bias)
-        if case.qk_norm:
-            add(f"{layer}.self_attn.q_norm.weight", (dim,), 0.2, mean=1.3)
-            add(f"{layer}.self_attn.k_norm.weight", (dim,), 0.2, mean=1.3)
+        if case.qk_norm or case.row_norm:
+            widths = (dim, dim) if case.qk_norm else (q, kv)
+            for part, width in zip("qk", widths, strict=True):
+                add(f"{layer}.self_attn.{part}_norm.weight", (width,), 0.2, mean=1.3 - case.less)
         for part in ("gate", "up"):
             linear(f"{layer}.mlp.{part}_proj", c["intermediate_size"], hidden, 1.0, mlp_bias)
         linear(f"{layer}.mlp.down_proj", hidden, c["intermediate_size"], out, mlp_bias)
-        add(f"{layer}.input_layernorm.weight", (hidden,), 0.2, mean=1.0)
-        add(f"{layer}.post_attention_layernorm.weight", (hidden,), 0.2, mean=1.0)
-    add("model.norm.weight", (hidden,), 0.2, mean=1.0)
+        for norm in NORMS[case.norms]:
+            # Norms after a branch say how large it is.
+            after = case.norms != "before" and norm.startswith("post")
+            add(f"{layer}.{norm}.weight", (hidden,), 0.2, mean=(out if after else 1.0) - case.less)
+    add("model.norm.weight", (hidden,), 0.2, mean=1.0 - case.less)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
     return _fused(tensors) if case.fused else tensors

@@ -25,6 +25,14 @@ Weights = Mapping[str, NDArray[np.float32]]
 Doubles = NDArray[np.float64]
 
 GROUP = 32
+_INPUT, _ATTENTION = "input_layernorm", "post_attention_layernorm"
+_MLP = "pre_feedforward_layernorm", "post_feedforward_layernorm"
+NORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "before": ((_INPUT, _ATTENTION), ()),
+    "after": ((), (_ATTENTION, _MLP[1])),
+    "around": ((_INPUT, _MLP[0]), (_ATTENTION, _MLP[1])),
+}
+"""The norms before and after attention and MLP, by `ModelConfig.norms`."""
 ENDS = ("*embed_tokens.weight", "lm_head.weight")
 MIXED = {
     "fours": ("q4a", {**dict.fromkeys(ENDS, "iq4_nl"), "*.mlp.*": "mxfp4"}),
@@ -226,11 +234,12 @@ def hidden(
     x = w["model.embed_tokens.weight"][np.asarray(token_ids)] * cfg.embed_factor
     for i in range(cfg.layers):
         layer = f"model.layers.{i}"
-        h = norm(x, f"{layer}.input_layernorm")
-        q, k, v = (
-            linear(h, f"{layer}.self_attn.{part}_proj").reshape(n, -1, cfg.stored_head_dim)
-            for part in "qkv"
-        )
+        before, after = NORMS[cfg.norms]
+        h = norm(x, f"{layer}.{before[0]}") if before else x
+        q, k, v = (linear(h, f"{layer}.self_attn.{part}_proj") for part in "qkv")
+        if cfg.row_norm:
+            q, k = (norm(y, f"{layer}.self_attn.{p}_norm") for p, y in (("q", q), ("k", k)))
+        q, k, v = (y.reshape(n, -1, cfg.stored_head_dim) for y in (q, k, v))
         if cfg.qk_norm:
             q, k = (norm(y, f"{layer}.self_attn.{p}_norm") for p, y in (("q", q), ("k", k)))
         q, k, v = rotate(q, i), pages(rotate(k, i)), pages(v)
@@ -240,10 +249,12 @@ def hidden(
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         scores /= scores.sum(axis=-1, keepdims=True)
         attended = _spread(np.einsum("hqk,khd->qhd", scores, v)).reshape(n, -1)
-        x = x + linear(attended, f"{layer}.self_attn.o_proj")
-        h = norm(x, f"{layer}.post_attention_layernorm")
+        y = linear(attended, f"{layer}.self_attn.o_proj")
+        x = x + (norm(y, f"{layer}.{after[0]}") if after else y)
+        h = norm(x, f"{layer}.{before[1]}") if before else x
         gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
-        x = x + linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
+        y = linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
+        x = x + (norm(y, f"{layer}.{after[1]}") if after else y)
     return norm(x, "model.norm") * cfg.logit_factor
 
 

@@ -61,6 +61,7 @@ FLOATS = sampled(
         "smollm3-gqa2-tied",
         "phi3-gqa2-longrope",
         "granite-gqa2",
+        "olmo2-gqa2",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])

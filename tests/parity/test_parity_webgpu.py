@@ -79,6 +79,7 @@ ONCE = sampled(
         ("qwen2-gqa2-tied", "webgpu-f32-serial"),
         ("smollm3-gqa2-tied", "webgpu-f32-subgroups"),
         ("granite-gqa2", "webgpu-f32-serial"),
+        ("olmo2-gqa2", "webgpu-f32"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

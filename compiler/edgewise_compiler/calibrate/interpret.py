@@ -22,6 +22,7 @@ from edgewise_compiler.graph.operations import (
     Embed,
     Gather,
     Linear,
+    NormRuns,
     Operation,
     RmsNorm,
     RopeAppend,
@@ -221,6 +222,15 @@ def _rms_norm(step: Step, node: Node[RmsNorm], inputs: list[Floats]) -> Floats:
     return _normalized(inputs[0], step.vector(node.params[0]), node.op.eps)
 
 
+def _norm_runs(step: Step, node: Node[NormRuns], inputs: list[Floats]) -> Floats:
+    y, first = inputs[0].copy(), 0
+    for run, name in zip(node.op.runs, node.params, strict=True):
+        columns = slice(first, first + run)
+        y[:, columns] = _normalized(y[:, columns], step.vector(name), node.op.eps)
+        first += run
+    return y
+
+
 def _linear(step: Step, node: Node[Linear], inputs: list[Floats]) -> Floats:
     if node.op != Linear():
         raise UnsupportedError(
@@ -303,6 +313,7 @@ _OPERATIONS: dict[type[Operation], Compute] = {
     Embed: _embed,
     Gather: _gather,
     RmsNorm: _rms_norm,
+    NormRuns: _norm_runs,
     Linear: _linear,
     Add: _add,
     Swiglu: _swiglu,

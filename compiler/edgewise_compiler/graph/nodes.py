@@ -17,6 +17,7 @@ from edgewise_compiler.graph.operations import (
     Embed,
     Gather,
     Linear,
+    NormRuns,
     Operation,
     RmsNorm,
     RopeAppend,
@@ -128,6 +129,11 @@ class GraphBuilder:
     def rms_norm(self, x: Value, param: str, eps: float) -> Value:
         """RMSNorm over the last axis (Zhang and Sennrich 2019), same shape as ``x``."""
         return self._emit(RmsNorm(eps), (x,), self._value(x.rows, x.width), (param,))
+
+    def norm_runs(self, x: Value, params: Mapping[str, int], eps: float) -> Value:
+        """RMSNorm of runs of columns, by the parameter of each and its columns; same shape."""
+        op = NormRuns(tuple(params.values()), eps)
+        return self._emit(op, (x,), self._value(x.rows, x.width), tuple(params))
 
     def linear(self, x: Value, param: str) -> Value:
         """``x @ W.T (+ bias)`` with the packed linear ``param``."""

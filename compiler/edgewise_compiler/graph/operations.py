@@ -55,6 +55,16 @@ class RmsNorm(Operation):
 
 
 @dataclass(frozen=True)
+class NormRuns(Operation):
+    """RMSNorm of runs of so many columns that follow each other, each by itself and with a
+    parameter of its own; the columns after them stay as they are."""
+
+    name = "norm_runs"
+    runs: tuple[int, ...]
+    eps: float
+
+
+@dataclass(frozen=True)
 class Linear(Operation):
     """A packed linear.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
 from edgewise_compiler.models.rope import RopeConfig
@@ -36,6 +36,8 @@ class ModelConfig:
         sm_scale: factor on the attention scores before the softmax.
         bos: id of the token that begins a text, if the model has one.
         eos: ids that end a text, in order of preference; may be empty.
+        norms: where a layer's norms are: before its two branches, after them, or around both.
+        row_norm: all queries of a row are RMS-normalized together, and all keys.
         embed_factor: multiplies the rows of the embedding table, as they enter the residual stream.
         logit_factor: multiplies the logits.
         rotated: elements of a head that turn; None for all.
@@ -61,6 +63,8 @@ class ModelConfig:
     sm_scale: float
     bos: int | None
     eos: tuple[int, ...]
+    norms: Literal["before", "after", "around"] = "before"
+    row_norm: bool = False
     embed_factor: float = 1.0
     logit_factor: float = 1.0
     rotated: int | None = None

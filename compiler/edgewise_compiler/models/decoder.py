@@ -40,6 +40,18 @@ HEAD_STEP, HEADS_STEP = 16, 32
 """What kernels need of a head, and of all heads together; narrower ones are padded with zeros."""
 ROTATION = "rope"
 """The one rotation of these models."""
+_BEFORE, _AFTER = "input_layernorm", "post_attention_layernorm"
+NORMS: Mapping[str, Mapping[str, str]] = {
+    "before": {"attn_norm": _BEFORE, "mlp_norm": _AFTER},
+    "after": {"attn_post_norm": _AFTER, "mlp_post_norm": "post_feedforward_layernorm"},
+    "around": {
+        "attn_norm": _BEFORE,
+        "attn_post_norm": _AFTER,
+        "mlp_norm": "pre_feedforward_layernorm",
+        "mlp_post_norm": "post_feedforward_layernorm",
+    },
+}
+"""The norms of a layer by where they are, and what transformers calls them."""
 
 
 @dataclass(frozen=True)
@@ -197,23 +209,33 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     """Every parameter under the names that transformers gives Llama-shaped checkpoints."""
     q, kv = cfg.heads * cfg.head_dim, cfg.kv_heads * cfg.head_dim
     yield LinearSpec("embed", ("model.embed_tokens.weight",), (cfg.vocab,), cfg.hidden)
+    norms = NORMS[cfg.norms]
     for i in range(cfg.layers):
         ours, theirs = f"layers.{i}", f"model.layers.{i}"
         attention, mlp = f"{theirs}.self_attn", f"{theirs}.mlp"
-        yield VectorSpec(f"{ours}.attn_norm", f"{theirs}.input_layernorm.weight", cfg.hidden)
+
+        def norm(which: str, ours: str = ours, theirs: str = theirs) -> Iterator[VectorSpec]:
+            if which in norms:
+                yield VectorSpec(f"{ours}.{which}", f"{theirs}.{norms[which]}.weight", cfg.hidden)
+
+        yield from norm("attn_norm")
         stacked = {f"{attention}.{p}_proj": rows for p, rows in (("q", q), ("k", kv), ("v", kv))}
         yield _linear(f"{ours}.qkv", stacked, cfg.hidden, cfg.attention_bias)
+        if cfg.row_norm:
+            yield VectorSpec(f"{ours}.q_row_norm", f"{attention}.q_norm.weight", q)
+            yield VectorSpec(f"{ours}.k_row_norm", f"{attention}.k_norm.weight", kv)
         if cfg.qk_norm:
             yield VectorSpec(f"{ours}.q_norm", f"{attention}.q_norm.weight", cfg.head_dim)
             yield VectorSpec(f"{ours}.k_norm", f"{attention}.k_norm.weight", cfg.head_dim)
         yield _linear(f"{ours}.o", {f"{attention}.o_proj": cfg.hidden}, q, cfg.attention_bias)
-        norm = f"{theirs}.post_attention_layernorm.weight"
-        yield VectorSpec(f"{ours}.mlp_norm", norm, cfg.hidden)
+        yield from norm("attn_post_norm")
+        yield from norm("mlp_norm")
         stacked = {f"{mlp}.{p}_proj": cfg.intermediate for p in ("gate", "up")}
         yield _linear(f"{ours}.gate_up", stacked, cfg.hidden, cfg.mlp_bias, interleave=True)
         yield _linear(
             f"{ours}.down", {f"{mlp}.down_proj": cfg.hidden}, cfg.intermediate, cfg.mlp_bias
         )
+        yield from norm("mlp_post_norm")
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
@@ -236,21 +258,30 @@ def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
 
 
 def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
-    """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``."""
+    """Every layer: ``x += o(attention(norm(x)))``, then ``x += down(swiglu(norm(x)))``; norms may
+    also come after a branch."""
     heads = Heads(cfg.heads, cfg.kv_heads, cfg.head_dim)
     # The mean of squares is over the zeros of a padded head, too, which makes it smaller by this.
     # So is eps; the root of it is in the norms' weights (`weights.padded`).
     eps = cfg.rms_eps * (cfg.stored_head_dim / cfg.head_dim)
+    norms = NORMS[cfg.norms]
+    rows = {"q": heads.query * heads.width, "k": heads.kv * heads.width}
+
+    def normed(x: Value, layer: str, which: str) -> Value:
+        return g.rms_norm(x, f"{layer}.{which}", cfg.rms_eps) if which in norms else x
+
     for i in range(cfg.layers):
         p = f"layers.{i}"
-        qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
-        norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
+        qkv = g.linear(normed(x, p, "attn_norm"), f"{p}.qkv")
+        if cfg.row_norm:
+            qkv = g.norm_runs(qkv, {f"{p}.{of}_row_norm": n for of, n in rows.items()}, eps)
+        head_norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         attention = Attention(heads, cfg.sm_scale, layer=i)
         rotation = None if i in cfg.still else ROTATION
-        attended = g.attention(qkv, attention, rotation=rotation, qk_norm=norms)
-        x = g.add(x, g.linear(attended, f"{p}.o"))
-        gate_up = g.linear(g.rms_norm(x, f"{p}.mlp_norm", cfg.rms_eps), f"{p}.gate_up")
-        x = g.add(x, g.linear(g.swiglu(gate_up), f"{p}.down"))
+        attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
+        x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))
+        gate_up = g.linear(normed(x, p, "mlp_norm"), f"{p}.gate_up")
+        x = g.add(x, normed(g.linear(g.swiglu(gate_up), f"{p}.down"), p, "mlp_post_norm"))
     return x
 
 

@@ -195,7 +195,7 @@ BEYOND = (
     Elsewhere(("GPTNeoXForCausalLM", "gpt_neox", "gptneox"), (_LAYER_NORM,)),
     Elsewhere(("GptOssForCausalLM", "gpt_oss", "gpt-oss"), ("attention sinks",)),
     Elsewhere(
-        ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "olmo2"),
+        ("Olmo3ForCausalLM", "olmo3"),
         (f"{_AFTER}, none before", "norms of all queries, and of all keys, together"),
     ),
     Elsewhere(("PhiForCausalLM", "phi", "phi2"), (_LAYER_NORM, "attention and MLP side by side")),

@@ -18,6 +18,7 @@ from edgewise_runtime.format.reading import shorten
 
 Codes = NDArray[np.uint8]
 Zeros = NDArray[np.int16]
+Order = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,13 @@ class Integers:
         codes: ``[rows, k]``.
         zeros: ``[rows, groups]``; as many columns share one as groups fit into ``k``.
         scales: float32 ``[rows, groups]``.
+        order: the group of each column, ``[k]``; None where they follow each other.
     """
 
     codes: Codes
     zeros: Zeros
     scales: Floats
+    order: Order | None = None
 
     def floats(self) -> Floats:
         """The weights in float32 ``[rows, k]``: exact where scales have 16 bits."""
@@ -44,6 +47,8 @@ class Integers:
 
     def spread(self, numbers: NDArray[np.int16] | Floats) -> NDArray[np.int16] | Floats:
         """Numbers of groups ``[rows, groups]``, one for each column."""
+        if self.order is not None:
+            return numbers[:, self.order]
         wide: NDArray[np.int16] | Floats = numbers.repeat(
             self.codes.shape[1] // numbers.shape[1], axis=1
         )
@@ -60,6 +65,7 @@ class Matrix:
         kind: how it is stored, in words: where two differ, the same bytes are other weights.
         parts: the tensors that it is stored in.
         centred: whether every zero is the middle of the codes.
+        ordered: whether columns of a group follow each other.
         rows: rows ``start..stop``; of some formats with more columns, that make whole groups of 32.
     """
 
@@ -69,6 +75,7 @@ class Matrix:
     parts: tuple[str, ...]
     centred: Callable[[], bool]
     rows: Callable[[int, int], Integers]
+    ordered: bool = True
 
 
 Matrices = Mapping[str, Matrix]
@@ -94,6 +101,11 @@ class Method:
     refuses: tuple[str, ...]
     open: Callable[[ConfigFields], Callable[[SafetensorsReader], Matrices]]
 
+
+FROM_FLOATS = ("q5", "q6", "q8")
+"""Schemes that hold four bits whose columns are in another order: made from floats, since columns
+of a group have to lie beside each other. The first adds at most half of the squared error that four
+bits have (docs/decisions/0011)."""
 
 WHERE = "quantization_config in config.json"
 
@@ -130,6 +142,24 @@ def groups_of(title: str, name: str, k: int, size: int) -> int:
             "groups that fill the columns",
         )
     return 1 if size == -1 else k // size
+
+
+def read_order(reader: SafetensorsReader, name: str, k: int, groups: int) -> Order | None:
+    """The group of each of ``k`` columns, as a tensor has it; None where they follow each other.
+
+    Raises CheckpointError for a group that is not there.
+    """
+    check_tensor(reader, name, ("I32", "I64"), (k,))
+    size = np.dtype("<i4" if reader.dtype(name) == "I32" else "<i8")
+    found: Order = reader.part(name, 0, k * size.itemsize).view(size).astype(np.intp)
+    if (found < 0).any() or (found >= groups).any():
+        wrong = int(found[(found < 0) | (found >= groups)][0])
+        raise CheckpointError(
+            f"{shorten(name)} has a column of group {wrong}; there are {groups}.",
+            remedy="Download the checkpoint again.",
+            code="checkpoint.weights",
+        )
+    return None if np.array_equal(found, np.arange(k) // (k // groups)) else found
 
 
 def check_tensor(

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from edgewise_compiler.packed.base import Codes, Integers, Matrix, Zeros
+from edgewise_compiler.packed.base import Codes, Integers, Matrix, Order, Zeros
 from edgewise_compiler.packed.words import Words, along_rows, turned
 from edgewise_compiler.quantize.codes import Floats
 from edgewise_compiler.weights.safetensors import FLOATS, SafetensorsReader
@@ -89,16 +89,22 @@ def matrix(
     load: Callable[[], Turned],
     zeros: Callable[[], Zeros],
     unpack: Callable[[Words, int, int], Codes],
+    order: Order | None = None,
 ) -> Matrix:
     """A matrix that is kept while it is in use.
 
     Args:
         zeros: reads them alone.
+        order: the group of each column, where they do not follow each other.
         unpack: codes of rows ``start..stop`` out of a matrix's words.
     """
-    rows = partial(_rows, kept, module, load, unpack)
+    rows = partial(_rows, kept, module, load, unpack, order)
     middle = 1 << (bits - 1)
-    return Matrix(shape, bits, kind, parts, lambda: bool((zeros() == middle).all()), rows)
+
+    def centred() -> bool:
+        return bool((zeros() == middle).all())
+
+    return Matrix(shape, bits, kind, parts, centred, rows, order is None)
 
 
 def _rows(
@@ -106,8 +112,10 @@ def _rows(
     module: str,
     load: Callable[[], Turned],
     unpack: Callable[[Words, int, int], Codes],
+    order: Order | None,
     start: int,
     stop: int,
 ) -> Integers:
     own = kept.get(module, load)
-    return Integers(unpack(own.words, start, stop), own.zeros[start:stop], own.scales[start:stop])
+    codes = unpack(own.words, start, stop)
+    return Integers(codes, own.zeros[start:stop], own.scales[start:stop], order)

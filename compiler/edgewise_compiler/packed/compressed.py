@@ -17,6 +17,7 @@ import numpy as np
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import said
 from edgewise_compiler.packed.base import (
+    FROM_FLOATS,
     WHERE,
     Codes,
     Integers,
@@ -27,6 +28,7 @@ from edgewise_compiler.packed.base import (
     check_group,
     check_tensor,
     groups_of,
+    read_order,
     refused,
 )
 from edgewise_compiler.packed.columns import SCALES
@@ -41,8 +43,8 @@ FORMATS = ("pack-quantized", "int-quantized", "mixed-precision")
 """Values of ``format``; of a mixed one each group of modules names its own."""
 
 STRATEGIES = ("group", "channel")
-ORDERS = ("weight", "static")
-"""Values of ``actorder`` that leave columns where they are."""
+ORDERS = ("weight", "static", "group", "dynamic")
+"""Values of ``actorder``; of the last two ``weight_g_idx`` has the group of each column."""
 
 _MOST = 1 << 20
 _KNOWN: dict[str, tuple[object, ...]] = {
@@ -163,6 +165,7 @@ def _matrix(
 ) -> Matrix:
     n, k = shape
     scale, zero = f"{module}.weight_scale", f"{module}.weight_zero_point"
+    index = f"{module}.weight_g_idx"
     groups = (*reader.shape(scale), 0, 0)[1]
     known = {groups_of(TITLE, f"{module}.weight", k, size) for b, size in sizes if b == bits}
     if groups not in known:
@@ -174,6 +177,10 @@ def _matrix(
         )
     check_tensor(reader, scale, SCALES, (n, groups))
     asymmetric = zero in reader.names()
+    order = None
+    if index in reader.names():
+        order = read_order(reader, index, k, groups)
+        parts = (*parts, index)
     plain = asymmetric and reader.dtype(zero) == "I8"
     middle, each = 1 << (bits - 1), WORD // bits
 
@@ -193,7 +200,8 @@ def _matrix(
         check_tensor(reader, zero, ("I8",) if plain else ("I32", "U32"), (height, groups))
 
     def rows(start: int, stop: int) -> Integers:
-        return Integers(read(start, stop), zeros(start, stop), reader.read(scale, start, stop))
+        scales = reader.read(scale, start, stop)
+        return Integers(read(start, stop), zeros(start, stop), scales, order)
 
     return Matrix(
         shape,
@@ -202,6 +210,7 @@ def _matrix(
         (*parts, scale, *((zero,) if asymmetric else ())),
         lambda: not asymmetric or bool((zeros(0, n) == middle).all()),
         rows,
+        order is None,
     )
 
 
@@ -212,11 +221,11 @@ COMPRESSED = Method(
         ("`pack-quantized`, 4 bits, `symmetric`", ("q4", "q4a", "q5", "q6", "q8")),
         ("`pack-quantized`, 4 bits with zeros", ("q4a", "q5", "q6", "q8")),
         ("`pack-quantized` and `int-quantized`, 8 bits, `symmetric`", ("q8",)),
+        ("columns in another order (`actorder` group): rounded again", FROM_FLOATS),
     ),
     refuses=(
         "other `format`, `type` or `num_bits`",
         f"`strategy` other than {' and '.join(STRATEGIES)}",
-        "`actorder` group",
         "`kv_cache_scheme`, `transform_config`, sparse weights",
         "`input_activations` that are not dynamic",
     ),

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.traits import said
 from edgewise_compiler.packed.base import (
+    FROM_FLOATS,
     Codes,
     Matrices,
     Matrix,
@@ -23,6 +22,7 @@ from edgewise_compiler.packed.base import (
     check_group,
     check_tensor,
     groups_of,
+    read_order,
     refused,
 )
 from edgewise_compiler.packed.columns import (
@@ -36,7 +36,6 @@ from edgewise_compiler.packed.columns import (
 )
 from edgewise_compiler.packed.words import WORD, Words, along_rows, in_order, turned
 from edgewise_compiler.weights.safetensors import SafetensorsReader
-from edgewise_runtime.format.reading import shorten
 
 TITLE = "GPTQ"
 BITS = (4, 8)
@@ -83,9 +82,9 @@ def _matrix(
     check_tensor(reader, qzeros, ("I32", "U32"), (groups, -(-n // each)))
     check_tensor(reader, scales, SCALES, (groups, n))
     parts = [qweight, qzeros, scales]
+    order = None
     if index in reader.names():
-        check_tensor(reader, index, ("I32", "I64"), (k,))
-        _check_order(reader, index, k, groups)
+        order = read_order(reader, index, k, groups)
         parts.append(index)
     # What version 1 took off a word it took off the word as a whole, borrows and all.
     less = FORMATS[layout] * sum(1 << place * bits for place in range(each))
@@ -104,23 +103,8 @@ def _matrix(
         load=load,
         zeros=zeros,
         unpack=partial(_unpack, bits=bits),
+        order=order,
     )
-
-
-def _check_order(reader: SafetensorsReader, name: str, k: int, groups: int) -> None:
-    """Refuse inputs whose groups do not follow each other (``desc_act``)."""
-    size = np.dtype("<i4" if reader.dtype(name) == "I32" else "<i8")
-    found = reader.part(name, 0, k * size.itemsize).view(size)
-    expected = np.arange(k) // (k // groups)
-    wrong = np.flatnonzero(found != expected)
-    if len(wrong):
-        column = int(wrong[0])
-        raise refused(
-            TITLE,
-            f"inputs in the order of their activations (desc_act): in {shorten(name)} column "
-            f"{column} is of group {int(found[column])}",
-            "desc_act false",
-        )
 
 
 def _unpack(words: Words, start: int, stop: int, bits: int) -> Codes:
@@ -135,11 +119,11 @@ GPTQ = Method(
         ("4 bits whose zeros are all 8 (`sym`)", ("q4", "q4a", "q5", "q6", "q8")),
         ("4 bits with other zeros", ("q4a", "q5", "q6", "q8")),
         ("8 bits whose zeros are all 128 (`sym`)", ("q8",)),
+        ("columns in another order (`desc_act`, seen from `g_idx`): rounded again", FROM_FLOATS),
     ),
     refuses=(
         "other `bits`",
         f"`checkpoint_format` other than {' and '.join(FORMATS)}",
-        "inputs that were put in another order (`desc_act`, seen from `g_idx`)",
     ),
     open=_open,
 )

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise_compiler.packed.base import Integers, Matrix, refused
+from edgewise_compiler.packed.base import FROM_FLOATS, Integers, Matrix, refused
 from edgewise_compiler.quantize.codes import CodedRows, Floats, Holders, to_f16
 from edgewise_compiler.quantize.symmetric import ZERO_POINT
 from edgewise_compiler.weights.files import check_finite
@@ -31,9 +31,13 @@ _WIDER = ("q5", "q6", "q8")
 def holders(name: str, matrix: Matrix) -> Holders:
     """The schemes that hold a matrix, narrowest first, with its codes in each.
 
+    Where columns of a group do not lie beside each other, it has none.
+
     Raises:
         UnsupportedError: codes of eight bits with other zeros than the middle, which none holds.
     """
+    if not matrix.ordered:
+        return dict.fromkeys(FROM_FLOATS if matrix.bits == 4 else FROM_FLOATS[-1:])
     centred = matrix.centred()
     if matrix.bits == 8:
         if not centred:

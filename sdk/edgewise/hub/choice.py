@@ -66,6 +66,13 @@ def choose(model: HubModel, names: Collection[str]) -> Choice:
     return Choice((*small, INDEX), (), INDEX) if weights == INDEX else Choice(small, (SINGLE,))
 
 
+def config_of(names: Collection[str]) -> str:
+    """The file among those of a folder that describes its model."""
+    from edgewise_compiler.mlc.names import CONFIG
+
+    return "config.json" if "config.json" in names else CONFIG
+
+
 def _mlc(model: HubModel, names: Collection[str]) -> Choice:
     """A folder of MLC LLM: its list of tensors says which shards there are, once it is here."""
     from edgewise_compiler.checkpoint import MAX_BYTES, NEEDED

@@ -14,7 +14,7 @@ from huggingface_hub import get_cached_repo_tree, snapshot_download
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
 from huggingface_hub.utils import disable_progress_bars
 
-from edgewise.hub.choice import choose
+from edgewise.hub.choice import choose, config_of
 from edgewise.hub.download import download, partial_size
 from edgewise.hub.failures import NOT_ASKED, hub_answers, hub_errors
 from edgewise.hub.listing import LIBRARY, HubFile, Listing, list_files
@@ -200,9 +200,8 @@ class _Fetch:
     def check_config(self, names: Collection[str]) -> None:
         """Raise what a compile would for the model that a folder's configuration describes."""
         from edgewise_compiler.checkpoint import check_config
-        from edgewise_compiler.mlc.names import CONFIG
 
-        name = next(name for name in ("config.json", CONFIG) if name in names)
+        name = config_of(names)
         check_config(self._blob(self._listing.files[name]).read_bytes(), name)
 
     def _get(self, file: HubFile) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from edgewise.hub.choice import Choice, choose, gguf_models
+from edgewise.hub.choice import Choice, choose, config_of, gguf_models
 from edgewise.hub.names import REPO, HubModel
 from edgewise_runtime.errors import EdgewiseError
 from edgewise_runtime.files import read_bytes
@@ -110,7 +110,8 @@ def _stored(model: HubModel, folder: Path) -> StoredModel | None:
         if missing(folder, choice) or bool(choice.entry) != bool(model.wanted):
             return None
         if not choice.entry:
-            check_config(read_bytes(folder / "config.json", MAX_BYTES["config.json"]))
+            name = config_of(choice.small)
+            check_config(read_bytes(folder / name, MAX_BYTES[name]), name)
         size = sum((folder / name).stat().st_size for name in _needed(folder, choice))
         return StoredModel(model, folder / choice.entry, size)
     return None

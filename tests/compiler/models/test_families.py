@@ -52,6 +52,7 @@ CONFIGS = {
     "granite": replace(CONFIG, family="granite", embed_factor=12.0, logit_factor=0.125),
     "mistral": replace(CONFIG, family="mistral"),
     "qwen2": replace(CONFIG, family="qwen2", attention_bias=True),
+    "olmo2": replace(CONFIG, family="olmo2", norms="after", row_norm=True),
     "phi3": replace(CONFIG, family="phi3", rotated=24),
     "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
     "smollm3": replace(CONFIG, family="smollm3", still=(1,)),

@@ -17,8 +17,9 @@ from edgewise_compiler.packed import columns, words
 from edgewise_compiler.packed.names import NAMES
 from edgewise_compiler.packed.table import METHODS
 from edgewise_compiler.quantize import SCHEMES
+from edgewise_compiler.weights.safetensors import SafetensorsReader
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
-from tests.compiler.packed.writing import Kind, Stored, stored_words, write_packed
+from tests.compiler.packed.writing import Kind, Stored, quantized, stored_words, write_packed
 
 Folders = Callable[[str], Path]
 
@@ -176,7 +177,7 @@ def test_what_is_not_implemented_is_refused_by_its_name(
         ("num_bits", 3),
         ("type", "float"),
         ("strategy", "tensor"),
-        ("actorder", "group"),
+        ("actorder", "column"),
         ("group_size", 20),
     ],
 )
@@ -192,15 +193,59 @@ def test_groups_of_compressed_tensors_that_are_not_read_are_refused(
         open_checkpoint(folder)
 
 
-def test_inputs_in_another_order_are_refused(checkpoints: Folders, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["gptq", "pack"])
+def test_columns_in_another_order_are_read_as_floats_and_rounded_again(
+    method: str, checkpoints: Folders, tmp_path: Path
+) -> None:
+    """The formats keep codes where they were, and say of which group each column is."""
+    name, k = "model.layers.1.mlp.up_proj", 96
+    shuffled = np.random.default_rng(5).permutation(k)
+    index = f"{name}.{'g_idx' if method == 'gptq' else 'weight_g_idx'}"
+
     def disorder(tensors: dict[str, Stored]) -> None:
+        groups = (np.arange(k) // 32)[shuffled].astype("<i4")
+        tensors[index] = ("I32", (k,), groups.tobytes())
+
+    folder = checkpoints(CASES[0])
+    kind = Kind(method, dtype="BF16")
+    write_packed(folder, tmp_path / "plain", kind)
+    write_packed(folder, tmp_path / "folder", kind, change=disorder)
+    with (
+        open_checkpoint(tmp_path / "plain") as plain,
+        open_checkpoint(tmp_path / "folder") as found,
+    ):
+        floats = found.weights.read(f"{name}.weight")
+        assert not np.array_equal(floats, plain.weights.read(f"{name}.weight"))
+        matrix = quantized(load(folder, f"{name}.weight"), kind)
+        groups = (np.arange(k) // 32)[shuffled]
+        zeros, scales = matrix.zeros[:, groups], matrix.scales[:, groups]
+        np.testing.assert_array_equal(floats, (matrix.codes - zeros).astype(np.float32) * scales)
+        assert found.held[f"{name}.weight"] == {"q5": None, "q6": None, "q8": None}
+        assert found.weights.dtype(f"{name}.weight") == plain.weights.dtype(f"{name}.weight")
+        pieces = [
+            b"".join(piece.tobytes() for piece in checkpoint.weights.stored(f"{name}.weight"))
+            for checkpoint in (plain, found)
+        ]
+        assert pieces[0] != pieces[1]
+
+
+def load(folder: Path, name: str) -> np.ndarray:
+    with SafetensorsReader(folder) as reader:
+        return reader.read(name)
+
+
+@pytest.mark.parametrize("group", [-1, 3])
+def test_a_column_of_a_group_that_is_not_there_is_refused(
+    group: int, checkpoints: Folders, tmp_path: Path
+) -> None:
+    def beyond(tensors: dict[str, Stored]) -> None:
         name = "model.layers.1.mlp.up_proj.g_idx"
         index = np.frombuffer(tensors[name][2], "<i4").copy()
-        index[[5, 40]] = index[[40, 5]]
+        index[5] = group
         tensors[name] = ("I32", index.shape, index.tobytes())
 
-    write_packed(checkpoints(CASES[0]), tmp_path / "folder", Kind("gptq"), change=disorder)
-    with pytest.raises(UnsupportedError, match=r"up_proj\.g_idx' column 5 is of group 1"):
+    write_packed(checkpoints(CASES[0]), tmp_path / "folder", Kind("gptq"), change=beyond)
+    with pytest.raises(CheckpointError, match=f"column of group {group}; there are 3"):
         open_checkpoint(tmp_path / "folder")
 
 

@@ -62,3 +62,22 @@ def sharded() -> dict[str, bytes]:
 def ggufs(*names: str) -> dict[str, bytes]:
     """GGUF files of these names, as far as their first bytes go."""
     return {"README.md": b"# Files", **{name: b"GGUF" + noise(name) for name in names}}
+
+
+def mlc(**changes: Any) -> dict[str, bytes]:
+    """A folder of MLC LLM, and what lies beside it; of its configuration some is changed."""
+    told = json.loads(config())
+    chat = {
+        "model_type": "llama",
+        "quantization": "q4f16_1",
+        "model_config": {**told, "context_window_size": 256},
+        **changes,
+    }
+    return {
+        **{name: BESIDE[name] for name in ("README.md", "vocab.json")},
+        "mlc-chat-config.json": json.dumps(chat).encode(),
+        "tensor-cache.json": b'{"records": []}',
+        "ndarray-cache.json": b'{"records": []}',
+        "tokenizer.json": READ["tokenizer.json"],
+        **{f"params_shard_{i}.bin": noise(f"shard {i}") for i in range(3)},
+    }

@@ -22,6 +22,7 @@ from tests.sdk.hub.repositories import (
     WEIGHTS,
     config,
     ggufs,
+    mlc,
     noise,
     sharded,
 )
@@ -68,6 +69,22 @@ def test_of_gguf_files_the_one_that_is_named_with_all_of_its_parts(hub: SmallHub
     assert (one.path.name, one.files) == ("m-Q4_K_M.gguf", 1)
     assert (split.path.name, split.files) == (parts[0], 2)
     assert hub.fetched() == ["m-Q4_K_M.gguf", *parts]
+
+
+def test_of_a_folder_of_mlc_its_shards_and_one_list_of_them(hub: SmallHub) -> None:
+    files = mlc()
+    hub.add(NAME, files)
+    beside = {"README.md", "vocab.json", "ndarray-cache.json"}
+    assert contents(pull(MODEL).path) == {n: d for n, d in files.items() if n not in beside}
+
+
+def test_a_folder_of_mlc_that_is_not_read_is_refused_before_its_shards_come(
+    hub: SmallHub,
+) -> None:
+    hub.add(NAME, mlc(quantization="q3f16_0"))
+    with pytest.raises(UnsupportedError, match="quantization is 'q3f16_0'"):
+        pull(MODEL)
+    assert hub.asked_for("params_shard_0.bin") == []
 
 
 def test_files_lie_where_the_library_of_the_hub_finds_them(hub: SmallHub) -> None:

@@ -10,7 +10,7 @@ from huggingface_hub import constants, hf_hub_download, snapshot_download
 from edgewise.hub.names import HubModel
 from edgewise.hub.pull import find, pull
 from edgewise.hub.stored import home, stored
-from tests.sdk.hub.repositories import FOLDER, NAME, READ, WEIGHTS, config, ggufs, sharded
+from tests.sdk.hub.repositories import FOLDER, NAME, READ, WEIGHTS, config, ggufs, mlc, sharded
 from tests.sdk.hub.small_hub import SmallHub
 
 
@@ -22,10 +22,12 @@ def test_without_a_cache_there_are_none(hub: SmallHub) -> None:
 def test_whole_models_are_listed_by_the_names_that_find_them(hub: SmallHub) -> None:
     hub.add(NAME, FOLDER)
     hub.add("tiny/sharded", sharded())
+    hub.add("tiny/mlc", mlc())
     parts = [f"m-Q8_0-0000{i}-of-00002.gguf" for i in (1, 2)]
     hub.add("tiny/files", ggufs("m-Q4_K_M.gguf", "plain.gguf", *parts))
     wanted = [HubModel("tiny/files", what) for what in ("Q4_K_M", "Q8_0", "plain.gguf")]
-    pulled = {model: pull(model) for model in (HubModel(NAME), *wanted, HubModel("tiny/sharded"))}
+    folders = [HubModel(name) for name in (NAME, "tiny/sharded", "tiny/mlc")]
+    pulled = {model: pull(model) for model in (*folders, *wanted)}
     hub.requests.clear()
     assert {model.name: (model.path, model.size) for model in stored()} == {
         model: (found.path, found.size) for model, found in pulled.items()

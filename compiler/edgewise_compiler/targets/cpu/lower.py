@@ -15,6 +15,7 @@ from edgewise_compiler.graph.operations import (
     Embed,
     Gather,
     Linear,
+    NormRuns,
     Quantize,
     RmsNorm,
     RopeAppend,
@@ -23,7 +24,7 @@ from edgewise_compiler.graph.operations import (
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
 from edgewise_compiler.kernels.cpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.cpu.elementwise.embed import embed
-from edgewise_compiler.kernels.cpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.cpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.cpu.elementwise.unfused import add as add_rows
@@ -134,6 +135,18 @@ def _rms_norm(low: CpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
     )
     moved = mul(out.rows, source.width * 4 + _row_bytes(out))
     yield Call(kernel, arguments, node.label, moved, mul(out.rows, source.width * 4))
+
+
+def _norm_runs(low: CpuLowering, node: Node[NormRuns]) -> Iterator[Call]:
+    source, op = node.inputs[0], node.op
+    kernel = norm_runs(low.row_bound(source), source.width, op.runs, op.eps, low.isa)
+    arguments = (
+        *read(*low.value(source), *(low.param(f"{name}.weight") for name in node.params)),
+        *to("write", *low.value(node.output)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(source.rows, source.width * 8), mul(source.rows, sum(op.runs) * 4)
+    yield Call(kernel, arguments, node.label, moved, flops)
 
 
 def _quantize(low: CpuLowering, node: Node[Quantize]) -> Iterator[Call]:
@@ -256,6 +269,7 @@ def _attention(
 _OPERATIONS: Table[CpuLowering] = {
     Embed: _embed,
     RmsNorm: _rms_norm,
+    NormRuns: _norm_runs,
     Quantize: _quantize,
     Linear: _linear,
     Add: _add,

@@ -13,6 +13,7 @@ from edgewise_compiler.graph.operations import (
     Embed,
     Gather,
     Linear,
+    NormRuns,
     RmsNorm,
     RopeAppend,
     Swiglu,
@@ -23,7 +24,7 @@ from edgewise_compiler.kernels.gpu.attention.prefill import attention_prefill
 from edgewise_compiler.kernels.gpu.attention.serial import attention_serial
 from edgewise_compiler.kernels.gpu.attention.shares import all_together, in_turn
 from edgewise_compiler.kernels.gpu.elementwise.embed import embed
-from edgewise_compiler.kernels.gpu.elementwise.norm import rms_norm
+from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
 from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, swiglu
@@ -126,6 +127,20 @@ def _rms_norm(low: GpuLowering, node: Node[RmsNorm]) -> Iterator[Call]:
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(rows, source.width * 8), mul(rows, source.width * 4)
+    yield _call(launch, arguments, node.label, moved, flops)
+
+
+def _norm_runs(low: GpuLowering, node: Node[NormRuns]) -> Iterator[Call]:
+    source, op = node.inputs[0], node.op
+    launch = norm_runs(
+        low.row_bound(source), source.width, op.runs, op.eps, subgroups=low.variant.subgroups
+    )
+    arguments = (
+        *read(low.value(source), *(low.param(f"{name}.weight") for name in node.params)),
+        *to("write", low.value(node.output)),
+        *read(low.step_tensor("step")),
+    )
+    moved, flops = mul(source.rows, source.width * 8), mul(source.rows, sum(op.runs) * 4)
     yield _call(launch, arguments, node.label, moved, flops)
 
 
@@ -308,6 +323,7 @@ def _gather(low: GpuLowering, node: Node[Gather]) -> Iterator[Call]:
 _OPERATIONS: Table[GpuLowering] = {
     Embed: _embed,
     RmsNorm: _rms_norm,
+    NormRuns: _norm_runs,
     Add: _add,
     Swiglu: _swiglu,
     Gather: _gather,

@@ -84,7 +84,7 @@ class CudaProgram:
         self.plans = checked.plans
         self.counters = Counters()
         _calls.expect(1)
-        self._gpu = gpu
+        self._gpu = gpu = gpu.lane()
         self._process = os.getpid()
         self._closed = False
         self._step = [0] * len(STEP_SYMBOLS)
@@ -237,13 +237,14 @@ class CudaProgram:
 
     def _destroy(self) -> None:
         """Give everything back once nothing uses it, whatever state the GPU is in."""
-        if self._gpu.gone:
+        if self._gpu.fate.gone:
             return
         try:
             with self._gpu.errors("Closing"):
                 self._gpu.quietly("cuStreamSynchronize", self._gpu.stream)
                 for made in reversed(self._made):
                     made.destroy()
+                self._gpu.end_lane()
         except DeviceError as error:
             if error.code != "device.lost":
                 raise

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from ctypes import byref, c_int, c_size_t
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,13 +124,21 @@ def choose_card(index: int | None) -> Card:
     return found[chosen]
 
 
+@dataclass
+class Fate:
+    """What became of a context: ``lost``, nothing can be done with it any more; ``gone``, and what
+    it had was given back."""
+
+    lost: bool = False
+    gone: bool = False
+
+
 class Gpu:
     """A GPU with a context of this process's own, which other libraries' failures do not touch.
 
     Attributes:
         stream: where everything happens, in its order.
-        lost: nothing can be done with it any more.
-        gone: and what it had was given back.
+        fate: of the context.
 
     Raises:
         DeviceError: ``device.memory``, ``device.lost``, ``device.driver``.
@@ -138,12 +147,29 @@ class Gpu:
     def __init__(self, card: Card) -> None:
         self.card = card
         self.driver = open_driver()
-        self.lost = self.gone = False
+        self.fate = Fate()
         try:
             self._context = self.driver.handle("cuCtxCreate_v2", _SLEEPING, card.index)
             self.stream = self.driver.handle("cuStreamCreate", _OWN_STREAM)
         except CudaError as error:
             raise self.explained(f"{card} does not open", error) from error
+
+    def lane(self) -> Gpu:
+        """The same context with a stream of its own, to be ended by `end_lane`.
+
+        While one thread captures what it asks of a stream, another must not use that stream.
+
+        Raises:
+            DeviceError: as the context has them.
+        """
+        other = copy(self)
+        with self.errors(f"{self.card} makes no stream"):
+            other.stream = self.driver.handle("cuStreamCreate", _OWN_STREAM)
+        return other
+
+    def end_lane(self) -> None:
+        """Give the stream back."""
+        self.quietly("cuStreamDestroy_v2", self.stream)
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
@@ -165,7 +191,7 @@ class Gpu:
             remedy = "Close other programs on the GPU (nvidia-smi lists them)."
             return DeviceError(f"{what}: {error}.", remedy=remedy, code="device.memory")
         if error.number in LOST:
-            self.lost = True
+            self.fate.lost = True
             remedy = "Load the model again. If it happens again, update the GPU's driver."
             return DeviceError(f"{what}: {error}.", remedy=remedy, code="device.lost")
         remedy = ""
@@ -190,7 +216,7 @@ class Gpu:
 
     def discard(self) -> None:
         """Give back whatever the context still has: nothing can be done with it any more."""
-        self.gone = True
+        self.fate.gone = True
         with suppress(CudaError):
             self.driver.call("cuCtxDestroy_v2", self._context)
 
@@ -207,7 +233,7 @@ def open_gpu(card: Card) -> Gpu:
     """The process's context on a GPU: opened once, and once more after it was lost."""
     key = (os.getpid(), card.index)
     found = _open.get(key)
-    if found is None or found.lost:
+    if found is None or found.fate.lost:
         if found is not None:
             found.discard()
         found = _open[key] = Gpu(card)

@@ -124,6 +124,26 @@ def test_a_burst_is_one_launch_of_a_graph_that_is_captured_once(program: CudaPro
     assert program.counters.graphs == 2
 
 
+def test_what_another_program_does_while_one_is_captured_is_no_part_of_it(
+    program: CudaProgram, device: CudaDevice, make_cuda: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(program)
+    write_step(program)
+    copy, ones = program._mailbox.copy, np.ones((4, 8), np.float32)
+    with device.load(make_cuda(), load_symbols=PAGES, trust=True) as other:
+
+        def meanwhile(names: list[str]) -> None:
+            other.write("x", ones)
+            copy(names)
+
+        monkeypatch.setattr(program._mailbox, "copy", meanwhile)
+        program.run("decode", 2)
+        other.write("x", 2 * ones)
+        program.run("decode", 2)
+        assert program.read("table")[0, 0] == 4
+        assert (other.read("x") == 2).all()
+
+
 def test_graphs_that_are_too_many_make_room(
     program: CudaProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:

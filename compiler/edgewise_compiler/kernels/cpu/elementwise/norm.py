@@ -21,7 +21,7 @@ from edgewise_compiler.kernels.function import (
     symbol,
 )
 from edgewise_compiler.kernels.norm import NormSpec
-from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS
+from edgewise_runtime.format.abi import GROUP, LOGIT_ROWS, ROWS
 
 
 def inverse_rms(x: Buffer, row: Expr, first: Expr | int, H: int, eps: float, isa: str) -> Expr:
@@ -88,3 +88,37 @@ def rms_norm(spec: NormSpec, isa: str, *, quantized: bool) -> PrimFunc:
     live = f"_gather{out_rows}" if gather else count_suffix(count)
     name = symbol(f"rms_norm_{kind}", H, f"n{N}", f"e{spec.eps}") + live
     return kernel(name, arguments, body)
+
+
+@cache
+def norm_runs(N: int, H: int, runs: tuple[int, ...], eps: float, isa: str) -> PrimFunc:
+    """x[N,H] float32 -> each run of columns by itself / its rms * its weight, others as they are.
+
+    Arguments in order: x, a weight float32 of each run, y[N,H], step, for step[0] rows. Runs follow
+    each other from column 0 on; they are multiples of 32, H of 16.
+    """
+
+    def body(x: Buffer, *rest: Buffer) -> None:
+        *weights, y, step = rest
+
+        def row(i: Expr) -> None:
+            first = 0
+            for run, weight in zip(runs, weights, strict=True):
+                scale = inverse_rms(x, i, first, run, eps, isa)
+                with T.serial(run // 16) as c, block("columns"):
+                    value = load(x, i, first + c * 16) * splat(scale) * load(weight, c * 16)
+                    store(y, value, i, first + c * 16)
+                first += run
+            with T.serial((H - first) // 16) as c, block("others"):
+                store(y, load(x, i, first + c * 16), i, first + c * 16)
+
+        with block("rows"):
+            for_rows(live_rows(step, ROWS, N), N, row)
+
+    arguments = (
+        Arg("x", "float32", (N, H)),
+        *(Arg(f"weight{i}", "float32", (run,)) for i, run in enumerate(runs)),
+        Arg("y", "float32", (N, H)),
+        STEP,
+    )
+    return kernel(symbol("norm_runs", H, *runs, f"n{N}", f"e{eps}"), arguments, body)
