@@ -88,9 +88,9 @@ FAULTS = {
         "  b1_y[i] = __shfl_xor_sync(0xffffu, b0_x[i], 1u);",
         "is not of the mask 0000ffff",
     ),
-    "results that depend on who is first": (
-        "  if (b1_y[i] == 0.0f) {\n    b1_y[x * 64] = 1.0f + t;\n  }",
-        "touches between the same barriers",
+    "a buffer's element that a neighbour stores": (
+        "  b1_y[i] = 1.0f;\n  b1_y[i] = b1_y[i ^ 1];",
+        "argument 1 has other bits in order",
     ),
 }
 
@@ -100,6 +100,17 @@ def test_a_fault_is_named(fault: str) -> None:
     body, message = FAULTS[fault]
     with pytest.raises(EmulatorError, match=message):
         launched(body)
+
+
+def test_a_buffers_element_that_a_neighbour_stores_may_be_read_for_nothing() -> None:
+    found = launched(
+        """\
+  const float v1 = b1_y[x * 64 + min(t, 31)];
+  if (t < 32) {
+    b1_y[i] = v1 + 2.0f;
+  }"""
+    )
+    assert np.array_equal(found, np.tile(np.repeat([2.0, 0.0], 32), 2))
 
 
 def test_what_another_warp_would_have_is_no_number() -> None:

@@ -102,9 +102,9 @@ def read_config(
     hidden = model.integer("hidden_size", 1, _MOST)
     head_dim = model.integer("head_dim", 0, _MOST, default=0)
     config["head_dim"] = head_dim or hidden // heads
-    config.setdefault("num_key_value_heads", heads)
-    if config["num_key_value_heads"] in (None, 0):
-        config["num_key_value_heads"] = heads
+    # 0 stands for as many as there are of queries.
+    config["num_key_value_heads"] = model.integer("num_key_value_heads", 0, _MOST, 0) or heads
+    config["intermediate_size"] = model.integer("intermediate_size", 1, _MOST)
     if "rope_theta" not in config:
         config["rope_theta"] = theirs.get("position_embedding_base", 10000.0)
     if not model.has("max_position_embeddings"):

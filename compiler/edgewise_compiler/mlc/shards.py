@@ -88,7 +88,7 @@ def write_shards(folder: Path, tensors: Iterator[Written], weights: int) -> None
         "BitsPerParam": 8 * total / max(1, weights),
     }
     for name in CACHES:
-        # WebLLM looked for the older name until 2026.
+        # Older loaders look for the older name.
         write_json(folder / name, {"metadata": metadata, "records": listed})
 
 

@@ -164,6 +164,30 @@ def test_what_is_not_implemented_is_refused_by_its_name(
     assert "docs/supported.md" in caught.value.remedy
 
 
+@pytest.mark.parametrize("key", ["hidden_size", "intermediate_size", "num_key_value_heads"])
+@pytest.mark.parametrize("value", [[32], {}, "32", -1, True, 2.5])
+def test_sizes_that_are_none_are_refused(
+    key: str, value: object, checkpoints: Folders, tmp_path: Path
+) -> None:
+    write_mlc(checkpoints(CASES[0]), tmp_path / "folder", "q0f16")
+    path = tmp_path / "folder/mlc-chat-config.json"
+    chat = json.loads(path.read_text())
+    chat["model_config"][key] = value
+    path.write_text(json.dumps(chat))
+    with pytest.raises(CheckpointError, match=f"'{key}' in model_config of mlc-chat-config"):
+        open_checkpoint(tmp_path / "folder")
+
+
+def test_a_size_that_is_not_there_is_named(checkpoints: Folders, tmp_path: Path) -> None:
+    write_mlc(checkpoints(CASES[0]), tmp_path / "folder", "q0f16")
+    path = tmp_path / "folder/mlc-chat-config.json"
+    chat = json.loads(path.read_text())
+    del chat["model_config"]["intermediate_size"]
+    path.write_text(json.dumps(chat))
+    with pytest.raises(CheckpointError, match="has no 'intermediate_size'"):
+        open_checkpoint(tmp_path / "folder")
+
+
 Change = Callable[[dict[str, Any]], object]
 
 DAMAGE: dict[str, tuple[Change, str]] = {

@@ -123,7 +123,18 @@ struct Reads {
   }
 };
 
-// An argument that a kernel writes. No workgroup may meet another one in it.
+// What nothing may depend on: NaNs, and an index out of every bound.
+template <class T>
+inline T poison() {
+  T value;
+  auto* words = reinterpret_cast<uint16_t*>(&value);
+  for (size_t i = 0; i < sizeof value / 2; ++i) words[i] = sizeof value == 2 || i % 2 ? 0x7fc0 : 1;
+  return value;
+}
+
+// An argument that a kernel writes. No workgroup may meet another one in it. A thread may read what
+// another one stores between the same barriers, if it makes no use of it: it is given no number where
+// the store came first, and has the number where it comes later, so that orders give other bits.
 template <class T>
 struct Writes {
   const char* name;
@@ -138,7 +149,10 @@ struct Writes {
     if (elsewhere(of.written)) [[unlikely]] {
       fail("reads %s[%u], which another workgroup wrote", name, index);
     }
-    note_read(of, name, index);
+    if (of.written == machine.epoch && of.writer != uint16_t(thread.x)) [[unlikely]] {
+      return poison<T>();
+    }
+    of.read = machine.epoch;
     return data[index];
   }
   void store(uint32_t index, T value) const {
@@ -147,7 +161,11 @@ struct Writes {
     if (elsewhere(of.written) || elsewhere(of.read)) [[unlikely]] {
       fail("writes %s[%u], which another workgroup touched", name, index);
     }
-    note_write(of, name, index);
+    if (of.written == machine.epoch && of.writer != uint16_t(thread.x)) [[unlikely]] {
+      race(name, index, "writes", of.writer);
+    }
+    of.written = machine.epoch;
+    of.writer = uint16_t(thread.x);
     data[index] = value;
   }
   static bool elsewhere(uint32_t epoch) {

@@ -122,11 +122,21 @@ class VulkanProgram:
             name: tuple(ex.evaluate(dim, checked.load_symbols) for dim in buffer.shape)
             for name, buffer in self._buffers.items()
         }
+        self._objects: Objects | None = None
+        self._bound: dict[str, BoundPlan] = {}
         _calls.expect(1)
-        _calls.call(self._load, adapter, checked)
+        try:
+            # What can be refused comes first: kernels and memory before gigabytes of weights, which
+            # go piece by piece, so that a Ctrl-C need not wait for all of them.
+            _calls.call(self._make, adapter, checked)
+            total, progress = self._bytes["param"], checked.progress
+            upload(self._gpu, self._line, checked.params(), total, progress, _calls.call)
+            _calls.call(self._keep)
+        except BaseException:
+            self.close()
+            raise
 
-    def _load(self, adapter: Adapter, checked: loading.Checked) -> None:
-        # What can be refused comes first: kernels and memory before gigabytes of weights.
+    def _make(self, adapter: Adapter, checked: loading.Checked) -> None:
         modules = read_modules(checked)
         wants = wanted_features(modules)
         check_features(adapter, wants, self.program.id)
@@ -137,24 +147,22 @@ class VulkanProgram:
         roles = {name: buffer.role for name, buffer in self._buffers.items()}
         names = {name: mail(plan, checked.sizes) for name, plan in self.plans.items()}
         counters, load = self.counters, checked.load_symbols
-        try:
-            memory = self._memory = Buffers(gpu, objects, counters, checked.sizes, roles)
-            with gpu.errors(f"Loading {self.program.id!r}"):
-                commands = self._commands = Commands(gpu, objects)
-                line = self._line = Line(gpu, objects, counters, commands, memory)
-                self._mailbox = Mailbox(gpu, objects, counters, memory, names)
-                self._mail = names
-                self._reader = Reader(gpu, objects, counters, line, memory)
-                self._pages = GpuPages(gpu, memory, line, self._reader, checked.pages)
-                self._bursts = Bursts(commands, counters, self._mailbox)
-                self._bound = bind_plans(gpu, objects, counters, memory, modules, self.plans, load)
-                line.clear()
-            upload(gpu, line, checked.params(), self._bytes["param"], checked.progress)
-        except BaseException:
-            self._release()
-            raise
-        if counters.pipelines:
-            cache.write(adapter, kept_pipelines(gpu))
+        memory = self._memory = Buffers(gpu, objects, counters, checked.sizes, roles)
+        with gpu.errors(f"Loading {self.program.id!r}"):
+            commands = self._commands = Commands(gpu, objects)
+            line = self._line = Line(gpu, objects, counters, commands, memory)
+            self._mailbox = Mailbox(gpu, objects, counters, memory, names)
+            self._mail = names
+            self._reader = Reader(gpu, objects, counters, line, memory)
+            self._pages = GpuPages(gpu, memory, line, self._reader, checked.pages)
+            self._bursts = Bursts(commands, counters, self._mailbox)
+            self._bound = bind_plans(gpu, objects, counters, memory, modules, self.plans, load)
+            line.clear()
+
+    def _keep(self) -> None:
+        """Keep what was compiled for the next process."""
+        if self.counters.pipelines:
+            cache.write(self._gpu.adapter, kept_pipelines(self._gpu))
 
     def write(self, buffer: str, array: Array, offset_elems: int = 0) -> None:
         self._open()
@@ -272,10 +280,11 @@ class VulkanProgram:
 
     def _release(self) -> None:
         """Give everything back, once the device does nothing with it any more."""
-        self._gpu.rest()
-        self._bound = {}
-        self._objects.destroy()
-        self._gpu.leave()
+        objects, self._objects, self._bound = self._objects, None, {}
+        if objects is not None:
+            self._gpu.rest()
+            objects.destroy()
+            self._gpu.leave()
 
     def __enter__(self) -> VulkanProgram:
         self._open()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import FileIO
 from typing import Any
 
@@ -159,8 +159,12 @@ def upload(
     params: Iterable[tuple[Mapping[str, TensorEntry], Mapping[str, FileIO]]],
     total: int,
     progress: Progress | None,
+    call: Callable[..., Any],
 ) -> None:
     """Copy parameters of `total` bytes from their open files to the buffers of the same names.
+
+    Args:
+        call: calls a function where the device may be used.
 
     Raises:
         BundleError: a file is damaged.
@@ -173,14 +177,14 @@ def upload(
             entry = tensors[name]
             for start in range(0, entry.bytes, line.piece):
                 count = min(line.piece, entry.bytes - start)
-                file, first = files[entry.file], entry.offset + start
+                fill = _of_file(files[entry.file], entry.offset + start)
                 with gpu.errors(f"Uploading {name!r}"):
-                    line.write(name, start, count, _of_file(file, first))
+                    call(line.write, name, start, count, fill)
                 done += count
                 if progress is not None:
                     progress(UPLOADING, done, total)
     with gpu.errors("Uploading weights"):
-        gpu.wait(line.submit())
+        call(lambda: gpu.wait(line.submit()))
 
 
 def _of_file(file: FileIO, first: int) -> Fill:

@@ -242,6 +242,25 @@ def test_a_failed_load_gives_its_memory_back(vulkan: VulkanDevice, make_vulkan: 
     assert api().alive() == before
 
 
+def test_a_load_that_is_interrupted_between_pieces_leaves_nothing(
+    vulkan: VulkanDevice, make_vulkan: Make
+) -> None:
+    vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True).close()
+    before = api().alive()
+    heard_by = []
+
+    def listener(what: str, done: int, total: int) -> None:
+        if what == "Uploading weights":
+            heard_by.append(threading.get_ident())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vulkan.load(make_vulkan(), load_symbols=PAGES, trust=True, progress=listener)
+    # On the thread that asked, where a Ctrl-C arrives.
+    assert heard_by == [threading.get_ident()]
+    assert api().alive() == before
+
+
 def test_programs_that_were_closed_leave_nothing_behind(
     vulkan: VulkanDevice, make_vulkan: Make
 ) -> None:

@@ -112,9 +112,12 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
         row = thread.x
         head = bind(thread.y * side_by_side + T.floordiv(thread.t, lanes))
         place = bind(T.floormod(thread.t, lanes))
-        # Threads without a head or without a vector read a neighbour's and write nothing.
+        # Threads without a head or without a vector read one of the last head, which nobody writes
+        # to in place, and write nothing.
         busy = bind((head < heads) & (place < half))
-        source, i = bind(T.min(head, heads - 1)), bind(T.min(place, half - 1))
+        last = heads - 1
+        source = bind(T.min(head, last) if half == lanes else T.Select(busy, head, last))
+        i = bind(T.min(place, half - 1))
         scratch = shared((_THREADS,)) if eps is not None or coded else None
 
         def combined(value: Expr, combine: Combine) -> Expr:

@@ -167,7 +167,10 @@ class Expressions:
             spelling = self.dialect.operations.get(name.removeprefix(PREFIX))
             if spelling is None:
                 raise self.refusal(repr(name))
-            return spelling(dtype_of(value), *arguments)
+            try:
+                return spelling(dtype_of(value), *arguments)
+            except KeyError as missing:  # a table of dtypes lacks this one
+                raise self.refusal(f"{name!r} of {missing.args[0]}") from None
         own = self._found(self.dialect.functions, name, repr(name))
         return f"{own}({', '.join(bare(argument.text) for argument in arguments)})"
 

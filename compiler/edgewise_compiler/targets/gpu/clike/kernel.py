@@ -29,6 +29,7 @@ from tvm.tirx import (
 from edgewise_compiler.kernels.gpu.operations import dtype_of
 from edgewise_compiler.targets.gpu.clike.dialect import Dialect, Parameter, Signature
 from edgewise_compiler.targets.gpu.clike.expressions import Expressions, bare, is_register
+from edgewise_runtime.errors import CompileError
 
 _SERIAL = 0  # of TIR's kinds of loops; those that are unrolled have gone before
 _PLACES = {"blockIdx.x": "x", "blockIdx.y": "y", "threadIdx.x": "t"}
@@ -59,6 +60,7 @@ class _Kernel:
 
     def text(self) -> str:
         dialect = self._dialect
+        self._check_arguments()
         shared = [*self._shared()]
         places = (
             f"{_INDENT}const {dialect.types['int32']} {name} = {place};"
@@ -69,6 +71,14 @@ class _Kernel:
         lines = "\n".join((head, *shared, *places, *body, "}")) + "\n"
         used = (text for word, text in dialect.preludes if re.search(word, lines))
         return "".join((*used, lines))
+
+    def _check_arguments(self) -> None:
+        """Arguments that are not used have gone from what was lowered."""
+        left = [pointer.name for pointer in self._lowered.params]
+        if left != [f"{parameter.name}_ptr" for parameter in self._signature.parameters]:
+            raise CompileError(
+                f"Kernel {self._signature.entry!r} does not use all of its arguments in order."
+            )
 
     def _shared(self) -> Lines:
         """Shared memory, which every language lets stand at the beginning."""
