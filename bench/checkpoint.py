@@ -70,6 +70,15 @@ SHAPES = {
             rope_scaling=_LLAMA_31_ROPE,
         ),
         Shape(
+            "llama-3.2-1b",
+            *(2048, 16, 32, 8, 64, 8192, 128256),
+            context=131072,
+            theta=5e5,
+            eps=1e-5,
+            family="llama",
+            rope_scaling={**_LLAMA_31_ROPE, "factor": 32.0},
+        ),
+        Shape(
             "smollm2-135m",
             *(576, 30, 9, 3, 64, 1536, 49152),
             context=8192,

@@ -19,6 +19,7 @@ from checkpoint import SHAPES, write_checkpoint
 from edgewise_runtime.devices.wgpu.adapter import choose_adapter
 from edgewise_runtime.format.bundle import Bundle
 from gpu.clock import TimedGpu, bandwidth
+from gpu.kernels import TimedDevice
 from gpu.report import markdown
 from gpu.speed import FULL, QUICK, measure_program, runnable
 from machine import describe, describe_adapter, wait_until_idle
@@ -41,11 +42,12 @@ def main() -> None:
         "bandwidth": bandwidth(gpu, effort.rounds),
         "speed": [],
     }
+    gigabytes = max(result["bandwidth"]["copy_buffer"], result["bandwidth"]["copy_shader"])
     for path in bundles:
         bundle = Bundle.open(path)
         for program in runnable(gpu.features, bundle, args.programs):
             print(f"measuring {bundle.name}, {program}", file=sys.stderr)
-            found = measure_program(gpu, bundle, program, effort, result["bandwidth"])
+            found = measure_program(TimedDevice(gpu), bundle, program, effort, gigabytes)
             result["speed"].append(found)
     print(markdown(result))
     if args.json:

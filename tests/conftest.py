@@ -39,6 +39,7 @@ SHADER_CACHE = BUILD / "shader-cache"
 SHADER_CACHE.mkdir(parents=True, exist_ok=True)
 os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(SHADER_CACHE))
 os.environ.setdefault("EDGEWISE_KEPT_KERNELS", str(BUILD / "kernels"))
+os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(BUILD / "zig"))
 
 # A runner that starts the suite in the background hands down an ignored Ctrl-C, to children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

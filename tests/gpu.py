@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,11 @@ from tests import vulkan
 os.environ.setdefault("LP_NUM_THREADS", "1")
 
 Array = npt.NDArray[Any]
+
+Runner = Callable[[Launch, Sequence[Array], tuple[int, int]], list[Array]]
+"""Launches a kernel over workgroups in x and y; what `run` takes and gives."""
+
+_elsewhere: ContextVar[Runner | None] = ContextVar("elsewhere", default=None)
 
 LIMITS = {
     "max-storage-buffers-per-shader-stage": 8,
@@ -56,6 +64,21 @@ def _pipeline(made: Shader) -> Any:
     )
 
 
+@contextmanager
+def elsewhere(runner: Runner) -> Iterator[None]:
+    """Has `run` launch kernels by ``runner`` instead of the adapter."""
+    token = _elsewhere.set(runner)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def runs_elsewhere() -> Runner | None:
+    """What `run` launches kernels by, if that is not the adapter."""
+    return _elsewhere.get()
+
+
 def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     """Launch a kernel once, with the grid it has at these symbols (``n=3, b=1``).
 
@@ -65,6 +88,9 @@ def run(launch: Launch, arrays: Sequence[Array], **symbols: int) -> list[Array]:
     Returns:
         The arrays afterwards: copies of those that the kernel may write, the others as they are.
     """
+    runner = runs_elsewhere()
+    if runner is not None:
+        return runner(launch, arrays, launch.workgroups(**symbols))
     made = _shader(launch)
     after = run_shader(made, arrays, launch.workgroups(**symbols))
     _record(launch, made, launch.workgroups(**symbols), arrays, after)
@@ -124,11 +150,26 @@ def _record(
     before: Sequence[Array],
     after: Sequence[Array],
 ) -> None:
-    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py."""
+    """Keep the call where EDGEWISE_RECORD_KERNELS names a folder: see bench/gpu/recording.py.
+
+    With EDGEWISE_RECORD_FATBINS, also the same kernel for CUDA.
+    """
     folder = os.environ.get("EDGEWISE_RECORD_KERNELS")
     if folder:
         from gpu.recording import Call, save_call
 
         written = {i: after[i] for i, access in enumerate(made.access) if access != "read"}
         call = Call(launch.name, made.source, made.entry, grid, tuple(before), written)
+        if os.environ.get("EDGEWISE_RECORD_FATBINS"):
+            entry, made_fatbin = _fatbin(launch)
+            call = replace(call, fatbin=made_fatbin, fatbin_entry=entry)
         save_call(Path(folder), call)
+
+
+@cache
+def _fatbin(launch: Launch) -> tuple[str, bytes]:
+    from edgewise_compiler.targets.cuda.codegen import shader
+    from edgewise_compiler.targets.cuda.fatbin import fatbin
+
+    made = shader(launch.function)
+    return made.entry, fatbin(made.entry, made.source)

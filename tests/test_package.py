@@ -155,7 +155,16 @@ def test_what_the_light_wheel_is_built_with_is_what_edgewise_asks_for(wheel: Zip
 
 @pytest.mark.parametrize(
     "package",
-    [installed.TVM, installed.FFI, installed.WGPU, installed.VULKAN, installed.CRYPTOGRAPHY],
+    [
+        installed.TVM,
+        installed.FFI,
+        installed.WGPU,
+        installed.VULKAN,
+        installed.CRYPTOGRAPHY,
+        installed.ZIG,
+        installed.NVRTC,
+        installed.NVFATBIN,
+    ],
 )
 def test_what_errors_say_to_install_is_what_the_wheel_asks_for(
     package: installed.Package, wheel: ZipFile

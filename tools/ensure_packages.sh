@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # ensure_packages.sh [node]: what the tests need beside Python packages: Mesa's lavapipe, a GPU in software,
-# with the Vulkan loader and the Khronos validation layer; spirv-val, which checks SPIR-V; Node with npm for
-# web/ and the shader checker; Chromium for the tests in a browser, with a C compiler for what they preload into
-# it. With `node`, only Node, which builds the web app. Installs what is missing where that is allowed, and
-# otherwise says what to install. macOS has Metal and needs only Node and Chrome there, but for the tests of
-# Vulkan (untested).
+# with the Vulkan loader and the Khronos validation layer; spirv-val, which checks SPIR-V; g++ for the emulator
+# of GPUs; Node with npm for web/ and the shader checker; Chromium for the tests in a browser, with a C compiler
+# for what they preload into it. With `node`, only Node, which builds the web app. Installs what is missing where
+# that is allowed, and otherwise says what to install. macOS has Metal and needs only Node and Chrome there, but
+# for the tests of Vulkan (untested).
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin # ldconfig, which users may not have on theirs
 
@@ -12,7 +12,7 @@ NODE=20 # the oldest version that web/ runs on
 wanted=${1:-all}
 case $wanted in
 node) needs="The web app needs Node $NODE or newer with npm to be built." ;;
-*) needs="The tests need Mesa's lavapipe, the Vulkan loader with its validation layer, spirv-val, gcc, Chromium, and Node $NODE or newer with npm." ;;
+*) needs="The tests need Mesa's lavapipe, the Vulkan loader with its validation layer, spirv-val, gcc and g++, Chromium, and Node $NODE or newer with npm." ;;
 esac
 
 lavapipe() {
@@ -49,6 +49,10 @@ c_compiler() {
     echo 'int main(void) { return 0; }' | gcc -x c -o /dev/null - 2>/dev/null
 }
 
+cpp_compiler() {
+    echo '#include <cmath>' | "${CXX:-g++}" -x c++ -fsyntax-only - 2>/dev/null
+}
+
 missing_packages() {
     if [ "$wanted" != node ] && [ "$(uname -s)" = Linux ]; then
         lavapipe || echo mesa-vulkan-drivers
@@ -56,6 +60,7 @@ missing_packages() {
         validation_layer || echo vulkan-validationlayers
         command -v spirv-val >/dev/null || echo spirv-tools
         c_compiler || echo gcc libc6-dev
+        cpp_compiler || echo g++
         browser || echo chromium
     fi
     node_with_npm || echo nodejs npm

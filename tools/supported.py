@@ -17,18 +17,25 @@ from edgewise_compiler.gguf.codes import HELD
 from edgewise_compiler.gguf.container import VERSIONS
 from edgewise_compiler.gguf.known import ARCHITECTURES, BESIDE, NEUTRAL
 from edgewise_compiler.gguf.tokenizer import KINDS
-from edgewise_compiler.kernels.cpu.isa import MACHINES
+from edgewise_compiler.kernels.cpu.isa import ELSEWHERE, MACHINES
 from edgewise_compiler.layouts.table import LAYOUTS
+from edgewise_compiler.mlc.config import KINDS as MLC_KINDS
+from edgewise_compiler.mlc.config import QUANTIZATIONS
+from edgewise_compiler.mlc.names import CACHES as MLC_CACHES
+from edgewise_compiler.mlc.names import CONFIG as MLC_CONFIG
 from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.elsewhere import BEYOND, EVERY_TRAIT
 from edgewise_compiler.models.families import FAMILIES
 from edgewise_compiler.models.traits import PAGE
 from edgewise_compiler.options import MAX_CONTEXT
+from edgewise_compiler.packed.names import KEYS
+from edgewise_compiler.packed.table import METHODS
 from edgewise_compiler.quantize import AS_FILE, DEFAULT_QUANT, PRESETS, SCHEMES, Recipe, Scheme
 from edgewise_compiler.state import KV_KINDS
 from edgewise_compiler.targets import table as compiled
 from edgewise_compiler.targets.cpu.lower import ARITHMETICS
+from edgewise_compiler.targets.cuda import variants as cuda
 from edgewise_compiler.targets.webgpu.variants import (
     INT8_VARIANTS,
     VARIANTS,
@@ -37,6 +44,7 @@ from edgewise_compiler.targets.webgpu.variants import (
 )
 from edgewise_compiler.weights.safetensors import FLOATS, INDEX, SINGLE
 from edgewise_runtime.devices.table import DEVICES
+from edgewise_runtime.format.abi import GROUP
 from edgewise_runtime.format.targets import TARGETS
 
 PATH = Path(__file__).resolve().parents[1] / PAGE
@@ -48,7 +56,10 @@ _SAMPLE = LinearSpec("w", ("w",), (256,), 256)
 
 def page() -> str:
     """The text of the page."""
-    sections = (_head, _models, _architectures, _folders, _gguf, _quantizations, _targets)
+    sections = (
+        *(_head, _models, _architectures, _folders, _packed, _mlc),
+        *(_gguf, _quantizations, _targets),
+    )
     return "\n".join(line for section in sections for line in section())
 
 
@@ -144,6 +155,49 @@ def _folders() -> Iterator[str]:
     yield "What is found instead is called by its name:"
     yield ""
     yield from _table(("files", "this is"), ((_code(kind.files), kind.what) for kind in FOREIGN))
+
+
+def _packed() -> Iterator[str]:
+    yield "## Quantized folders"
+    yield ""
+    yield (
+        f"Checkpoint folders whose config.json has a {' or a '.join(_code([k]) for k in KEYS)} "
+        "that names one of these. Groups are of a multiple of "
+        f"{GROUP} columns, or of all of a row. What holds them in a bundle (`--quant {AS_FILE}`, "
+        "the default; [more about it](guide.md#quantized-folders)):"
+    )
+    yield ""
+    yield from _table(
+        ("`quant_method`", "read", "scheme", "beside parts that need more"),
+        (
+            (f"`{method.name}`", what, f"`{schemes[0]}`", _code(schemes[1:]))
+            for method in METHODS.values()
+            for what, schemes in method.reads
+        ),
+    )
+    yield "Refused by name:"
+    yield ""
+    for method in METHODS.values():
+        yield f"- {method.title}: {'; '.join(method.refuses)}."
+    yield ""
+    yield (
+        "Which matrices are quantized is seen from the tensors that are there; the others are "
+        "floats, as always."
+    )
+    yield ""
+
+
+def _mlc() -> Iterator[str]:
+    yield "## Folders of MLC LLM and WebLLM"
+    yield ""
+    yield (
+        f"`{MLC_CONFIG}`, `{MLC_CACHES[0]}` (or `{MLC_CACHES[1]}`, as it was called), the shards "
+        "that it lists, and `tokenizer.json`, without a config.json. `quantization` is one of "
+        f"{_code(QUANTIZATIONS)}: four bits become `q4`, codes and scales as they are. "
+        f"`model_type`: {_code(MLC_KINDS)}. A `conv_template` becomes a chat template where the "
+        "tokenizer has none ([more about it](guide.md#folders-of-mlc-llm-and-webllm))."
+    )
+    yield ""
 
 
 def _gguf() -> Iterator[str]:
@@ -242,11 +296,29 @@ def _targets() -> Iterator[str]:
         ("processor", "program", "needs"),
         ((arch, f"`{name}`", _code(isa.features)) for (arch, name), isa in isas.items()),
     )
+    yield "Those that can be compiled for other machines than the one that compiles:"
+    yield ""
+    yield from _table(
+        ("`--cpu`", "system", "programs"),
+        (
+            (f"`{name}`", elsewhere[0].system, _code(isa.label for isa in elsewhere))
+            for name, elsewhere in ELSEWHERE.items()
+        ),
+    )
     yield "Programs for WebGPU, the best first, and which features an adapter must have:"
     yield ""
     yield from _table(
         ("program", "needs"),
         ((f"`{v.name}`", _code(features_of(v))) for v in (*VARIANTS, *INT8_VARIANTS)),
+    )
+    yield "Programs for CUDA, the same way. Not run on a GPU yet, on an emulated driver only:"
+    yield ""
+    yield from _table(
+        ("program", "needs"),
+        (
+            (f"`{v.name}`", _code(cuda.features_of(v)))
+            for v in (*cuda.VARIANTS, *cuda.INT8_VARIANTS)
+        ),
     )
 
 

@@ -8,15 +8,16 @@ of all layers in turn, so that what is larger than a cache is read from memory, 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from edgewise_runtime.cost import plan_cost
+from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.devices.loading import Checked
 from edgewise_runtime.devices.wgpu.binding import Launch
 from edgewise_runtime.devices.wgpu.device import WgpuDevice, WgpuProgram
@@ -81,6 +82,68 @@ class KernelTime:
         return self.flops / self.seconds / 1e9
 
 
+class Labelled(Protocol):
+    """A launch of any device: its kernel and its label in the plan."""
+
+    @property
+    def kernel(self) -> str: ...
+
+    @property
+    def label(self) -> str: ...
+
+
+Launched = TypeVar("Launched", bound=Labelled)
+
+
+def kernel_times(
+    plan: Plan,
+    work: Work,
+    launches: Sequence[Launched],
+    seconds_of_one: Callable[[Sequence[Launched]], list[float]],
+) -> list[KernelTime]:
+    """Every kernel of a step's plan, in the order of first use.
+
+    Args:
+        launches: the plan's, bound.
+        seconds_of_one: seconds of one launch of those given, on average, a sample a round.
+    """
+    values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
+    costs = plan_cost(plan, values).steps
+    found = []
+    for name in dict.fromkeys(step.kernel for step in plan.steps):
+        own = [launch for launch in launches if launch.kernel == name]
+        seconds = [len(own) * one for one in seconds_of_one(own)]
+        found.append(
+            KernelTime(
+                kernel=name,
+                label=own[0].label.removeprefix("layers.0."),
+                launches=len(own),
+                bytes=sum(cost.bytes for cost in costs if cost.kernel == name),
+                flops=sum(cost.flops for cost in costs if cost.kernel == name),
+                seconds=median(seconds),
+                low=min(seconds),
+                high=max(seconds),
+            )
+        )
+    return found
+
+
+def plan_of(program: LoadedProgram, work: Work) -> Plan:
+    """The plan that serves a step."""
+    name = program.program.plan_for(work.operation, work.symbols)
+    if name is None:
+        raise ValueError(f"{program.program.id} has no plan for {work}")
+    return program.plans[name]
+
+
+def write_step(program: LoadedProgram, work: Work) -> None:
+    """Fill the step buffers of a step."""
+    page_tokens = paged_state(program.bundle.manifest).page_tokens
+    columns = program.read("table", slice(0, 1)).shape[1]
+    for name, array in step_arrays(work, columns, page_tokens).items():
+        program.write(name, array)
+
+
 class TimedDevice(WgpuDevice):
     """A GPU whose programs can be timed."""
 
@@ -102,40 +165,27 @@ class TimedProgram(WgpuProgram):
         super().__init__(gpu, checked)
         self.clock = Clock(gpu)
 
+    @property
+    def clock_source(self) -> str:
+        """Whose clock times steps."""
+        return self.clock.source
+
     def plan_of(self, work: Work) -> Plan:
         """The plan that serves a step."""
-        name = self.program.plan_for(work.operation, work.symbols)
-        if name is None:
-            raise ValueError(f"{self.program.id} has no plan for {work}")
-        return self.plans[name]
+        return plan_of(self, work)
 
     def kernel_times(self, work: Work, rounds: int) -> list[KernelTime]:
         """Every kernel of a step's plan, in the order of first use."""
         plan = self.plan_of(work)
-        values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
-        costs = plan_cost(plan, values).steps
-        self.write_step(work)
         bound = self._bound[plan.name]
+        self.write_step(work)
         grids = bound.grids(tuple(self._step))
-        found = []
-        for name in dict.fromkeys(step.kernel for step in plan.steps):
-            launches = [launch for launch in bound.launches if launch.kernel == name]
+
+        def seconds_of_one(launches: Sequence[Launch]) -> list[float]:
             self.write_step(work)
-            each = self._seconds_of_one(launches, grids, rounds)
-            seconds = [len(launches) * one for one in each]
-            found.append(
-                KernelTime(
-                    kernel=name,
-                    label=launches[0].label.removeprefix("layers.0."),
-                    launches=len(launches),
-                    bytes=sum(cost.bytes for cost in costs if cost.kernel == name),
-                    flops=sum(cost.flops for cost in costs if cost.kernel == name),
-                    seconds=median(seconds),
-                    low=min(seconds),
-                    high=max(seconds),
-                )
-            )
-        return found
+            return self._seconds_of_one(launches, grids, rounds)
+
+        return kernel_times(plan, work, bound.launches, seconds_of_one)
 
     def device_seconds(self, work: Work, rounds: int) -> list[float]:
         """Seconds of a whole step on the device, a sample a round."""
@@ -170,9 +220,7 @@ class TimedProgram(WgpuProgram):
 
     def write_step(self, work: Work) -> None:
         """Fill the step buffers of a step."""
-        page_tokens = paged_state(self.bundle.manifest).page_tokens
-        for name, array in step_arrays(work, self._shapes["table"][1], page_tokens).items():
-            self.write(name, array)
+        write_step(self, work)
 
     def _seconds_of_one(
         self, launches: Sequence[Launch], grids: Sequence[tuple[int, int, int]], rounds: int

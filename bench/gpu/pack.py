@@ -1,11 +1,12 @@
 """Packs what a GPU machine without a network and without the compiler needs for run.py.
 
     PYTHONPATH=bench:. .venv/bin/python bench/gpu/pack.py OUT [--python 3.12] [--platform P ...]
-        [--packages NAME ...] [--only kernels demo programs wheels] [--shapes NAME ...]
+        [--packages NAME ...] [--only kernels demo programs cuda wheels] [--shapes NAME ...]
 
 `kernels/` are the calls that the GPU kernel tests make here, with their answers; `demo/` is the
 demo model, `demo-logits.npy` its logits here; `programs/` are the programs of larger shapes without
-weights; `wheels/` are the packages that the runtime imports. The device here should be lavapipe.
+weights, `programs/cuda/` those for CUDA; `wheels/` are the packages that the runtime imports. The
+device here should be lavapipe.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ from gpu.skeleton import compile_skeleton
 ROOT = Path(__file__).parents[2]
 RECORD = "EDGEWISE_RECORD_KERNELS"
 TESTS = ("tests/compiler/kernels", "test_gpu_*.py")
+FATBINS = "EDGEWISE_RECORD_FATBINS"
 QUANT = "q4"
 PROGRAM_SHAPES = ("small", "qwen3-0.6b", "llama-3.1-8b")
+
+CUDA_SHAPES = ("qwen3-0.6b", "llama-3.2-1b", "llama-3.1-8b")
+CUDA_QUANTS = ("q4", "f16")
+CUDA_BATCH, CUDA_CONTEXT = 32, 8192
 
 PACKAGES = (
     *("wgpu", "rendercanvas", "cffi", "pycparser"),
@@ -54,11 +60,13 @@ TOTAL_BYTES = 60 << 20
 README = """# edgewise on a GPU machine
 
 Needs Python {python}, a Vulkan, Metal or Direct3D 12 driver (on Linux also the Vulkan loader,
-package libvulkan1) and a copy of the repository. In its root, with this folder as PACKED:
+package libvulkan1), or NVIDIA's driver, and a copy of the repository. In its root, with this folder
+as PACKED:
 
     python3 -m pip install --no-index --no-deps --target SITE PACKED/wheels/*.whl
     PYTHONPATH=SITE:runtime:bench:. python3 bench/gpu/run.py PACKED --results RESULTS
 
+With NVIDIA's driver, `--device cuda`; PyTorch is measured beside it where it is installed.
 `--only kernels contract` is a minute; `--only speed --shapes llama-3.1-8b` makes 4.5 GB of random
 weights first. RESULTS gets results.json and results.md, written anew after every stage.
 """
@@ -72,6 +80,7 @@ def main() -> None:
         "kernels": lambda: pack_kernels(out / "kernels"),
         "demo": lambda: pack_demo(out),
         "programs": lambda: pack_programs(out / "programs", args.shapes),
+        "cuda": lambda: pack_cuda(out / "programs" / "cuda", args.cuda_shapes, args.cuda_quants),
         "wheels": lambda: pack_wheels(out / "wheels", args.packages, args.python, args.platform),
     }
     for name in args.only or parts:
@@ -90,7 +99,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--platform", nargs="+", default=PLATFORMS, help="its wheel platforms")
     parser.add_argument("--packages", nargs="+", default=PACKAGES, help="wheels it lacks")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=PROGRAM_SHAPES)
-    parser.add_argument("--only", nargs="+", choices=("kernels", "demo", "programs", "wheels"))
+    parser.add_argument("--cuda-shapes", nargs="+", choices=SHAPES, default=CUDA_SHAPES)
+    parser.add_argument("--cuda-quants", nargs="+", default=CUDA_QUANTS)
+    parts = ("kernels", "demo", "programs", "cuda", "wheels")
+    parser.add_argument("--only", nargs="+", choices=parts)
     return parser.parse_args()
 
 
@@ -100,7 +112,9 @@ def pack_kernels(out: Path) -> None:
     files = sorted(str(path) for path in (ROOT / folder).glob(pattern))
     with tempfile.TemporaryDirectory() as recorded:
         command = [sys.executable, "-m", "pytest", "-q", *files]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, RECORD: recorded}, check=True)
+        subprocess.run(
+            command, cwd=ROOT, env={**os.environ, RECORD: recorded, FATBINS: "1"}, check=True
+        )
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         found = list(Path(recorded).glob("*.npz"))
@@ -129,7 +143,8 @@ def chosen(paths: Sequence[Path], most: int) -> list[Path]:
 
 def pack_demo(out: Path) -> None:
     """The demo model with its weights, and the logits that its plainest program gives here."""
-    compile_model(ROOT / "examples/demo-model", out / "demo", targets=("webgpu",), quant=QUANT)
+    targets = ("webgpu", "cuda")
+    compile_model(ROOT / "examples/demo-model", out / "demo", targets=targets, quant=QUANT)
     bundle = Bundle.open(out / "demo")
     pages = 8 * pages_for(bundle.model.context, paged_state(bundle.manifest).page_tokens)
     with WgpuDevice().load(bundle, "webgpu-f32", load_symbols={"pages": pages}) as program:
@@ -138,14 +153,35 @@ def pack_demo(out: Path) -> None:
 
 def pack_programs(out: Path, shapes: Sequence[str]) -> None:
     """An archive of plans and shaders for each shape."""
-    out.mkdir(parents=True, exist_ok=True)
     for name in shapes:
         with tempfile.TemporaryDirectory() as folder:
             compile_skeleton(SHAPES[name], QUANT, Path(folder))
-            with zipfile.ZipFile(out / f"{name}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-                for path in sorted(Path(folder).rglob("*")):
-                    if path.is_file():
-                        archive.write(path, path.relative_to(folder))
+            archive(Path(folder), out / f"{name}.zip")
+
+
+def pack_cuda(out: Path, shapes: Sequence[str], quants: Sequence[str]) -> None:
+    """An archive of plans and fatbins for each shape and weight scheme."""
+    for name in shapes:
+        for quant in quants:
+            with tempfile.TemporaryDirectory() as folder:
+                compile_skeleton(
+                    SHAPES[name],
+                    quant,
+                    Path(folder),
+                    CUDA_CONTEXT,
+                    target="cuda",
+                    max_batch=CUDA_BATCH,
+                )
+                archive(Path(folder), out / f"{name}-{quant}.zip")
+
+
+def archive(folder: Path, path: Path) -> None:
+    """A zip file of all files under a folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
 
 
 def pack_wheels(out: Path, packages: Sequence[str], python: str, platforms: Sequence[str]) -> None:

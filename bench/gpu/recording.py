@@ -30,7 +30,8 @@ MOST_CALLS = 4
 class Call:
     """One launch: WGSL with its entry point, workgroups in x and y, arguments before and after.
 
-    ``after`` has the arguments that the shader may write, by position.
+    ``after`` has the arguments that the shader may write, by position. ``fatbin`` is the same
+    kernel for CUDA, with the entry point ``fatbin_entry``, where it was asked for.
     """
 
     kernel: str
@@ -39,6 +40,8 @@ class Call:
     grid: tuple[int, int]
     before: tuple[Array, ...]
     after: Mapping[int, Array]
+    fatbin: bytes = b""
+    fatbin_entry: str = ""
 
 
 def save_call(folder: Path, call: Call) -> Path | None:
@@ -54,8 +57,10 @@ def save_call(folder: Path, call: Call) -> Path | None:
     if path.exists() or len(list(folder.glob(f"{kernel}-*.npz"))) >= MOST_CALLS:
         return None
     about = {"kernel": call.kernel, "source": call.source, "entry": call.entry, "grid": call.grid}
+    about |= {"fatbin_entry": call.fatbin_entry}
     arrays = {f"before_{i}": array for i, array in enumerate(call.before)}
     arrays |= {f"after_{i}": array for i, array in call.after.items()}
+    arrays["fatbin"] = np.frombuffer(call.fatbin, np.uint8)
     encoded = np.frombuffer(json.dumps(about).encode(), np.uint8)
     np.savez_compressed(path, about=encoded, allow_pickle=False, **arrays)
     return path
@@ -74,6 +79,8 @@ def load_call(path: Path) -> Call:
             (x, y),
             tuple(stored[f"before_{i}"] for i in range(count)),
             {i: stored[f"after_{i}"] for i in range(count) if f"after_{i}" in stored.files},
+            stored["fatbin"].tobytes(),
+            about["fatbin_entry"],
         )
 
 

@@ -31,6 +31,11 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield from table(["program", "contract", "holds", ""], rows)
     for program in result.get("speed", ()):
         yield from _program(program)
+    if "peer" in result:
+        yield "## PyTorch, float16"
+        yield ""
+        rows = [[p["shape"], p["name"], f"{p['tokens_per_s']:,.1f}"] for p in result["peer"]]
+        yield from table(["shape", "", "tokens/s"], rows)
     for problem in result.get("problems", ()):
         yield f"- {problem}"
 
@@ -74,9 +79,13 @@ STEP_COLUMNS = [
     "device, ms",
     "encode, µs",
     "a launch, µs",
+    "gap, µs",
 ]
 
 KERNEL_COLUMNS = ["kernel", "launches", "MB", "ms", "of the step", "GB/s", "GFLOP/s"]
+
+SHORT = 128
+"""Tokens in KV that go without saying."""
 
 SAMPLER = ("scores", "weigh", "sample", "whole", "record")
 """Labels of launches after the logits."""
@@ -84,6 +93,7 @@ SAMPLER = ("scores", "weigh", "sample", "whole", "record")
 
 def _name(step: Mapping[str, Any]) -> str:
     size = f"x{step['sequences']}" if step["operation"] == "decode" else str(step["rows"])
+    size += f" after {step['kv']}" if step["kv"] > SHORT else ""
     return f"{step['operation']} {size}"
 
 
@@ -100,6 +110,7 @@ def _step(step: Mapping[str, Any]) -> Sequence[str]:
         f"{device * 1e3:,.3f}",
         " / ".join(f"{s * 1e6:,.0f}" for s in encode.values()),
         " / ".join(f"{s * 1e6:,.1f}" for s in each.values()),
+        f"{step['gap_s_per_launch'] * 1e6:,.2f}",
     ]
 
 

@@ -1,10 +1,11 @@
-"""WebGPU bundles of a shape without its weights: plans, shaders and a manifest that `fill` ends."""
+"""Bundles of a shape without its weights: plans, kernels and a manifest that `fill` ends."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -26,14 +27,16 @@ from edgewise_compiler.models.base import LinearSpec
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.options import Options, check_options
 from edgewise_compiler.quantize import find_preset
-from edgewise_compiler.targets.gpu.language import build_program, write_program
+from edgewise_compiler.targets.gpu.language import (
+    Language,
+    build_program,
+    make_binaries,
+    write_program,
+)
 from edgewise_compiler.targets.gpu.lower import GpuLowering
 from edgewise_compiler.targets.gpu.plans import plans
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.lowering import param_tensors
-from edgewise_compiler.targets.webgpu.limits import LIMITS
-from edgewise_compiler.targets.webgpu.program import LANGUAGE
-from edgewise_compiler.targets.webgpu.variants import variants_for
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_runtime.files import write_bytes
 from edgewise_runtime.format.bundle import FileEntry, Program, TensorEntry, describe_files
@@ -42,19 +45,27 @@ from edgewise_runtime.format.seal import MANIFEST
 NO_HASH = "0" * 64
 
 
-def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None = None) -> None:
-    """Compile every WebGPU program of a shape into ``folder``, which must not exist.
+def compile_skeleton(
+    shape: Shape,
+    quant: str,
+    folder: Path,
+    context: int | None = None,
+    *,
+    target: str = "webgpu",
+    max_batch: int = 8,
+) -> None:
+    """Compile every program of a shape for a GPU target into ``folder``, which must not exist.
 
     Its bundle.json lists parameters that are not there yet, a file a tensor. Bounds are the
-    compiler's own but for ``context``.
+    compiler's own but for ``context`` and ``max_batch``. Native programs are this user's own.
     """
     checkpoint = _without_weights(shape)
     options = check_options(
         checkpoint.model,
-        targets=("webgpu",),
+        targets=(target,),
         recipe=partial(find_preset, quant),
         context=context,
-        max_batch=8,
+        max_batch=max_batch,
         prefill_chunk=512,
         cpu="all",
         kv="auto",
@@ -64,7 +75,8 @@ def compile_skeleton(shape: Shape, quant: str, folder: Path, context: int | None
     bounds = options.bounds
     schemes = linear_schemes(options.recipe, params)
     tensors = layout_tensors(GPU, schemes, params, bounds.context)
-    programs = _programs(checkpoint, options, schemes, tensors, folder)
+    language: Language = import_module(f"edgewise_compiler.targets.{target}.program").LANGUAGE
+    programs = _programs(language, checkpoint, options, schemes, tensors, folder)
     entries = _entries(tensors)
     name = f"{shape.name}-{quant}"
     weights = hashlib.sha256(name.encode()).hexdigest()
@@ -88,7 +100,12 @@ def _without_weights(shape: Shape) -> Checkpoint:
 
 
 def _programs(
-    checkpoint: Checkpoint, options: Options, schemes: Schemes, tensors: Tensors, folder: Path
+    language: Language,
+    checkpoint: Checkpoint,
+    options: Options,
+    schemes: Schemes,
+    tensors: Tensors,
+    folder: Path,
 ) -> tuple[Program, ...]:
     cfg, family = checkpoint.model, checkpoint.family
     params = family.params(cfg)
@@ -99,7 +116,7 @@ def _programs(
     default = options.recipe.default
     shaders: dict[str, Shader] = {}
     programs = []
-    for variant in variants_for(default.name):
+    for variant in language.variants(default.name, options.kv):
         low = GpuLowering(
             shared_sizes(many),
             options.bounds,
@@ -108,12 +125,13 @@ def _programs(
             variant.kv_dtype,
             variant,
             parts,
-            LIMITS,
+            language.limits,
         )
         made = plans(low, many, few)
-        built = build_program(LANGUAGE, low, made, shaders)
+        built = build_program(language, low, made, shaders)
+        make_binaries(language, shaders, lambda what, done, total: None)
         programs.append(
-            write_program(LANGUAGE, folder, low, made, built, shaders, default.arithmetic)
+            write_program(language, folder, low, made, built, shaders, default.arithmetic)
         )
     return tuple(programs)
 

@@ -1,4 +1,4 @@
-"""How fast a loaded WebGPU program is: its generation loop, its steps and its kernels.
+"""How fast a loaded program of a GPU is: its generation loop, its steps and its kernels.
 
 Tokens are drawn with what models' own files ask for (`steps.DEFAULTS`).
 """
@@ -8,17 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import product
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 from edgewise_runtime.cost import plan_cost
 from edgewise_runtime.devices.base import LoadedProgram
 from edgewise_runtime.engine.pace import MAX_BURST
-from edgewise_runtime.format.bundle import Bundle
+from edgewise_runtime.format.bundle import Bundle, Progress
+from edgewise_runtime.format.manifest import Program
 from edgewise_runtime.format.state import paged_state, pages_for
 from edgewise_runtime.text import Tokenizer
-from gpu.clock import TimedGpu
-from gpu.kernels import TimedDevice, TimedProgram, Work
+from gpu.kernels import KernelTime, Work, plan_of
 from steps import DEFAULTS, Steps
 
 PROMPT = 128
@@ -27,7 +28,6 @@ PROMPT = 128
 MOST_TOKENS = 192
 """Tokens a sequence of one sample, at most."""
 
-BATCHES = (1, 4)
 BURSTS = (1, MAX_BURST)
 
 SLACK = MAX_BURST
@@ -36,15 +36,53 @@ SLACK = MAX_BURST
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to measure: rounds, seconds a sample of decoding should take, prompts' tokens."""
+    """How much to measure: rounds, seconds a sample of decoding should take, prompts' tokens,
+    sequences decoded together, and tokens in KV of each."""
 
     rounds: int
     sample_s: float
     prefills: tuple[int, ...]
+    batches: tuple[int, ...] = (1, 4)
+    histories: tuple[int, ...] = (PROMPT,)
 
 
 FULL = Effort(rounds=5, sample_s=1.0, prefills=(128, 512))
 QUICK = Effort(rounds=1, sample_s=0.1, prefills=(128,))
+
+FULL_CUDA = Effort(5, 1.0, prefills=(512, 4096), batches=(1, 8, 32), histories=(PROMPT, 4096))
+QUICK_CUDA = Effort(1, 0.1, prefills=(128,), batches=(1, 4))
+"""For GPUs with memory of their own, which serve several people."""
+
+
+class Timed(LoadedProgram, Protocol):
+    """A loaded program that a device of this bench can time."""
+
+    @property
+    def clock_source(self) -> str:
+        """Whose clock times steps."""
+        ...
+
+    def kernel_times(self, work: Work, rounds: int) -> list[KernelTime]: ...
+
+    def device_seconds(self, work: Work, rounds: int) -> list[float]: ...
+
+    def encode_seconds(self, work: Work, k: int, rounds: int) -> list[float]: ...
+
+
+class TimedDevices(Protocol):
+    """A device whose programs can be timed."""
+
+    target: str
+
+    def load(
+        self,
+        bundle: Bundle,
+        program: Program | str | None = None,
+        *,
+        load_symbols: Mapping[str, int],
+        trust: bool = False,
+        progress: Progress | None = None,
+    ) -> Timed: ...
 
 
 class Loop:
@@ -60,95 +98,95 @@ class Loop:
         self._steps.advance(1)
         return time.perf_counter() - start
 
-    def decode(self, batch: int, burst: int, tokens: int) -> float:
+    def decode(self, batch: int, burst: int, tokens: int, history: int = PROMPT) -> float:
         """Seconds of a token for each of ``batch`` sequences, over ``tokens`` of each.
 
         Bursts begin small and grow; what is measured begins at the first of ``burst``.
         """
         # All of 1, 2, ... up to half of it, and the first token.
         warm, measured = burst, max(1, tokens // burst) * burst
-        self._steps.begin(batch, PROMPT, warm + measured + SLACK, bursts=burst > 1)
+        self._steps.begin(batch, history, warm + measured + SLACK, bursts=burst > 1)
         self._steps.advance(warm)
         start = time.perf_counter()
         self._steps.advance(measured)
         return (time.perf_counter() - start) / measured
 
 
-def runnable(features: frozenset[str], bundle: Bundle, wanted: Iterable[str] | None) -> list[str]:
+def runnable(
+    features: frozenset[str], bundle: Bundle, wanted: Iterable[str] | None, target: str = "webgpu"
+) -> list[str]:
     """Ids of the programs wanted, or of all, that a GPU with these features can run."""
     return [
         program.id
         for program in bundle.manifest.programs
-        if program.target == "webgpu"
+        if program.target == target
         and (wanted is None or program.id in wanted)
         and not program.needs.missing(features)
     ]
 
 
 def measure_program(
-    gpu: TimedGpu, bundle: Bundle, program_id: str, effort: Effort, rates: Mapping[str, float]
+    device: TimedDevices, bundle: Bundle, program_id: str, effort: Effort, gigabytes: float
 ) -> dict[str, Any]:
     """Every figure of one program; seconds unless a name says otherwise.
 
     Args:
-        rates: what `clock.bandwidth` found; floors go by the faster of the copies.
+        gigabytes: of memory that are moved in a second; floors go by them.
     """
-    gigabytes = max(rates["copy_buffer"], rates["copy_shader"])
-    longest = max(*effort.prefills, PROMPT + MOST_TOKENS + 2 * MAX_BURST)
+    longest = max(*effort.prefills, max(effort.histories) + MOST_TOKENS + 2 * MAX_BURST)
     page_tokens = paged_state(bundle.manifest).page_tokens
-    pages = max(BATCHES) * pages_for(min(bundle.model.context, longest), page_tokens)
+    batches = [batch for batch in effort.batches if batch <= bundle.model.max_batch]
+    pages = max(batches) * pages_for(min(bundle.model.context, longest), page_tokens)
     start = time.perf_counter()
-    program = TimedDevice(gpu).load(bundle, program_id, load_symbols={"pages": pages})
+    # Kernels of this folder: whoever packed it is trusted with this machine.
+    program = device.load(bundle, program_id, load_symbols={"pages": pages}, trust=True)
     with program:
         load = time.perf_counter() - start
         loop = Loop(program, Tokenizer.from_bundle(bundle), pages)
         loop.decode(1, MAX_BURST, MAX_BURST)
         tokens = int(effort.sample_s / loop.decode(1, MAX_BURST, MAX_BURST))
         tokens = min(MOST_TOKENS, max(1, tokens // MAX_BURST) * MAX_BURST)
-        lengths = _prefills(bundle, effort)
-        decodes = [Work("decode", batch, batch, PROMPT) for batch in BATCHES]
-        prefills = [Work("prefill", n, 1, 0) for n in lengths]
+        lengths = [n for n in effort.prefills if n < bundle.model.context]
+        decodes = [Work("decode", b, b, kv) for kv in effort.histories for b in batches]
+        prefills = [Work("prefill", n, 1, 0) for n in lengths if n <= bundle.model.prefill_chunk]
         return {
             "bundle": bundle.name,
             "program": program_id,
             "load_s": round(load, 3),
             "memory_mib": {k: round(v / 2**20, 1) for k, v in program.memory().items()},
-            "speed": _speed(loop, effort.rounds, tokens, lengths),
+            "speed": _speed(loop, effort, batches, tokens, lengths),
             "steps": [_step(program, work, effort, gigabytes) for work in (*decodes, *prefills)],
         }
 
 
-def _prefills(bundle: Bundle, effort: Effort) -> list[int]:
-    """Prompts that take one step and leave room for a token."""
-    model = bundle.model
-    return [n for n in effort.prefills if n <= model.prefill_chunk and n < model.context]
-
-
 def _speed(
-    loop: Loop, rounds: int, tokens: int, prefills: Iterable[int]
+    loop: Loop, effort: Effort, batches: Iterable[int], tokens: int, prefills: Iterable[int]
 ) -> dict[str, dict[str, float]]:
     """Tokens a second of the generation loop; samples interleave."""
     seconds: dict[str, list[float]] = {}
     counts: dict[str, int] = {}
-    for _ in range(rounds):
+    decodes = list(product(effort.histories, batches, BURSTS))
+    for _ in range(effort.rounds):
         for n in prefills:
             counts[f"prefill {n}"] = n
             seconds.setdefault(f"prefill {n}", []).append(loop.prefill(n))
-        for batch in BATCHES:
-            for burst in BURSTS:
-                name = f"decode x{batch} k={burst}"
-                counts[name] = batch
-                seconds.setdefault(name, []).append(loop.decode(batch, burst, tokens))
+        for history, batch, burst in decodes:
+            name = f"decode x{batch} k={burst}"
+            name += "" if history == PROMPT else f" after {history}"
+            counts[name] = batch
+            seconds.setdefault(name, []).append(loop.decode(batch, burst, tokens, history))
     return {name: spread([counts[name] / s for s in got]) for name, got in seconds.items()}
 
 
-def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -> dict[str, Any]:
-    """What one step of a plan costs: on the device, in its kernels, and to encode."""
-    plan = program.plan_of(work)
+def _step(program: Timed, work: Work, effort: Effort, gigabytes: float) -> dict[str, Any]:
+    """What one step of a plan costs: on the device, in its kernels, between them, and to encode."""
+    plan = plan_of(program, work)
     values = {name: work.symbols[name] for name in ("n", "b", "r")} | {"kv": work.kv}
     cost = plan_cost(plan, values)
     bursts = BURSTS if plan.max_burst > 1 else (1,)
     device = program.device_seconds(work, effort.rounds)
+    kernels = program.kernel_times(work, effort.rounds)
+    between = median(device) - sum(kernel.seconds for kernel in kernels)
     encode = {k: median(program.encode_seconds(work, k, effort.rounds)) for k in bursts}
     return {
         "operation": work.operation,
@@ -159,8 +197,9 @@ def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -
         "launches": cost.launches,
         "bytes": cost.bytes,
         "flops": cost.flops,
-        "clock": program.clock.source,
+        "clock": program.clock_source,
         "device_s": spread(device, digits=7),
+        "gap_s_per_launch": round(between / cost.launches, 9),
         "floor_s": round(cost.bytes / gigabytes / 1e9, 7),
         "encode_s": {str(k): round(s, 7) for k, s in encode.items()},
         "encode_s_per_launch": {str(k): round(s / cost.launches, 9) for k, s in encode.items()},
@@ -170,7 +209,7 @@ def _step(program: TimedProgram, work: Work, effort: Effort, gigabytes: float) -
                 "gigabytes_per_s": round(kernel.gigabytes, 2),
                 "gigaflops_per_s": round(kernel.gigaflops, 2),
             }
-            for kernel in program.kernel_times(work, effort.rounds)
+            for kernel in kernels
         ],
     }
 

@@ -1,9 +1,9 @@
 """Opens a checkpoint and checks everything that can be checked early.
 
-A checkpoint is a folder in Hugging Face layout, or a GGUF file, which is read as the folder that it
-stands for. What is read here came from the network. Nothing is executed, sizes are bounded, and
-what opens is a checkpoint whose parameters, shapes and token ids fit together; only the values of
-the weights are still unseen (they are checked as they are read).
+A checkpoint is a folder in Hugging Face layout, or a GGUF file or a folder of MLC LLM, which are
+read as the folder that they stand for. What is read here came from the network. Nothing is
+executed, sizes are bounded, and what opens is a checkpoint whose parameters, shapes and token ids
+fit together; only the values of the weights are still unseen (they are checked as they are read).
 """
 
 from __future__ import annotations
@@ -17,19 +17,27 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise_compiler.foreign import check_floats, foreign_model
+from edgewise_compiler.gguf.architecture import CheckpointTensors
 from edgewise_compiler.gguf.names import is_gguf
 from edgewise_compiler.gguf.reader import GgufReader
 from edgewise_compiler.gguf.source import translate
+from edgewise_compiler.mlc.config import read_config
+from edgewise_compiler.mlc.names import CONFIG, is_mlc
+from edgewise_compiler.mlc.reader import MlcReader
+from edgewise_compiler.mlc.source import translate as translate_mlc
 from edgewise_compiler.models.base import Family, ModelConfig
 from edgewise_compiler.models.decoder import check_eos_count
 from edgewise_compiler.models.families import find_family
 from edgewise_compiler.models.fields import ConfigFields
+from edgewise_compiler.packed.reader import PackedReader
+from edgewise_compiler.packed.table import unpacked
 from edgewise_compiler.quantize.codes import Holders
 from edgewise_compiler.weights.base import WeightReader
 from edgewise_compiler.weights.files import check_fetched, checkpoint_json
 from edgewise_compiler.weights.padded import PaddedReader, find_paddings
 from edgewise_compiler.weights.params import check_param, param_sources
 from edgewise_compiler.weights.safetensors import SafetensorsReader
+from edgewise_compiler.weights.views import ViewReader, viewed
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.files import storage_errors
 from edgewise_runtime.format.reading import shorten
@@ -37,6 +45,7 @@ from edgewise_runtime.format.tokenizer import open_tokenizer
 
 MAX_BYTES = {
     "config.json": 4 << 20,
+    CONFIG: 4 << 20,
     "generation_config.json": 4 << 20,
     "tokenizer.json": 64 << 20,
     "tokenizer_config.json": 16 << 20,
@@ -76,7 +85,7 @@ class Checkpoint:
     """An open checkpoint; a context manager that closes the weight files.
 
     Attributes:
-        config: config.json as parsed.
+        config: config.json as parsed, without what it says of how weights are quantized.
         model: config.json as understood, with the end tokens of generation_config.json added.
         files: contents of those of :data:`TOKENIZER_FILES` that it has.
         tokens: one more than the tokenizer's largest id.
@@ -107,7 +116,7 @@ class Checkpoint:
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
-    """Open the checkpoint folder or the GGUF file at ``path``.
+    """Open the checkpoint folder, the folder of MLC LLM or the GGUF file at ``path``.
 
     Raises:
         CheckpointError: neither of them, a file that is missing or malformed, or files that do not
@@ -117,25 +126,36 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     """
     path = Path(path)
     with ExitStack() as stack:
+        tensors: CheckpointTensors | PackedReader | MlcReader | None = None
         if is_gguf(path):
             files, tensors = translate(stack.enter_context(GgufReader(path)))
+        elif is_mlc(path):
+            small = _read_files(path, CONFIG)
+            tensors = stack.enter_context(MlcReader(path))
+            files = translate_mlc(small, tensors)
         else:
-            files, tensors = _read_files(path), None
-        config = _object(files, "config.json")
+            files = _read_files(path)
+        config, matrices = unpacked(_object(files, "config.json"))
         family = find_family(config)
         model = family.read_config(config)
         model = replace(model, eos=_all_eos(files, model))
         tokens = _count_tokens(files, model.vocab)
         template = _chat_template(files)
-        weights: WeightReader = tensors or stack.enter_context(SafetensorsReader(path))
+        if tensors is None:
+            reader = stack.enter_context(SafetensorsReader(path))
+            tensors = None if matrices is None else PackedReader(reader, matrices(reader))
+        weights: WeightReader = tensors or reader
         model = replace(model, tied=model.tied and not _has_own_head(weights))
         # Before anything is padded: errors say the shapes that the files have to have.
         stored = replace(model, head_dim=model.stored_head_dim)
+        views = family.views(stored)
+        if views:
+            weights = ViewReader(weights, views)
         check_tensors(family, stored, weights)
         paddings = find_paddings(family.params(stored), family.params(model))
+        held = {} if tensors is None else viewed(tensors.held(), views)
         stack.pop_all()
     carried = {name: files[name] for name in TOKENIZER_FILES if name in files}
-    held = {} if tensors is None else tensors.held()
     if paddings:
         weights = PaddedReader(weights, paddings, model.stored_head_dim, model.head_dim)
         # Codes of a file are for its own columns and rows.
@@ -166,14 +186,22 @@ def check_tensors(family: Family, model: ModelConfig, weights: WeightReader) -> 
         )
 
 
-def check_config(raw: bytes) -> None:
-    """Raise what `open_checkpoint` would for the model that a config.json describes."""
-    config = _object({"config.json": raw}, "config.json")
+def check_config(raw: bytes, name: str = "config.json") -> None:
+    """Raise what `open_checkpoint` would for the model that a configuration describes.
+
+    Args:
+        name: of the file: config.json, or what a folder of MLC LLM has.
+    """
+    config: Mapping[str, Any] = _object({name: raw}, name)
+    if name == CONFIG:
+        config, _ = read_config(config, ())
+    else:
+        config, _ = unpacked(config)
     find_family(config).read_config(config)
 
 
-def _read_files(folder: Path) -> dict[str, bytes]:
-    """The files of :data:`MAX_BYTES` that a folder has."""
+def _read_files(folder: Path, config: str = "config.json") -> dict[str, bytes]:
+    """The files of :data:`MAX_BYTES` that a folder has, of configurations only ``config``."""
     if not folder.is_dir():
         raise foreign_model(folder) or CheckpointError(
             f"{folder} is no folder and no GGUF file."
@@ -183,11 +211,13 @@ def _read_files(folder: Path) -> dict[str, bytes]:
             "a GGUF file.",
             code="checkpoint.folder",
         )
+    others = {"config.json", CONFIG} - {config}
     for name, (code, remedy) in NEEDED.items():
-        if not (folder / name).is_file():
+        if name not in others and not (folder / name).is_file():
             known = foreign_model(folder) if name == "config.json" else None
             raise known or CheckpointError(f"{folder} has no {name}.", remedy=remedy, code=code)
-    return {name: _read(folder / name) for name in MAX_BYTES if (folder / name).is_file()}
+    names = (name for name in MAX_BYTES if name not in others)
+    return {name: _read(folder / name) for name in names if (folder / name).is_file()}
 
 
 def _read(path: Path) -> bytes:

@@ -81,7 +81,8 @@ def compile_model(
         max_batch: most sequences decoded together; default: as many as the programs that stay,
             else `targets.table.default_batch`.
         prefill_chunk: most prompt tokens of one step.
-        cpu: ``native`` (the best path this machine runs), ``all``, or one path by name.
+        cpu: ``native`` (the best path this machine runs), ``all``, one path by name, or what
+            `kernels.cpu.isa.ELSEWHERE` has for other machines; several with commas between them.
         kv: what KV pages hold: ``auto`` (float16, float32 in f32 programs), or ``int8``, half of
             float16's bytes.
         calibrate: choose codes by GPTQ for what the model does with a text, a file in UTF-8; True

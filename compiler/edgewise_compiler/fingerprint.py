@@ -8,10 +8,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
+from typing import Any
 
 from edgewise_compiler.checkpoint import Checkpoint
 from edgewise_compiler.layouts.schemes import Schemes
+from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.weights.files import Bytes
 
 AHEAD = 4
@@ -43,7 +45,7 @@ def weights_fingerprint(
     digest = hashlib.sha256(f"{MEANING} {_text(schemes)}".encode())
     digest.update(calibration)
     digest.update("".join(f"\n{name} as it is" for name in sorted(own)).encode())
-    digest.update(json.dumps(asdict(checkpoint.model), sort_keys=True).encode())
+    digest.update(json.dumps(_said(checkpoint.model), sort_keys=True).encode())
     reader = checkpoint.weights
     total, done = sum(math.prod(reader.shape(name)) for name in reader.names()), 0
     with ThreadPoolExecutor(AHEAD) as pool:
@@ -60,6 +62,18 @@ def weights_fingerprint(
             done += math.prod(shape)
             progress(done, total)
     return digest.hexdigest()
+
+
+def _said(model: ModelConfig) -> dict[str, Any]:
+    """The configuration, without the traits that a model lacks: a trait that comes to be known
+    leaves the other models' fingerprints as they are."""
+    said = asdict(model)
+    for field in fields(model):
+        if field.default is not MISSING and said[field.name] == field.default:
+            del said[field.name]
+    if not said["rope"]["short_divisors"]:
+        del said["rope"]["short_divisors"]
+    return said
 
 
 def _sha256(piece: Bytes) -> bytes:

@@ -55,8 +55,9 @@ FOREIGN = (
         inside=True,
     ),
     Foreign(
-        ("mlc-chat-config.json", "tensor-cache.json", "ndarray-cache.json"),
-        "a model that was converted for MLC LLM and WebLLM",
+        ("tensor-cache.json", "ndarray-cache.json"),
+        "a model that was converted for MLC LLM and WebLLM, without its mlc-chat-config.json",
+        "Download the whole folder: mlc-chat-config.json and tokenizer.json are in it, too.",
     ),
     Foreign(("*.onnx", "onnx/*.onnx", "genai_config.json"), "a model in ONNX"),
     Foreign(("openvino_*.xml",), "a model that was converted for OpenVINO"),

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise_compiler.kernels.cpu.isa import ISAS, Isa, isa_named
+from edgewise_compiler.kernels.cpu.isa import ELSEWHERE, ISAS, Isa
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.quantize import Recipe
 from edgewise_compiler.state import KV_KINDS
+from edgewise_compiler.targets.cpu.linker import find_cross_linker
 from edgewise_compiler.targets.table import (
     DEFAULT_CONTEXT,
     MAX_BATCH,
@@ -17,7 +18,7 @@ from edgewise_compiler.targets.table import (
     check_tools,
     default_batch,
 )
-from edgewise_runtime.cpuid import cpu_features
+from edgewise_runtime.cpuid import cpu_arch, cpu_features
 from edgewise_runtime.errors import InputError, UnsupportedError
 from edgewise_runtime.format.abi import PAGE_TOKENS
 from edgewise_runtime.format.manifest import ModelInfo
@@ -121,6 +122,8 @@ def check_options(
     rows = max(min(prefill_chunk, context), max_batch)
     paths = _isas(cpu)
     check_tools(targets)
+    if any(isa.foreign for isa in paths):
+        find_cross_linker()
     return Options(
         targets=tuple(dict.fromkeys(targets)),
         recipe=recipe(),
@@ -142,10 +145,32 @@ def _in_range(name: str, value: int, low: int, high: int) -> None:
         )
 
 
-def _isas(name: str) -> tuple[Isa, ...]:
+def _isas(names: str) -> tuple[Isa, ...]:
+    """The programs that ``--cpu`` asks for, names with commas between them, each once."""
+    found = (isa for name in names.split(",") for isa in _isas_of(name.strip()))
+    return tuple(dict.fromkeys(found))
+
+
+def _isas_of(name: str) -> tuple[Isa, ...]:
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    if not ISAS:
+        raise UnsupportedError(
+            f"There are no programs for a processor of {cpu_arch()}.",
+            remedy=f"Name another machine: --cpu {' or '.join(ELSEWHERE)}.",
+        )
+    here = tuple(ISAS.values())
     if name == "all":
-        return tuple(ISAS.values())
-    if name != "native":
-        return (isa_named(name),)
-    features = cpu_features()
-    return (next(isa for isa in ISAS.values() if features.issuperset(isa.features)),)
+        return here
+    if name == "portable":
+        return here[-1:]
+    if name == "native":
+        features = cpu_features()
+        return (next(isa for isa in here if features.issuperset(isa.features)),)
+    if name not in ISAS:
+        raise UnsupportedError(
+            f"Instruction set {name!r} is not one of {sorted(ISAS)} on {cpu_arch()}.",
+            remedy="Name one of those, native, all or portable, or another machine: "
+            f"{' or '.join(ELSEWHERE)}.",
+        )
+    return (ISAS[name],)

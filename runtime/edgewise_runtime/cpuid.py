@@ -2,12 +2,14 @@
 
 Features carry LLVM's names without their dashes (``avx512vnni``, ``amxint8``), which are the names
 programs in a bundle need. Linux reads ``/proc/cpuinfo``, whose flags already leave out what the
-kernel has not enabled; macOS asks ``sysctl`` (untested); elsewhere no feature is reported and the
-portable programs run.
+kernel has not enabled. On 64-bit ARM it asks for the words that every process is given: an emulator
+may show the ``/proc`` of the machine around it. macOS asks ``sysctl`` (untested); elsewhere no
+feature is reported and the portable programs run.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import subprocess
@@ -55,6 +57,13 @@ ARM_FEATURES: dict[str, str] = {
 }
 """Features of /proc/cpuinfo on 64-bit ARM to feature names."""
 
+ARM_BITS: dict[int, dict[int, str]] = {
+    16: {1: "asimd", 10: "asimdhp", 20: "asimddp", 22: "sve"},
+    26: {1: "sve2", 13: "i8mm", 14: "bf16"},
+}
+"""Which bits of a process's auxiliary vector (AT_HWCAP, AT_HWCAP2) are which features of
+/proc/cpuinfo, on Linux on 64-bit ARM (its ``asm/hwcap.h``)."""
+
 MAC_FEATURES: dict[str, str] = {
     "hw.optional.avx2_0": "avx2",
     "hw.optional.fma": "fma",
@@ -74,6 +83,9 @@ MAC_FEATURES: dict[str, str] = {
 ARCHES: dict[str, str] = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 """Other systems' names for an architecture to the one bundles use."""
 
+SYSTEMS: dict[str, str] = {"darwin": "macos"}
+"""Python's names of systems to those that bundles use, where they are others."""
+
 CPUINFO = Path("/proc/cpuinfo")
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 
@@ -84,11 +96,19 @@ def cpu_arch() -> str:
     return ARCHES.get(machine, machine)
 
 
+def cpu_system() -> str:
+    """The system that loads programs' libraries: ``linux``, ``macos`` or ``windows``."""
+    system = platform.system().lower()
+    return SYSTEMS.get(system, system)
+
+
 @lru_cache(maxsize=1)
 def cpu_features() -> frozenset[str]:
     """Features every one of this machine's CPUs has."""
     if sys.platform == "darwin":
         return mac_features(_sysctl)
+    if sys.platform == "linux" and cpu_arch() == "aarch64":
+        return arm_features(_auxiliary)
     try:
         return parse_features(CPUINFO.read_text())
     except OSError:
@@ -105,6 +125,23 @@ def parse_features(cpuinfo: str) -> frozenset[str]:
         if table is not None:
             found.append(frozenset(table[flag] for flag in value.split() if flag in table))
     return frozenset.intersection(*found) if found else frozenset()
+
+
+def arm_features(auxiliary: Callable[[int], int]) -> frozenset[str]:
+    """Features by the words of a process's auxiliary vector, on Linux on 64-bit ARM."""
+    return frozenset(
+        ARM_FEATURES[flag]
+        for word, flags in ARM_BITS.items()
+        for bit, flag in flags.items()
+        if auxiliary(word) >> bit & 1
+    )
+
+
+def _auxiliary(word: int) -> int:
+    """``getauxval`` of the C library, which Linux has wherever Python runs on it."""
+    getauxval = ctypes.CDLL(None).getauxval
+    getauxval.argtypes, getauxval.restype = [ctypes.c_ulong], ctypes.c_ulong
+    return int(getauxval(word))
 
 
 def mac_features(sysctl: Callable[[Iterable[str]], Mapping[str, str]]) -> frozenset[str]:

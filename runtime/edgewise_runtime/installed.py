@@ -59,6 +59,10 @@ FFI = Package(
     "apache-tvm-ffi", "==0.1.14.post1", "Running on the CPU", (DeviceError, "device.runtime")
 )
 WGPU = Package("wgpu", ">=0.32,<0.33", "Running WebGPU programs", (DeviceError, "device.wgpu"))
+NVRTC, NVFATBIN = (
+    Package(name, ">=12.8,<13", "Compiling for CUDA", (CompileError, "compile.nvrtc"))
+    for name in ("nvidia-cuda-nvrtc-cu12", "nvidia-nvfatbin-cu12")
+)
 VULKAN = Package("vulkan", "==1.3.275.1", "Running Vulkan programs", (DeviceError, "device.vulkan"))
 CRYPTOGRAPHY = Package(
     "cryptography", ">=44,<100", "Making a certificate", (InputError, "serve.tls")
@@ -73,8 +77,14 @@ TORCH, TRANSFORMERS = (
     Package(name, "", "Comparing with transformers", (UnsupportedError, "unsupported.transformers"))
     for name in ("torch", "transformers")
 )
+ZIG = Package(
+    "ziglang",
+    ">=0.17,<0.18",
+    "Compiling for another kind of machine",
+    (CompileError, "compile.linker"),
+)
 
-OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS)
+OPTIONAL = (CRYPTOGRAPHY, LLAMA_CPP, TORCH, TRANSFORMERS, ZIG)
 """Those that one command needs for one thing, for which it asks then."""
 
 

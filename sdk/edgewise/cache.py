@@ -18,7 +18,7 @@ from edgewise_runtime.folders import remove_folder
 from edgewise_runtime.format.bundle import Bundle, read_manifest
 from edgewise_runtime.format.seal import VERSION
 
-_FILES = ("*.json", "*.safetensors", "*.jinja")
+_FILES = ("*.json", "*.safetensors", "*.jinja", "params_shard_*.bin")
 
 Progress = Callable[[str, int, int], None]
 """Told the phase, and how much of how much of it is done."""
@@ -100,8 +100,11 @@ def find_model(
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path looks like a checkpoint: a folder in Hugging Face layout, or a GGUF file."""
-    return is_gguf(path) or (path / "config.json").is_file()
+    """Whether a path looks like a checkpoint: a folder in Hugging Face layout or of MLC LLM, or a
+    GGUF file."""
+    from edgewise_compiler.mlc.names import is_mlc
+
+    return is_gguf(path) or (path / "config.json").is_file() or is_mlc(path)
 
 
 def is_gguf(path: Path) -> bool:
@@ -109,6 +112,13 @@ def is_gguf(path: Path) -> bool:
     from edgewise_compiler.gguf import names
 
     return names.is_gguf(path)
+
+
+def keeps_codes(path: Path) -> bool:
+    """Whether a path is of a checkpoint that is quantized, and stays so unless told otherwise."""
+    from edgewise_compiler import keeps
+
+    return keeps.keeps_codes(path)
 
 
 def model_name(checkpoint: Path) -> str:
@@ -155,7 +165,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     from edgewise_compiler.targets.table import DEFAULT_CONTEXT
 
     path = _place(checkpoint)
-    if quant is None and not is_gguf(path):
+    if quant is None and not keeps_codes(path):
         quant = DEFAULT_QUANT
     files = sorted((file.name, file.stat().st_size, _version(file)) for file in _files(path))
     made_by = [installed.VERSION, VERSION, cpu_arch(), sorted(cpu_features())]
@@ -163,7 +173,7 @@ def cached_bundle(checkpoint: Path, quant: str | None = None, context: int | Non
     bound = longer or DEFAULT_CONTEXT
     what = [repo_of(path) or str(path), files, quant, bound, *made_by]
     key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
-    # What becomes of a GGUF file unless told otherwise is known once it is read.
+    # What becomes of a quantized file unless told otherwise is known once it is read.
     parts = [model_name(path), quant, f"c{longer}" if longer else None, key]
     return bundles_folder() / "-".join(filter(None, parts))
 

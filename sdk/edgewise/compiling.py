@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from edgewise.cache import Progress, find_model, is_gguf, model_name
+from edgewise.cache import Progress, find_model, keeps_codes, model_name
 from edgewise_runtime.errors import InputError
 from edgewise_runtime.format.bundle import Bundle
 
@@ -43,7 +43,7 @@ def compile(  # noqa: A001 (called as edgewise.compile)
         target: what to make programs for: ``"cpu"``, ``"webgpu"``, ``"cpu,webgpu"`` or a list of
             such names. Default: ``"cpu"``.
         quant: how weights are stored, one of ``edgewise compile --help``. Default: ``"balanced"``,
-            of a GGUF file that is quantized ``"as-file"``. At most one of `quant`, `recipe` and
+            of what is quantized already ``"as-file"``. At most one of `quant`, `recipe` and
             `bits` is given.
         recipe: a TOML file that says it tensor by tensor. Default: none.
         bits: bits a weight on average, scales included, from 4.5 on: what is found to matter more
@@ -54,7 +54,9 @@ def compile(  # noqa: A001 (called as edgewise.compile)
             stay in the bundle, else 32, or 8 where one of the targets is a GPU's.
         prefill_chunk: tokens of prompts computed together at most, 1 to 4096. Default: 512.
         cpu: the programs for CPUs: ``"native"``, the best one for this machine; ``"all"``, one for
-            each kind; or ``"avx512vnni"``, ``"avx2"`` or ``"portable"``. Default: ``"native"``.
+            each kind; ``"avx512vnni"``, ``"avx2"`` or ``"portable"``; or those for other machines,
+            ``"generic-arm64"`` (Linux) or ``"apple-m1"``, which Zig links. Several with commas
+            between them. Default: ``"native"``.
         kv: what KV pages hold: ``"auto"``, float16, and float32 in f32 programs; ``"int8"``, half
             of float16's bytes; or ``"f32"``, twice as many, for models whose keys or values float16
             cannot hold. Default: ``"auto"``.
@@ -130,13 +132,13 @@ def output_folder(
 ) -> Path:
     """Where the bundle of a checkpoint goes unless told otherwise: ``dist/<name>-<stored as>``.
 
-    A GGUF file that is stored as it is gives ``dist/<name>``; pages asked for end the name in
-    ``-kv8`` or ``-kv32``.
+    A quantized file or folder that is stored as it is gives ``dist/<name>``; pages asked for end
+    the name in ``-kv8`` or ``-kv32``.
     """
     from edgewise_compiler.quantize import DEFAULT_QUANT
 
     stored = stored_as(quant, recipe, bits)
-    if stored is None and not is_gguf(Path(path)):
+    if stored is None and not keeps_codes(Path(path)):
         stored = DEFAULT_QUANT
     pages = {"int8": "kv8", "f32": "kv32"}.get(kv)
     parts = (model_name(Path(path)), stored, pages)

@@ -55,8 +55,7 @@ def test_random_weights_give_finite_logits(gpu: TimedGpu, bundle: Bundle) -> Non
 
 @pytest.mark.full
 def test_every_figure_of_a_program_is_measured(gpu: TimedGpu, bundle: Bundle) -> None:
-    rates = {"copy_buffer": 10.0, "copy_shader": 20.0}
-    found = measure_program(gpu, bundle, PROGRAM, QUICK, rates)
+    found = measure_program(TimedDevice(gpu), bundle, PROGRAM, QUICK, 20.0)
     assert set(found["speed"]) >= {"prefill 128", "decode x1 k=1", "decode x4 k=8"}
     for step in found["steps"]:
         kernels = step["kernels"]

@@ -49,7 +49,7 @@ def refused(path: Path) -> EdgewiseError:
 FOLDERS = {
     "adapter_config.json": "an adapter (LoRA)",
     "model-Q4_K_M.gguf": "a GGUF file",
-    "mlc-chat-config.json": "MLC LLM and WebLLM",
+    "tensor-cache.json": "MLC LLM and WebLLM",
     "model.onnx": "ONNX",
     "onnx/model_q4.onnx": "ONNX",
     "openvino_model.xml": "OpenVINO",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from edgewise_compiler.checkpoint import open_checkpoint
+from edgewise_compiler.kernels.cpu.isa import ISAS
 from edgewise_compiler.merge import bounds_beside
 from edgewise_compiler.models.base import ModelConfig
-from edgewise_compiler.options import Bounds, check_options
+from edgewise_compiler.options import Bounds, Options, check_options
 from edgewise_compiler.quantize import find_preset
 from edgewise_compiler.targets.table import TARGETS
+from edgewise_runtime import installed
+from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.format.bundle import ModelInfo
 from tests.runtime import sample
 
@@ -31,6 +35,19 @@ def bounds(
     max_batch: int | None = None,
     beside: ModelInfo | None = None,
 ) -> Bounds:
+    return checked(
+        cfg, *targets, context=context, max_batch=max_batch, beside=beside, cpu="portable"
+    ).bounds
+
+
+def checked(
+    cfg: ModelConfig,
+    *targets: str,
+    cpu: str,
+    context: int | None = None,
+    max_batch: int | None = None,
+    beside: ModelInfo | None = None,
+) -> Options:
     return check_options(
         cfg,
         targets=targets,
@@ -38,11 +55,11 @@ def bounds(
         context=context,
         max_batch=max_batch,
         prefill_chunk=512,
-        cpu="portable",
+        cpu=cpu,
         kv="auto",
         debug_dump=None,
         beside=beside,
-    ).bounds
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,3 +97,44 @@ def test_what_is_added_to_a_bundle_has_its_bounds(config: ModelConfig, tmp_path:
     assert bounds_beside(tmp_path, ("webgpu",)) is None
     (folder / "bundle.json").write_text("{")
     assert bounds_beside(folder, ("webgpu",)) is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "labels"),
+    [
+        ("portable", [f"{[*ISAS.values()][-1].label}"]),
+        ("all", [isa.label for isa in ISAS.values()]),
+        ("generic-arm64", ["neon-dotprod", "neon"]),
+        ("apple-m1", ["neon-dotprod-macos"]),
+        (
+            "portable, generic-arm64,apple-m1,generic-arm64",
+            [[*ISAS.values()][-1].label, "neon-dotprod", "neon", "neon-dotprod-macos"],
+        ),
+    ],
+)
+def test_programs_for_cpus_can_be_asked_for_with_those_of_other_machines(
+    cpu: str, labels: list[str], config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installed, "version", lambda name: "0.17.1")
+    assert [isa.label for isa in checked(config, "cpu", cpu=cpu).isas] == labels
+
+
+@pytest.mark.parametrize("cpu", ["", "avx1024", "portable,", "generic-arm64,sve2"])
+def test_a_program_that_nothing_is_called_is_refused_with_those_that_there_are(
+    cpu: str, config: ModelConfig
+) -> None:
+    with pytest.raises(UnsupportedError, match=f"{cpu.split(',')[-1]!r} is not one of") as error:
+        checked(config, "cpu", cpu=cpu)
+    assert "generic-arm64 or apple-m1" in error.value.remedy
+
+
+def test_what_links_for_other_machines_is_asked_for_before_any_work(
+    config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installed, "version", absent)
+    with pytest.raises(CompileError, match="ziglang, which is not installed"):
+        checked(config, "cpu", cpu="native,apple-m1")
+    assert checked(config, "cpu", cpu="native").isas

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,16 @@ class Case:
 
     Attributes:
         qk_norm: it has norms of queries and keys, of which config.json says nothing.
+        qkv_bias: biases of queries, keys and values, of which it says nothing either.
+        fused: queries, keys and values are one tensor, gate and up another.
     """
 
     architecture: str
     seed: int
     config: Mapping[str, Any]
     qk_norm: bool = False
+    qkv_bias: bool = False
+    fused: bool = False
     dtype: str = "F32"
     shards: int = 1
 
@@ -90,6 +94,14 @@ def _llama(seed: int, shapes: Shapes, **storage: Any) -> Case:
 
 def _qwen3(seed: int, shapes: Shapes, **storage: Any) -> Case:
     return Case("Qwen3ForCausalLM", seed, shapes.config(), qk_norm=True, **storage)
+
+
+_TWO = Shapes(64, 4, 2, 32, 192)
+"""What families beside the first two share, so that they share kernels, too."""
+
+
+def _more(**more: Any) -> Shapes:
+    return replace(_TWO, more=more)
 
 
 CASES: dict[str, Case] = {
@@ -219,9 +231,53 @@ CASES: dict[str, Case] = {
         ),
         dtype="F16",
     ),
+    "qwen2-gqa2-tied": Case(
+        "Qwen2ForCausalLM",
+        1109,
+        _more(tie_word_embeddings=True, rope_theta=1000000.0).config(),
+        qkv_bias=True,
+        dtype="BF16",
+    ),
+    "mistral-gqa2": Case(
+        "MistralForCausalLM", 1209, _more(sliding_window=None, rope_theta=1000000.0).config()
+    ),
+    "smollm3-gqa2-tied": Case(
+        "SmolLM3ForCausalLM",
+        1313,
+        _more(
+            tie_word_embeddings=True, rope_theta=2000000.0, no_rope_layers=[1, 0], pad_token_id=1
+        ).config(),
+    ),
+    "phi3-gqa2-longrope": Case(
+        "Phi3ForCausalLM",
+        1405,
+        replace(_more(
+            partial_rotary_factor=0.75,
+            original_max_position_embeddings=16,
+            pad_token_id=1,
+            rope_theta=10000.0,
+            rope_scaling={
+                "type": "longrope",
+                "long_factor": [1.0 + 0.25 * i for i in range(12)],
+                "short_factor": [1.0 + 0.01 * i for i in range(12)],
+            },
+        ), hidden=128).config(),
+        fused=True,
+    ),
+    "granite-gqa2": Case(
+        "GraniteForCausalLM",
+        1500,
+        _more(
+            embedding_multiplier=0.5,
+            residual_multiplier=0.75,
+            attention_multiplier=0.25,
+            logits_scaling=0.8,
+        ).config(),
+        dtype="BF16",
+    ),
 }  # fmt: skip
-"""Both families; 1 to 4 query heads per KV head; every rope and its spellings; every dtype; heads
-that programs pad."""
+"""Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
+every dtype, and heads that programs pad."""
 
 
 def write_checkpoint(name: str, folder: Path) -> Path:
@@ -278,7 +334,8 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
         layer = f"model.layers.{i}"
         attention_bias, mlp_bias = c.get("attention_bias", False), c.get("mlp_bias", False)
         for part, rows, gain in (("q", q, 1.3), ("k", kv, 1.3), ("v", kv, 1.0)):
-            linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, attention_bias)
+            bias = attention_bias or case.qkv_bias
+            linear(f"{layer}.self_attn.{part}_proj", rows, hidden, gain, bias)
         linear(f"{layer}.self_attn.o_proj", hidden, q, out, attention_bias)
         if case.qk_norm:
             add(f"{layer}.self_attn.q_norm.weight", (dim,), 0.2, mean=1.3)
@@ -291,7 +348,21 @@ def make_weights(case: Case) -> dict[str, NDArray[np.float32]]:
     add("model.norm.weight", (hidden,), 0.2, mean=1.0)
     if not c["tie_word_embeddings"]:
         add("lm_head.weight", (c["vocab_size"], hidden), 4.0 / hidden**0.5)
-    return tensors
+    return _fused(tensors) if case.fused else tensors
+
+
+def _fused(tensors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """The tensors as Phi-3 stores them: what reads the same input, below each other."""
+    found: dict[str, NDArray[np.float32]] = {}
+    for name, values in tensors.items():
+        for parts, whole in (("qkv", "qkv_proj"), (("gate", "up"), "gate_up_proj")):
+            module = next((f".{part}_proj." for part in parts if f".{part}_proj." in name), None)
+            if module is not None:
+                name = name.replace(module, f".{whole}.")
+                before = found.get(name)
+                values = values if before is None else np.concatenate([before, values])
+        found[name] = values
+    return found
 
 
 def _bells(bits: np.random.PCG64, shape: tuple[int, ...]) -> NDArray[np.float32]:

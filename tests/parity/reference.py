@@ -7,7 +7,7 @@ contract). Weights go by their names in the checkpoint.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -55,11 +55,28 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
                 weights[name] = file.get_tensor(name).astype(np.float32)
     config = json.loads((folder / "config.json").read_text())
     heads = config["num_attention_heads"]
+    weights = dict(_parts(weights, config))
     for name in weights:
         if name.endswith("o_proj.weight"):
             columns = weights[name].reshape(len(weights[name]), heads, -1)
             weights[name] = _spread(columns).reshape(len(columns), -1)
     return weights
+
+
+def _parts(weights: Weights, config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Tensors by the names that Llama has for them: those of several are cut up."""
+    q, kv = (
+        config[f"num_{which}_heads"] * config["head_dim"] for which in ("attention", "key_value")
+    )
+    cuts = {"qkv_proj": (("q", "k", "v"), (q, q + kv)), "gate_up_proj": (("gate", "up"), 2)}
+    for name, values in weights.items():
+        whole = next((whole for whole in cuts if f".{whole}." in name), None)
+        if whole is None:
+            yield name, values
+            continue
+        parts, where = cuts[whole]
+        for part, rows in zip(parts, np.split(values, where), strict=True):
+            yield name.replace(whole, f"{part}_proj"), rows
 
 
 def _spread(x: NDArray[Any]) -> NDArray[Any]:
@@ -195,15 +212,18 @@ def hidden(
         return x / np.sqrt(mean + cfg.rms_eps) * w[f"{module}.weight"]
 
     n = len(token_ids)
-    table = rope_table(cfg.rope, cfg.stored_head_dim, n).astype(np.float64)
+    turning = cfg.rotated or cfg.stored_head_dim
+    table = rope_table(cfg.rope, turning, cfg.context)[:n].astype(np.float64)
     cos, sin = table.swapaxes(0, 1)[:, :, None]
 
-    def rotate(x: Doubles) -> Doubles:
-        a, b = np.split(x, 2, axis=-1)
-        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    def rotate(x: Doubles, layer: int) -> Doubles:
+        if layer in cfg.still:
+            return x
+        a, b, rest = np.split(x, (turning // 2, turning), axis=-1)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], axis=-1)
 
     causal = np.where(np.tri(n, dtype=bool), 0.0, -np.inf)
-    x = w["model.embed_tokens.weight"][np.asarray(token_ids)]
+    x = w["model.embed_tokens.weight"][np.asarray(token_ids)] * cfg.embed_factor
     for i in range(cfg.layers):
         layer = f"model.layers.{i}"
         h = norm(x, f"{layer}.input_layernorm")
@@ -213,7 +233,7 @@ def hidden(
         )
         if cfg.qk_norm:
             q, k = (norm(y, f"{layer}.self_attn.{p}_norm") for p, y in (("q", q), ("k", k)))
-        q, k, v = rotate(q), pages(rotate(k)), pages(v)
+        q, k, v = rotate(q, i), pages(rotate(k, i)), pages(v)
         share = cfg.heads // cfg.kv_heads
         k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
         scores = np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale + causal
@@ -224,7 +244,7 @@ def hidden(
         h = norm(x, f"{layer}.post_attention_layernorm")
         gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
         x = x + linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
-    return norm(x, "model.norm")
+    return norm(x, "model.norm") * cfg.logit_factor
 
 
 def _int8_groups(x: Doubles) -> Doubles:

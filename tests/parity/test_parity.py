@@ -49,8 +49,20 @@ CODED_CASES = [
     "llama-d8-bias-llama3",
 ]
 
-# Between them: both families, every scheme, both kinds of pages, padded heads.
-FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-d48-yarn", "qwen3-d24-odd"])
+# Between them: every family, every scheme, both kinds of pages, padded heads.
+FLOATS = sampled(
+    CASES,
+    [
+        "llama-gqa4-bias-llama3",
+        "qwen3-d48-yarn",
+        "qwen3-d24-odd",
+        "qwen2-gqa2-tied",
+        "mistral-gqa2",
+        "smollm3-gqa2-tied",
+        "phi3-gqa2-longrope",
+        "granite-gqa2",
+    ],
+)
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
 INTEGERS = sampled(
     product(CASES, reference.INTEGERS),
@@ -61,6 +73,8 @@ INTEGERS = sampled(
         ("llama-gqa4-bias-llama3", "fives"),
         ("qwen3-gqa2-tied", "fours"),
         ("llama-d8-bias-llama3", "q4"),
+        ("qwen2-gqa2-tied", "q4"),
+        ("granite-gqa2", "q8"),
     ],
 )
 CODED = sampled(

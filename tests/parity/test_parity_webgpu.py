@@ -44,9 +44,12 @@ def programs(arithmetic: str) -> list[str]:
     return [variant.name for variant in VARIANTS if variant.arithmetic("f32") == arithmetic]
 
 
-# Between them: both families, every scheme, both kinds of pages. A software GPU compiles a program
+# Between them: every scheme, both kinds of pages. A software GPU compiles a program
 # for seconds, so that the quick suite takes some programs for each, and all of them for some test.
-FLOATS = sampled(CASES, ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"])
+FLOATS = sampled(
+    [name for name in CASES if name.startswith(("llama", "qwen3"))],
+    ["llama-gqa4-bias-llama3", "qwen3-gqa2-tied"],
+)
 AGREEING = sampled(
     product(["llama-gqa2-tied-linear", "qwen3-gqa2-tied"], ["f32", "f16"]),
     [("qwen3-gqa2-tied", "f16")],
@@ -68,6 +71,17 @@ ROUNDING = sampled(
     [("fours", "webgpu-a8-subgroups"), ("q6", "webgpu-a8")],
 )
 CODED = sampled(CODED_CASES, ["qwen3-gqa2-tied"])
+OTHERS = [name for name in CASES if not name.startswith(("llama", "qwen3"))]
+"""Cases of families that share nearly all kernels with the first two."""
+ONCE = sampled(
+    product(OTHERS, programs("f32")),
+    [
+        ("qwen2-gqa2-tied", "webgpu-f32-serial"),
+        ("smollm3-gqa2-tied", "webgpu-f32-subgroups"),
+        ("granite-gqa2", "webgpu-f32-serial"),
+    ],
+)
+FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])
 
 pytestmark = pytest.mark.sampled(one_in=2)
 
@@ -178,6 +192,33 @@ def test_greedy_tokens_are_those_of_transformers(program: str, bundles: BundleFa
             golden["prompt"].tolist(), max_tokens=len(expected), temperature=0, ignore_eos=True
         )
     assert list(found.token_ids) == expected
+
+
+@pytest.mark.parametrize(("case", "program"), ONCE)
+def test_a_family_gives_the_logits_and_greedy_tokens_of_transformers(
+    case: str, program: str, bundles: BundleFactory
+) -> None:
+    golden = make_goldens.load(case)
+    expected = golden["greedy"].tolist()
+    bundle = bundles(case, "f32", targets=("webgpu",))
+    with Engine(bundle, device="wgpu", program=program) as engine:
+        logits = engine.score(golden["tokens"].tolist())[golden["rows"]]
+        found = engine.generate(
+            golden["prompt"].tolist(), max_tokens=len(expected), temperature=0, ignore_eos=True
+        )
+    assert np.abs(logits - golden["logits"]).max() < F32_TOLERANCE
+    assert list(found.token_ids) == expected
+
+
+@pytest.mark.parametrize(("case", "quant"), FEW_BITS)
+def test_quantized_weights_of_a_family_are_computed_with_exactly(
+    case: str, quant: str, bundles: BundleFactory, checkpoints: Callable[[str], Path]
+) -> None:
+    tokens, cfg = make_goldens.load(case)["tokens"].tolist(), config(checkpoints(case))
+    weights = reference.dequantized(reference.load_weights(checkpoints(case)), quant)
+    bundle = bundles(case, quant, targets=("webgpu",), kv="f32")
+    found = scores(bundle, "webgpu-f32-kv32", tokens)
+    assert np.abs(found - reference.logits(cfg, weights, tokens)).max() < F32_TOLERANCE
 
 
 def top1_agrees(expected: np.ndarray, found: np.ndarray, bound: float) -> bool:

@@ -48,6 +48,20 @@ def test_features_are_those_all_processors_share(text: str, features: str) -> No
     assert cpuid.parse_features(text) == frozenset(features.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "features"),
+    [
+        ({16: 0, 26: 0}, ""),
+        ({16: 1 << 1 | 1 << 20, 26: 0}, "neon dotprod"),
+        ({16: (1 << 32) - 1, 26: (1 << 32) - 1}, " ".join(cpuid.ARM_FEATURES.values())),
+    ],
+)
+def test_linux_on_arm_gives_every_process_the_features(
+    words: dict[int, int], features: str
+) -> None:
+    assert cpuid.arm_features(words.__getitem__) == frozenset(features.split())
+
+
 def test_macos_answers_feature_by_feature() -> None:
     def sysctl(names: Iterable[str]) -> dict[str, str]:
         values = {"hw.optional.neon": "1", "hw.optional.arm.FEAT_DotProd": "1"}
@@ -72,6 +86,15 @@ def test_an_architecture_has_one_name(
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
     assert cpuid.cpu_arch() == arch
+
+
+@pytest.mark.parametrize(
+    ("system", "name"),
+    [("Linux", "linux"), ("Darwin", "macos"), ("Windows", "windows"), ("FreeBSD", "freebsd")],
+)
+def test_a_system_has_one_name(monkeypatch: pytest.MonkeyPatch, system: str, name: str) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    assert cpuid.cpu_system() == name
 
 
 def write_siblings(folder: Path, siblings: dict[int, str]) -> None:

@@ -198,12 +198,13 @@ def _blocks(step: Step, spec: LinearSpec) -> Iterator[tuple[int, Floats]]:
 def _embed(step: Step, node: Node[Embed], inputs: list[Floats]) -> Floats:
     spec, tokens = step.linear(node.params[0]), step.tokens.reshape(-1)
     if step.stored is not None:
-        return np.concatenate([step.stored(spec, t, t + 1)[:, : spec.k] for t in tokens.tolist()])
+        found = [step.stored(spec, t, t + 1)[:, : spec.k] for t in tokens.tolist()]
+        return np.concatenate(found) * np.float32(node.op.factor)
     y = np.zeros((len(tokens), spec.k), np.float32)
     for first, rows in _blocks(step, spec):
         here = (tokens >= first) & (tokens < first + len(rows))
         y[here] = rows[tokens[here] - first, : spec.k]
-    return y
+    return y * np.float32(node.op.factor)
 
 
 def _gather(step: Step, node: Node[Gather], inputs: list[Floats]) -> Floats:
@@ -259,8 +260,9 @@ def _rope_append(step: Step, node: Node[RopeAppend], inputs: list[Floats]) -> Fl
     if op.norm_eps is not None:
         weights = [step.vector(name) for name in node.params]
         q, k = (_normalized(x, w, op.norm_eps) for x, w in zip((q, k), weights, strict=True))
-    table = step.rotation(op.rotation)
-    q, k = _rotated(q, table), _rotated(k, table)
+    if op.rotation is not None:
+        table = step.rotation(op.rotation)
+        q, k = _rotated(q, table), _rotated(k, table)
     step.kept[op.layer] = (k, v)
     return q.reshape(len(inputs[0]), -1)
 

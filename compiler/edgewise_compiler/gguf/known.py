@@ -28,6 +28,7 @@ class Architecture:
 
 ARCHITECTURES = {
     "llama": Architecture("LlamaForCausalLM", pairs=True),
+    "qwen2": Architecture("Qwen2ForCausalLM"),
     "qwen3": Architecture("Qwen3ForCausalLM"),
 }
 

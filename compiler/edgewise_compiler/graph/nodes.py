@@ -119,9 +119,11 @@ class GraphBuilder:
         """The residual stream as another plan left it, f32 ``[n, hidden]``."""
         return self._value("n", self._hidden, name="x")
 
-    def embed(self, param: str, *, vocab: int) -> Value:
-        """Rows of the embedding table for this step's tokens, f32 ``[n, hidden]``."""
-        return self._emit(Embed(vocab), (), self._value("n", self._hidden, name="x"), (param,))
+    def embed(self, param: str, *, vocab: int, factor: float = 1.0) -> Value:
+        """Rows of the embedding table for this step's tokens, times ``factor``: f32
+        ``[n, hidden]``."""
+        output = self._value("n", self._hidden, name="x")
+        return self._emit(Embed(vocab, factor), (), output, (param,))
 
     def rms_norm(self, x: Value, param: str, eps: float) -> Value:
         """RMSNorm over the last axis (Zhang and Sennrich 2019), same shape as ``x``."""
@@ -147,14 +149,14 @@ class GraphBuilder:
         qkv: Value,
         attention: Attention,
         *,
-        rotation: str,
+        rotation: str | None,
         qk_norm: tuple[str, str, float] | None = None,
     ) -> Value:
         """Rotate, append K and V to the pages, attend: ``[n, heads * head width]``.
 
         Args:
             qkv: queries, keys and values of each row beside each other.
-            rotation: the name of one of the family's rotations.
+            rotation: the name of one of the family's rotations, or None.
             qk_norm: of an RMSNorm of every head before the rotation: the parameters of queries and
                 keys, and its eps.
         """

@@ -30,10 +30,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class Embed(Operation):
-    """Rows of the embedding table, which has ``vocab`` of them, for this step's tokens."""
+    """Rows of the embedding table, which has ``vocab`` of them, for this step's tokens, times
+    ``factor``."""
 
     name = "embed"
     vocab: int
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class RopeAppend(Operation):
     """Rotates queries and keys, and appends keys and values to the pages.
 
     Attributes:
-        rotation: the family's rotation whose table is used.
+        rotation: the family's rotation whose table is used; None where nothing turns.
         layer: the layer whose pages are written.
         norm_eps: of an RMSNorm of every head before the rotation, with two parameters, the one of
             the queries and the one of the keys; None without them.
@@ -102,7 +104,7 @@ class RopeAppend(Operation):
 
     name = "rope_append"
     heads: Heads
-    rotation: str
+    rotation: str | None
     layer: int
     norm_eps: float | None = None
 

@@ -44,9 +44,11 @@ class RopeSpec(PagedHeads):
 
     Attributes:
         norm_eps: of the RMSNorm of every head before the rotation; None without one.
+        turns: whether there is a rotation at all; without one no kernel has its table.
     """
 
     norm_eps: float | None = None
+    turns: bool = True
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
 from edgewise_compiler.models.rope import RopeConfig
+from edgewise_compiler.weights.views import View
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class ModelConfig:
         sm_scale: factor on the attention scores before the softmax.
         bos: id of the token that begins a text, if the model has one.
         eos: ids that end a text, in order of preference; may be empty.
+        embed_factor: multiplies the rows of the embedding table, as they enter the residual stream.
+        logit_factor: multiplies the logits.
+        rotated: elements of a head that turn; None for all.
+        still: layers whose queries and keys do not turn.
     """
 
     family: str
@@ -56,6 +61,10 @@ class ModelConfig:
     sm_scale: float
     bos: int | None
     eos: tuple[int, ...]
+    embed_factor: float = 1.0
+    logit_factor: float = 1.0
+    rotated: int | None = None
+    still: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,8 @@ class Family:
         embed: tokens to the residual stream ``[n, hidden]``.
         layers: all layers on the residual stream.
         head: the residual stream to logits ``[r, vocab]``.
+        views: the tensors that checkpoints store otherwise than ``params`` names them, by the names
+            in ``params``.
     """
 
     name: str
@@ -137,3 +148,4 @@ class Family:
     embed: Callable[[GraphBuilder, ModelConfig], Value]
     layers: Callable[[GraphBuilder, ModelConfig, Value], Value]
     head: Callable[[GraphBuilder, ModelConfig, Value], Value]
+    views: Callable[[ModelConfig], Mapping[str, View]] = lambda cfg: {}

@@ -22,7 +22,7 @@ from edgewise_compiler.models.base import (
     VectorSpec,
 )
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_compiler.models.rope import MAX_CONTEXT, RopeConfig, read_rope
+from edgewise_compiler.models.rope import MAX_CONTEXT, PARTIAL, RopeConfig, read_rope
 from edgewise_compiler.models.shape import SHAPE
 from edgewise_compiler.models.traits import refuse
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
@@ -53,6 +53,7 @@ class Traits:
         bos, eos: token ids where config.json names none.
         says: what config.json means where it says nothing, by key, as in transformers.
         ignores: keys of config.json that mean nothing to models of the family.
+        has: traits that are refused elsewhere and known here, by their names.
     """
 
     family: str
@@ -67,6 +68,7 @@ class Traits:
     eos: tuple[int, ...] = ()
     says: Mapping[str, object] = field(default_factory=dict)
     ignores: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
 
 
 def family(traits: Traits) -> Family:
@@ -97,10 +99,11 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     context = fields.integer("max_position_embeddings", 1, MAX_CONTEXT)
     bos = fields.token_ids("bos_token_id", vocab, () if traits.bos is None else (traits.bos,))
     eos = fields.token_ids("eos_token_id", vocab, traits.eos)
-    rope = read_rope(hf, context=context, theta=traits.rope_theta)
+    rope = read_rope(hf, context=context, theta=traits.rope_theta, has=traits.has)
+    rotated = rotated_width(hf, stored) if PARTIAL in traits.has else stored
     _check_shape(hidden, heads, kv_heads, stored)
-    _check_divisors(rope, stored)
-    refuse(SHAPE, fields)
+    _check_divisors(rope, rotated)
+    refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
     check_eos_count(eos)
     return ModelConfig(
         family=traits.family,
@@ -122,7 +125,24 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         sm_scale=stored**-0.5,
         bos=bos[0] if bos else None,
         eos=eos,
+        rotated=None if rotated == stored else rotated,
     )
+
+
+def rotated_width(hf: Mapping[str, Any], head_dim: int) -> int:
+    """How many elements of a head turn, by ``partial_rotary_factor``: transformers rounds down."""
+    top = ConfigFields(hf)
+    inner = ConfigFields(top.mapping("rope_parameters") or {})
+    factor = top.number("partial_rotary_factor", 0.0, 1.0, 1.0)
+    rotated = int(head_dim * inner.number("partial_rotary_factor", 0.0, 1.0, factor))
+    if rotated < 2 or rotated % 2:
+        raise CheckpointError(
+            f"partial_rotary_factor lets {rotated} of a head's {head_dim} elements turn, which are "
+            "no pairs.",
+            remedy="Correct config.json.",
+            code="checkpoint.config",
+        )
+    return rotated
 
 
 def padded_head_dim(heads: int, stored: int) -> int:
@@ -163,13 +183,14 @@ def _check_shape(hidden: int, heads: int, kv_heads: int, head_dim: int) -> None:
         )
 
 
-def _check_divisors(rope: RopeConfig, head_dim: int) -> None:
-    if rope.kind == "longrope" and len(rope.divisors) != head_dim // 2:
-        raise CheckpointError(
-            f"longrope has {len(rope.divisors)} divisors for heads of {head_dim // 2} pairs.",
-            remedy="Correct config.json.",
-            code="checkpoint.config",
-        )
+def _check_divisors(rope: RopeConfig, rotated: int) -> None:
+    for divisors in (rope.divisors, rope.short_divisors or rope.divisors):
+        if rope.kind == "longrope" and len(divisors) != rotated // 2:
+            raise CheckpointError(
+                f"longrope has {len(divisors)} divisors for heads of {rotated // 2} pairs.",
+                remedy="Correct config.json.",
+                code="checkpoint.config",
+            )
 
 
 def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
@@ -196,7 +217,8 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     yield VectorSpec("norm", "model.norm.weight", cfg.hidden)
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
-    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, cfg.stored_head_dim)
+    rotated = cfg.rotated or cfg.stored_head_dim
+    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, rotated)
 
 
 def _linear(
@@ -209,8 +231,8 @@ def _linear(
 
 
 def embed(g: GraphBuilder, cfg: ModelConfig) -> Value:
-    """Token embeddings, unscaled."""
-    return g.embed("embed", vocab=cfg.vocab)
+    """Token embeddings, times the model's factor."""
+    return g.embed("embed", vocab=cfg.vocab, factor=cfg.embed_factor)
 
 
 def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
@@ -224,7 +246,8 @@ def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
         qkv = g.linear(g.rms_norm(x, f"{p}.attn_norm", cfg.rms_eps), f"{p}.qkv")
         norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
         attention = Attention(heads, cfg.sm_scale, layer=i)
-        attended = g.attention(qkv, attention, rotation=ROTATION, qk_norm=norms)
+        rotation = None if i in cfg.still else ROTATION
+        attended = g.attention(qkv, attention, rotation=rotation, qk_norm=norms)
         x = g.add(x, g.linear(attended, f"{p}.o"))
         gate_up = g.linear(g.rms_norm(x, f"{p}.mlp_norm", cfg.rms_eps), f"{p}.gate_up")
         x = g.add(x, g.linear(g.swiglu(gate_up), f"{p}.down"))

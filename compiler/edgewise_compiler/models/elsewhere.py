@@ -198,11 +198,7 @@ BEYOND = (
         ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "olmo2"),
         (f"{_AFTER}, none before", "norms of all queries, and of all keys, together"),
     ),
-    Elsewhere(
-        ("Phi3ForCausalLM", "phi3"), ("q, k and v, and gate and up, stored as one tensor each",)
-    ),
     Elsewhere(("PhiForCausalLM", "phi", "phi2"), (_LAYER_NORM, "attention and MLP side by side")),
-    Elsewhere(("Qwen2ForCausalLM", "qwen2"), (_BIASES,)),
     Elsewhere(("Qwen2MoeForCausalLM", "qwen2moe"), (_BIASES, "an expert that all tokens share")),
     Elsewhere(("StableLmForCausalLM", "stablelm"), (_LAYER_NORM,)),
     Elsewhere(("Starcoder2ForCausalLM", "starcoder2"), (_LAYER_NORM,)),

@@ -7,12 +7,17 @@ from typing import Any
 
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.elsewhere import missing, refusal
+from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.mistral import MISTRAL
+from edgewise_compiler.models.phi3 import PHI3
+from edgewise_compiler.models.qwen2 import QWEN2
 from edgewise_compiler.models.qwen3 import QWEN3
+from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
-FAMILIES: tuple[Family, ...] = (LLAMA, QWEN3)
+FAMILIES: tuple[Family, ...] = (LLAMA, GRANITE, MISTRAL, PHI3, QWEN2, QWEN3, SMOLLM3)
 
 
 def find_family(hf: Mapping[str, Any]) -> Family:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class RopeConfig:
         attention_factor: multiplies cosine and sine; 1 for everything but longrope and yarn.
         truncate: yarn's ramp begins and ends at whole dimensions.
         divisors: longrope's, of the frequency of each pair of dimensions.
+        short_divisors: the same where the context is not stretched; empty where they do not differ.
     """
 
     kind: str = "default"
@@ -46,9 +47,12 @@ class RopeConfig:
     attention_factor: float = 1.0
     truncate: bool = True
     divisors: tuple[float, ...] = ()
+    short_divisors: tuple[float, ...] = ()
 
 
-def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfig:
+def read_rope(
+    hf: Mapping[str, Any], *, context: int, theta: float, has: Collection[str] = ()
+) -> RopeConfig:
     """The rotary embedding of a parsed config.json, in either spelling.
 
     transformers 5 writes ``rope_parameters`` with everything inside; earlier versions wrote
@@ -57,13 +61,14 @@ def read_rope(hf: Mapping[str, Any], *, context: int, theta: float) -> RopeConfi
     Args:
         context: the model's most positions, which stands in for a missing original context.
         theta: the family's base where the config names none.
+        has: names of the traits below that the family knows.
 
     Raises:
         UnsupportedError: a kind or a partial rotation that is not implemented.
         CheckpointError: a missing, mistyped or senseless value.
     """
     top = ConfigFields(hf)
-    refuse(TRAITS, top)
+    refuse((trait for trait in TRAITS if trait.name not in has), top)
     fields = _scaling(top)
     outer_theta = top.number("rope_theta", 1.0, 1e12, theta)
     theta = fields.number("rope_theta", 1.0, 1e12, outer_theta)
@@ -126,7 +131,9 @@ def _read_yarn(fields: ConfigFields, top: ConfigFields, theta: float, context: i
 def _read_longrope(
     fields: ConfigFields, top: ConfigFields, theta: float, context: int
 ) -> RopeConfig:
-    divisors = fields.numbers("long_factor", 1e-6, 1e32, most=MAX_PAIRS)
+    short, divisors = (
+        fields.numbers(key, 1e-6, 1e32, most=MAX_PAIRS) for key in ("short_factor", "long_factor")
+    )
     original = _original_context(fields, top, context)
     factor = _factor(fields, default=max(1.0, context / original))
     scale = (
@@ -139,6 +146,7 @@ def _read_longrope(
         original,
         attention_factor=fields.number("attention_factor", 1e-3, 1e3, scale),
         divisors=divisors,
+        short_divisors=() if short == divisors else short,
     )
 
 
@@ -184,16 +192,7 @@ def _partial(top: ConfigFields) -> str | None:
     return None
 
 
-def _two_lists(top: ConfigFields) -> str | None:
-    """Keys would turn with the length of the text."""
-    fields = _scaling(top)
-    if _kind(fields) != "longrope":
-        return None
-    short, long = (
-        fields.numbers(key, 1e-6, 1e32, most=MAX_PAIRS) for key in ("short_factor", "long_factor")
-    )
-    return None if short == long else "its short_factor and long_factor differ"
-
+PARTIAL = "rotations of a part of each head"
 
 TRAITS = tuple(
     Trait(name, keys, have, "unsupported.rope", find)
@@ -211,16 +210,10 @@ TRAITS = tuple(
             _unknown_kind,
         ),
         (
-            "rotations of a part of each head",
+            PARTIAL,
             ("partial_rotary_factor", "rotary_pct"),
             "heads that are rotated as a whole",
             _partial,
-        ),
-        (
-            "a longrope that turns short and long texts differently",
-            ("short_factor", "long_factor"),
-            "the same short_factor and long_factor",
-            _two_lists,
         ),
     )
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,15 @@ from edgewise_compiler.models.rope import RopeConfig
 Floats = NDArray[np.float32]
 
 
-def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Floats:
-    """Radians per position of each pair of dimensions, float32 ``[head_dim / 2]``."""
+def inverse_frequencies(rope: RopeConfig, head_dim: int, context: int | None = None) -> Floats:
+    """Radians per position of each pair of dimensions, float32 ``[head_dim / 2]``.
+
+    Args:
+        context: the most tokens of a text; longrope has other frequencies where that is no more
+            than its original context. None for any.
+    """
+    if rope.short_divisors and context is not None and context <= rope.original_context:
+        rope = replace(rope, divisors=rope.short_divisors)
     exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
     # The power in float64: NumPy's float32 power differs from torch's in many last bits.
     powers = np.power(np.float64(rope.theta), exponents.astype(np.float64)).astype(np.float32)
@@ -93,7 +101,8 @@ def rope_table(rope: RopeConfig, head_dim: int, context: int) -> Floats:
 
     Row 0 of a position holds the cosines and row 1 the sines, both times ``attention_factor``.
     """
-    angles = np.outer(np.arange(context, dtype=np.float32), inverse_frequencies(rope, head_dim))
+    frequencies = inverse_frequencies(rope, head_dim, context)
+    angles = np.outer(np.arange(context, dtype=np.float32), frequencies)
     table = np.empty((context, 2, head_dim // 2), np.float32)
     scale = np.float32(rope.attention_factor)
     for row, function in enumerate((np.cos, np.sin)):

@@ -43,11 +43,20 @@ def kept(
     Raises:
         StorageError: the folder cannot be written to.
     """
+    return kept_by(make, *_parts(module, target, drivers))
+
+
+def kept_by(make: Callable[[], bytes], *parts: str) -> bytes:
+    """As `kept`, of what is decided by some texts: all that ``make`` depends on.
+
+    Raises:
+        StorageError: the folder cannot be written to.
+    """
     chosen = os.environ.get(VARIABLE)
     if not chosen:
         return make()
     folder = Path(chosen)
-    path = folder / _key(module, target, drivers)
+    path = folder / hashlib.sha256("\0".join(parts).encode()).hexdigest()
     found = _read(path)
     if found is None:
         found = make()
@@ -56,9 +65,11 @@ def kept(
     return found
 
 
-def _key(module: tvm.IRModule, target: tvm.target.Target, drivers: Sequence[Path]) -> str:
+def _parts(
+    module: tvm.IRModule, target: tvm.target.Target, drivers: Sequence[Path]
+) -> tuple[str, ...]:
     # The script names every attribute and prints floats to their last bit.
-    parts = (
+    return (
         tvm.__version__,
         tvm_ffi.__version__,
         json.dumps(dict(tvm.support.libinfo()), sort_keys=True),
@@ -67,7 +78,6 @@ def _key(module: tvm.IRModule, target: tvm.target.Target, drivers: Sequence[Path
         str(target.host),
         module.script(show_meta=True),
     )
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _read(path: Path) -> bytes | None:

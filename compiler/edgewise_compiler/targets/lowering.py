@@ -76,7 +76,8 @@ class Lowering:
 
     def rope_spec(self, op: RopeAppend) -> RopeSpec:
         """What a kernel for ``op`` is made for."""
-        return RopeSpec(*self._heads(op.heads), norm_eps=op.norm_eps)
+        turns = op.rotation is not None
+        return RopeSpec(*self._heads(op.heads), norm_eps=op.norm_eps, turns=turns)
 
     def attention_spec(self, op: Attention) -> AttentionSpec:
         """What a kernel for ``op`` is made for."""
@@ -116,12 +117,14 @@ class Lowering:
             )
         return self.params[name]
 
-    def rotation(self, op: RopeAppend) -> Tensor:
-        """The table of the rotation that ``op`` names.
+    def rotation(self, op: RopeAppend) -> tuple[Tensor, ...]:
+        """The table of the rotation that ``op`` names; none where nothing turns.
 
         Raises:
             CompileError: the family does not declare it, or for heads of another width.
         """
+        if op.rotation is None:
+            return ()
         table = self.param(op.rotation)
         width = 2 * int(table.shape[-1])
         if width != op.heads.width:
@@ -130,7 +133,7 @@ class Lowering:
                 f"{op.heads.width}.",
                 remedy="Kernels rotate whole heads: declare a rotation of their width.",
             )
-        return table
+        return (table,)
 
     def linear_params(self, name: str) -> tuple[Tensor, ...]:
         """Weight, groups' numbers and bias of a packed linear, as far as the layout has them."""

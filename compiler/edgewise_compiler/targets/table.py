@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from edgewise_compiler.targets.cpu.linker import find_linker
+from edgewise_compiler.targets.cuda.nvidia import find_nvidia
 from edgewise_runtime.format import targets as formats
 
 if TYPE_CHECKING:
@@ -80,13 +81,16 @@ TARGETS: Mapping[str, Target] = {
                     "cpu",
                     "native",
                     "native (the best one for this machine, the default), all, or avx512vnni, avx2 "
-                    "or portable",
+                    "or portable, on 64-bit ARM neon-dotprod or neon; for other machines "
+                    "generic-arm64 (Linux) or apple-m1; several with commas between them",
                 ),
             ),
             tools=(find_linker,),
         ),
         Target("webgpu", layout="gpu", batch=8),
         Target("vulkan", layout="gpu", batch=8),
+        Target("cuda", layout="gpu", batch=8, tools=(find_nvidia,)),
+        Target("metal", layout="gpu", batch=8),
     )
 }
 """By name, in the order in which texts list them."""

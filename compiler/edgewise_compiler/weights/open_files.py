@@ -50,6 +50,10 @@ class TensorFiles:
         for start in range(0, entry.bytes, BLOCK):
             yield self._bytes(entry, start, min(BLOCK, entry.bytes - start))
 
+    def part(self, name: str, start: int, count: int) -> Bytes:
+        """``count`` bytes of a tensor as it is stored, from its ``start``-th on."""
+        return self._bytes(self._find(name), start, count)
+
     def close(self) -> None:
         for file in self._files.values():
             file.close()

@@ -94,6 +94,7 @@ DEVICES: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("cpu", "CPU", "this machine's processor", target="cpu"),
+        Kind("cuda", "CUDA", "the first NVIDIA GPU", target="cuda", several=True),
         Kind("wgpu", "GPUs", "the best GPU", target="webgpu", several=True, needs=WGPU),
         Kind(
             "vulkan",

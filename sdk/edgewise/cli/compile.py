@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from time import perf_counter
 
-from edgewise.cache import is_gguf
+from edgewise.cache import keeps_codes
 from edgewise.cli.flags import located
 from edgewise.cli.output import came_out, stdout_console, stored_again
 from edgewise.compiling import output_folder, stored_as
@@ -31,8 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help="default: dist/<name>-<quant>, or the recipe's file name for <quant>, or for a GGUF "
-        "file without either dist/<name>; with --kv int8 dist/<name>-<quant>-kv8, with f32 -kv32",
+        help="default: dist/<name>-<quant>, or the recipe's file name for <quant>, or for "
+        "what is quantized already, without either, dist/<name>; with --kv int8 "
+        "dist/<name>-<quant>-kv8, with f32 -kv32",
     )
     parser.add_argument(
         "--target",
@@ -44,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stored.add_argument(
         "--quant",
         choices=QUANTS,
-        help=f"how weights are stored (default: {DEFAULT_QUANT}, of a file that is quantized "
-        f"{AS_FILE})",
+        help=f"how weights are stored (default: {DEFAULT_QUANT}, of what is quantized "
+        f"already {AS_FILE})",
     )
     stored.add_argument(
         "--recipe",
@@ -136,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     targets = tuple(name.strip() for name in args.target.split(","))
     args.path = located(args.path, targets=targets)
     stored = stored_as(args.quant, args.recipe, args.bits)
-    if is_gguf(args.path) and stored not in (None, AS_FILE):
+    if keeps_codes(args.path) and stored not in (None, AS_FILE):
         console.print(stored_again(args.path, stored))
     out = args.out or output_folder(
         args.path, quant=args.quant, recipe=args.recipe, bits=args.bits, kv=args.kv

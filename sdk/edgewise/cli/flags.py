@@ -16,7 +16,7 @@ from edgewise.cache import (
     has_programs,
     is_bundle,
     is_checkpoint,
-    is_gguf,
+    keeps_codes,
 )
 from edgewise.cli.output import came_out, stored_again
 from edgewise.console import stderr_console
@@ -174,7 +174,7 @@ def compiled(
         console.print(f"Using {cached}", markup=False)
         return cached
     console.print(f"Compiling {name} once, to {cached}", markup=False)
-    if is_gguf(path) and quant not in (None, AS_FILE):
+    if keeps_codes(path) and quant not in (None, AS_FILE):
         console.print(stored_again(path, quant), markup=False)
     start = perf_counter()
     with Phases() as phases:

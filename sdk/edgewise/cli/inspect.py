@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from edgewise.cli.fatbins import uses_table
 from edgewise.cli.ls import named
 from edgewise.cli.output import stdout_console
 from edgewise.cli.shipped import packs_table
@@ -74,6 +75,9 @@ def run(args: argparse.Namespace) -> int:
         _print_costs(console, bundle, wanted, args.history, args.batch)
     else:
         _print_plan(console, plans[args.plan])
+        uses = uses_table(bundle, program, plans[args.plan])
+        if uses.row_count:
+            console.print(uses)
     return 0
 
 

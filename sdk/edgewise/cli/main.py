@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "run": "continue one prompt",
     "serve": "offer bundles and the chat app to browsers",
     "prefix": "ship a prompt's KV pages with a bundle",
+    "export": "write a model as MLC LLM and WebLLM load it",
     "inspect": "show what is in a bundle and what it costs",
     "diff": "find the first kernel at which two programs depart",
     "eval": "score a text, and compare with another model",

@@ -33,7 +33,7 @@ def write_piece(piece: str) -> None:
 
 
 def stored_again(path: Path, quant: str) -> str:
-    """Return what becomes of the weights of a GGUF file that are not kept as they are."""
+    """Return what becomes of the weights of a quantized model that are not kept as they are."""
     return f"The weights of {path.name} are read as floats and stored again as {quant}."
 
 

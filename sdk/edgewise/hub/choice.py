@@ -1,10 +1,11 @@
-"""Which files of a repository a compile reads: those of a checkpoint folder, or one GGUF model."""
+"""Which files of a repository a compile reads: those of a folder, or one GGUF model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from edgewise.hub.names import HubModel
@@ -50,9 +51,12 @@ def choose(model: HubModel, names: Collection[str]) -> Choice:
             ``hub.format`` where there is nothing that a compile reads.
     """
     from edgewise_compiler.checkpoint import MAX_BYTES, NEEDED
+    from edgewise_compiler.mlc.names import CONFIG
     from edgewise_compiler.weights.safetensors import INDEX, SINGLE
 
     weights = next((name for name in (SINGLE, INDEX) if name in names), None)
+    if not model.wanted and weights is None and CONFIG in names and "config.json" not in names:
+        return _mlc(model, names)
     if model.wanted or weights is None:
         return _gguf(model, names)
     for name, (code, remedy) in NEEDED.items():
@@ -60,6 +64,27 @@ def choose(model: HubModel, names: Collection[str]) -> Choice:
             raise CheckpointError(f"{model.repo} has no {name}.", remedy=remedy, code=code)
     small = tuple(name for name in MAX_BYTES if name in names)
     return Choice((*small, INDEX), (), INDEX) if weights == INDEX else Choice(small, (SINGLE,))
+
+
+def _mlc(model: HubModel, names: Collection[str]) -> Choice:
+    """A folder of MLC LLM: its list of tensors says which shards there are, once it is here."""
+    from edgewise_compiler.checkpoint import MAX_BYTES, NEEDED
+    from edgewise_compiler.mlc.names import CACHES, SHARDS
+
+    tokenizer = "tokenizer.json"
+    if tokenizer not in names:
+        code, remedy = NEEDED[tokenizer]
+        raise CheckpointError(f"{model.repo} has no {tokenizer}.", remedy=remedy, code=code)
+    lists = [name for name in CACHES if name in names][:1]
+    shards = sorted(name for name in names if fnmatchcase(name, SHARDS))
+    if not lists or not shards:
+        raise CheckpointError(
+            f"{model.repo} has no {SHARDS if lists else CACHES[0]}.",
+            remedy=_LOOK,
+            code="checkpoint.weights",
+        )
+    small = (name for name in MAX_BYTES if name in names)
+    return Choice((*small, *lists), tuple(shards))
 
 
 def gguf_models(names: Collection[str]) -> dict[str, str]:
@@ -170,7 +195,7 @@ def _no_model(model: HubModel, names: Collection[str]) -> HubError:
     what, remedy = ("", _LOOK) if told is None else (f": this is {told[0]}", told[1])
     return HubError(
         f"{model.repo} has no weights that edgewise reads: neither model.safetensors, nor shards "
-        f"with an index, nor GGUF files. It has {some}{what}.",
+        f"with an index, nor GGUF files, nor a folder of MLC LLM. It has {some}{what}.",
         remedy=remedy,
         code="hub.format",
     )

@@ -112,7 +112,7 @@ def pull(model: HubModel, progress: Progress | None = None) -> Pulled:
         fetch.begin([*small, *weights])
         fetch.files(small)
         if small:
-            fetch.check_config()
+            fetch.check_config(choice.small)
         fetch.files(weights)
         names = [file.name for file in (*small, *weights)]
         fetch.link([*small, *weights])
@@ -142,10 +142,12 @@ class _Fetch:
     def file(self, name: str) -> HubFile:
         """A file of the repository; CheckpointError for one that is too large to be read whole."""
         from edgewise_compiler.checkpoint import MAX_BYTES
+        from edgewise_compiler.mlc.names import CACHES
         from edgewise_compiler.weights.safetensors import INDEX, MAX_INDEX
 
         file = self._listing.files[name]
-        limit = (MAX_BYTES | {INDEX: MAX_INDEX}).get(name, file.size)
+        lists = dict.fromkeys((INDEX, *CACHES), MAX_INDEX)
+        limit = (MAX_BYTES | lists).get(name, file.size)
         if file.size > limit:
             raise self._refused(name, f"has {file.size} bytes; at most {limit} are read")
         return file
@@ -195,11 +197,13 @@ class _Fetch:
             with suppress(OSError, NotImplementedError):
                 link.symlink_to(os.path.relpath(blob, link.parent))
 
-    def check_config(self) -> None:
-        """Raise what a compile would for the model that config.json describes."""
+    def check_config(self, names: Collection[str]) -> None:
+        """Raise what a compile would for the model that a folder's configuration describes."""
         from edgewise_compiler.checkpoint import check_config
+        from edgewise_compiler.mlc.names import CONFIG
 
-        check_config(self._blob(self._listing.files["config.json"]).read_bytes())
+        name = next(name for name in ("config.json", CONFIG) if name in names)
+        check_config(self._blob(self._listing.files[name]).read_bytes(), name)
 
     def _get(self, file: HubFile) -> None:
         blob, held = self._blob(file), lock(self._repo, file.digest)

@@ -31,6 +31,7 @@ CASES = [
     "qwen3-gqa4-d96-bias",
     "llama-d8-bias-llama3",
     "qwen3-d24-odd",
+    "qwen2-gqa2-tied",
 ]
 Checkpoints = Callable[[str], Path]
 

@@ -27,7 +27,7 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset(word.replace("avx512_", "avx512") for word in words)
 
 
-# The instruction sets this machine can run, best first; `portable` is always among them.
+# The instruction sets this machine can run, best first; the last of all is always among them.
 RUNNABLE = [name for name, isa in ISAS.items() if set(isa.features) <= _cpu_flags()]
 
 

@@ -7,12 +7,24 @@ from dataclasses import replace
 import pytest
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Node
-from edgewise_compiler.graph.operations import Attention, Heads, Operation, RmsNorm, RopeAppend
+from edgewise_compiler.graph.operations import (
+    Attention,
+    Embed,
+    Heads,
+    Operation,
+    RmsNorm,
+    RopeAppend,
+)
 from edgewise_compiler.models.base import Family, LinearSpec, ModelConfig, RotationSpec, VectorSpec
 from edgewise_compiler.models.families import FAMILIES
+from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
+from edgewise_compiler.models.phi3 import PHI3
+from edgewise_compiler.models.qwen2 import QWEN2
 from edgewise_compiler.models.qwen3 import QWEN3
 from edgewise_compiler.models.rope import RopeConfig
+from edgewise_compiler.models.smollm3 import SMOLLM3
+from edgewise_compiler.weights.views import Turning, View
 
 CONFIG = ModelConfig(
     family="llama",
@@ -35,7 +47,15 @@ CONFIG = ModelConfig(
     bos=0,
     eos=(1,),
 )
-CONFIGS = {"llama": CONFIG, "qwen3": replace(CONFIG, family="qwen3", qk_norm=True)}
+CONFIGS = {
+    "llama": CONFIG,
+    "granite": replace(CONFIG, family="granite", embed_factor=12.0, logit_factor=0.125),
+    "mistral": replace(CONFIG, family="mistral"),
+    "qwen2": replace(CONFIG, family="qwen2", attention_bias=True),
+    "phi3": replace(CONFIG, family="phi3", rotated=24),
+    "qwen3": replace(CONFIG, family="qwen3", qk_norm=True),
+    "smollm3": replace(CONFIG, family="smollm3", still=(1,)),
+}
 
 
 def forward(family: Family, cfg: ModelConfig) -> tuple[Node[Operation], ...]:
@@ -52,7 +72,8 @@ def test_declared_and_used_parameters_are_the_same(family: Family, tied: bool) -
     cfg = replace(CONFIGS[family.name], tied=tied)
     specs, nodes = family.params(cfg), forward(family, cfg)
     used = [param for node in nodes for param in node.params]
-    rotations = [node.op.rotation for node in nodes if isinstance(node.op, RopeAppend)]
+    turned = [node.op.rotation for node in nodes if isinstance(node.op, RopeAppend)]
+    rotations = [rotation for rotation in turned if rotation is not None]
     declared = [spec.name for spec in specs]
     assert list(dict.fromkeys((*used, *rotations))) == declared
     tables = [spec.name for spec in specs if isinstance(spec, RotationSpec)]
@@ -152,3 +173,40 @@ def test_biases_follow_their_options() -> None:
     only_mlp = {spec.name: spec for spec in LLAMA.params(replace(CONFIG, mlp_bias=True))}
     assert only_mlp["layers.0.qkv"].biases is None
     assert only_mlp["layers.0.down"].biases == ("model.layers.0.mlp.down_proj.bias",)
+
+
+def test_qwen2_has_biases_of_queries_keys_and_values_alone() -> None:
+    specs = [spec for spec in QWEN2.params(CONFIGS["qwen2"]) if isinstance(spec, LinearSpec)]
+    assert [spec.name for spec in specs if spec.biases] == ["layers.0.qkv", "layers.1.qkv"]
+    assert specs[1].biases == tuple(
+        f"model.layers.0.self_attn.{part}_proj.bias" for part in ("q", "k", "v")
+    )
+
+
+def test_a_layer_of_smollm3_without_positions_turns_nothing() -> None:
+    nodes = forward(SMOLLM3, CONFIGS["smollm3"])
+    found = [node.op.rotation for node in nodes if isinstance(node.op, RopeAppend)]
+    assert found == ["rope", None]
+
+
+def test_the_parts_of_phi3s_tensors_are_called_as_llamas() -> None:
+    views = PHI3.views(replace(CONFIGS["phi3"], layers=1))
+    attention, mlp = "model.layers.0.self_attn", "model.layers.0.mlp"
+    whole, turning = f"{attention}.qkv_proj.weight", Turning(32, 24)
+    assert views == {
+        f"{attention}.q_proj.weight": View(whole, 0, 128, turning),
+        f"{attention}.k_proj.weight": View(whole, 128, 64, turning),
+        f"{attention}.v_proj.weight": View(whole, 192, None),
+        f"{mlp}.gate_proj.weight": View(f"{mlp}.gate_up_proj.weight", 0, 176),
+        f"{mlp}.up_proj.weight": View(f"{mlp}.gate_up_proj.weight", 176, None),
+    }
+    (table,) = [spec for spec in PHI3.params(CONFIGS["phi3"]) if isinstance(spec, RotationSpec)]
+    assert (table.width, table.rotated) == (32, 24)
+
+
+def test_the_factors_of_granite_are_those_of_its_embeddings_and_of_its_last_norm() -> None:
+    embed = forward(GRANITE, CONFIGS["granite"])[0]
+    assert isinstance(embed.op, Embed)
+    assert embed.op.factor == 12.0
+    views = GRANITE.views(CONFIGS["granite"])
+    assert views == {"model.norm.weight": View("model.norm.weight", times=0.125)}

@@ -10,7 +10,7 @@ import pytest
 
 import edgewise_compiler.targets
 from edgewise_compiler.compile import compile_model
-from edgewise_compiler.kernels.cpu.isa import ISAS
+from edgewise_compiler.kernels.cpu.isa import ELSEWHERE, MACHINES
 from edgewise_compiler.targets.table import DEFAULT, TARGETS
 from edgewise_runtime.format import targets as formats
 
@@ -42,4 +42,6 @@ def test_an_option_of_a_target_is_an_argument_of_the_compiler(option: object) ->
 
 def test_the_help_names_every_path_of_the_cpu() -> None:
     (option,) = TARGETS["cpu"].options
-    assert [name for name in (*ISAS, "native", "all") if name not in option.about] == []
+    named = [isa.name for machine in MACHINES.values() for isa in machine]
+    missing = [n for n in (*named, *ELSEWHERE, "native", "all") if n not in option.about]
+    assert missing == []

@@ -16,6 +16,8 @@ FORMATS = {
     "safetensors": "checkpoints:SAFETENSORS",
     "index": "checkpoints:INDEX",
     "gguf": "gguf:GGUF",
+    "packed": "quantized:PACKED",
+    "mlc": "quantized:MLC",
     "tokenizer": "tokenizers:TOKENIZER",
     "template": "templates:TEMPLATE",
     "generation_config": "texts:GENERATION_CONFIG",

@@ -21,6 +21,7 @@ from edgewise_runtime.errors import StorageError, UnsupportedError
 from edgewise_runtime.format.bundle import Bundle
 from edgewise_runtime.installed import WGPU
 from tests.compiler.gguf.writing import write_gguf
+from tests.compiler.packed.writing import Kind, write_packed
 from tests.runtime import sample
 from tests.sdk.cli.conftest import Run
 from tests.sdk.conftest import FirstUse
@@ -68,6 +69,48 @@ def test_a_quantized_file_is_kept_as_it_is_unless_told_otherwise(
     # Another target would be added to what is there, if it were the same weights.
     with pytest.raises(StorageError, match="quant is as-file there and q4 here"):
         compile_model(file, "dist/tiny", targets=("webgpu",), quant="q4", prefill_chunk=128)
+
+
+def test_a_quantized_folder_is_kept_as_it_is_unless_told_otherwise(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    write_packed(checkpoints("llama-gqa2-tied-linear"), Path("tiny-AWQ"), Kind("awq"))
+    kept = edgewise("compile", "tiny-AWQ", "--prefill-chunk", 128)
+    assert re.search(r"Weights, as-file: .*q4a .* KiB", kept)
+    shown = edgewise("inspect", Path("dist") / "tiny-AWQ")
+    assert "as-file, id " in shown
+    assert any(line.split()[0] == "q4a" for line in shown.splitlines() if line.strip())
+    again = edgewise("compile", "tiny-AWQ", "--prefill-chunk", 128, "--quant", "q4")
+    assert "tiny-AWQ are read as floats and stored again as q4" in again
+    assert re.search(r"Weights, q4: q4 ", again)
+
+
+def test_a_folder_for_mlc_is_exported_and_compiled_again(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    checkpoint = checkpoints("qwen3-gqa2-tied")
+    folder = Path("dist") / f"{checkpoint.name}-q4f16_1-MLC"
+    assert f"{folder}: " in edgewise("export", checkpoint)
+    config = json.loads((folder / "mlc-chat-config.json").read_text())
+    assert config["conv_template"]["seps"] == ["<|end|>", "<|end|>"]
+    assert config["conv_template"]["stop_token_ids"] == [1, 3]
+    kept = edgewise("compile", folder, "--prefill-chunk", 128, "-o", "dist/kept")
+    assert re.search(r"Weights, as-file: q4 .* KiB", kept)
+    edgewise("export", "dist/kept", status=1)
+
+
+def test_a_conversation_of_ones_own_is_written_as_it_is(
+    edgewise: Run, checkpoints: Callable[[str], Path]
+) -> None:
+    Path("talk.json").write_text('{"name": "mine", "seps": ["x"]}')
+    edgewise("export", checkpoints("llama-mha"), "-o", "mine", "--conversation", "talk.json")
+    config = json.loads(Path("mine/mlc-chat-config.json").read_text())
+    assert config["conv_template"] == {"name": "mine", "seps": ["x"]}
+    Path("talk.json").write_text("[]")
+    edgewise(
+        "export", checkpoints("llama-mha"), "-o", "no", "--conversation", "talk.json", status=1
+    )
+    assert not Path("no").exists()
 
 
 def test_pages_of_codes_are_compiled_and_inspected(

@@ -17,6 +17,7 @@ LINES: dict[str, tuple[list[str], list[list[str]]]] = {
     "run": (["MODEL", "Hi there"], [["--max-tokens", "5"], ["--stop", "a"], ["--json"]]),
     "serve": (["one", "two"], [["--port", "0"], ["--tls"]]),
     "prefix": (["BUNDLE", "FILE"], [["--name", "NAME"], ["--plain"]]),
+    "export": (["MODEL"], [["-o", "out"], ["--quant", "q0f16"]]),
     "inspect": (["BUNDLE"], [["--plan", "decode"], ["--cost"]]),
     "diff": (["A", "B"], [["--tolerance", "0.1"], ["--all"]]),
     "eval": (["A", "B"], [["--text", "FILE"], ["--tokens", "9"]]),

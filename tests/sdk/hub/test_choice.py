@@ -124,7 +124,7 @@ def test_a_repository_without_weights_that_are_read_is_refused(names: list[str])
         (["config.json", "tokenizer.json", "pytorch_model.bin"], "a pickle", " o/r"),
         (["config.json", "onnx/model_q4.onnx"], "a model in ONNX", "docs/supported.md"),
         (["config.json", "weights.npz"], "as MLX once wrote them", "docs/supported.md"),
-        (["mlc-chat-config.json", "params_shard_0.bin"], "MLC LLM", "docs/supported.md"),
+        (["config.json", "ndarray-cache.json", "x.bin"], "MLC LLM", "Download the whole folder"),
     ],
 )
 def test_a_repository_is_told_by_what_lies_in_it(names: list[str], said: str, typed: str) -> None:
@@ -133,6 +133,23 @@ def test_a_repository_is_told_by_what_lies_in_it(names: list[str], said: str, ty
     assert ": this is " in caught.value.message
     assert said in caught.value.message
     assert typed in caught.value.remedy
+
+
+def test_a_folder_of_mlc_is_taken_with_its_shards() -> None:
+    names = ["mlc-chat-config.json", "tokenizer.json", "ndarray-cache.json", "tensor-cache.json"]
+    shards = [f"params_shard_{i}.bin" for i in (0, 1, 10)]
+    choice = choose(hub_model("o/r"), [*names, *shards, "README.md", "vocab.json"])
+    assert set(choice.small) == set(names) - {"ndarray-cache.json"}
+    assert set(choice.weights) == set(shards)
+    assert (choice.index, choice.entry) == ("", "")
+
+
+@pytest.mark.parametrize("gone", ["tokenizer.json", "tensor-cache.json", "params_shard_0.bin"])
+def test_a_folder_of_mlc_that_lacks_something_says_what(gone: str) -> None:
+    names = {"mlc-chat-config.json", "tokenizer.json", "tensor-cache.json", "params_shard_0.bin"}
+    with pytest.raises(CheckpointError, match=r"o/r has no ") as caught:
+        choose(hub_model("o/r"), names - {gone})
+    assert gone.replace("_0", "_*") in caught.value.message
 
 
 @pytest.mark.parametrize("names", [["notes.txt"], ["a/config.json"], ["mmproj-model.gguf"]])

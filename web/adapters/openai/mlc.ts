@@ -5,7 +5,12 @@ import type { Generation, LoadOptions, LoadProgress } from "../../client/types.t
 import { partOf } from "../progress.ts";
 import { type OpenAI, openai } from "./openai.ts";
 
+/** WebLLM's list of models. Here a bundle's name or URL says all of it, so the list is empty. */
+export const prebuiltAppConfig = { model_list: [] } as const;
+
 export interface MLCEngineOptions extends LoadOptions {
+  /** WebLLM's list of models and where it keeps them: not read. */
+  readonly appConfig?: unknown;
   /** Hears how far loading is: a part of 1, seconds since it began, and a line to show. */
   readonly initProgressCallback?: (report: {
     readonly progress: number;
@@ -33,7 +38,7 @@ export interface MLCEngine extends OpenAI {
  */
 export async function CreateMLCEngine(
   model: string,
-  { initProgressCallback, onProgress, ...options }: MLCEngineOptions = {},
+  { initProgressCallback, onProgress, appConfig: _, ...options }: MLCEngineOptions = {},
 ): Promise<MLCEngine> {
   const began = performance.now();
   let furthest = 0;

@@ -28,6 +28,12 @@ export interface ChatMessage {
   readonly name?: string;
 }
 
+/** JSON that follows a schema, in WebLLM's words: the schema is a text. */
+export interface WebLLMFormat {
+  readonly type: "json_object";
+  readonly schema: string;
+}
+
 /** A conversation whose next turn is asked for. What it does not say is the model's own default. */
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
@@ -55,7 +61,7 @@ export interface ChatRequest {
   readonly top_logprobs?: number | null;
   readonly tools?: readonly ToolDefinition[] | null;
   readonly tool_choice?: ToolChoiceOption | null;
-  readonly response_format?: ResponseFormatOption | null;
+  readonly response_format?: ResponseFormatOption | WebLLMFormat | null;
   readonly reasoning_effort?: ReasoningEffort | "none" | null;
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>> | null;
   /** What is not read changes no answer, such as `user`, or is refused by name. */
@@ -80,7 +86,6 @@ const OPTIONS = {
   top_logprobs: "topLogprobs",
   tools: "tools",
   tool_choice: "toolChoice",
-  response_format: "responseFormat",
   reasoning_effort: "reasoning",
   chat_template_kwargs: "variables",
 } as const satisfies Readonly<Record<string, keyof ChatOptions>>;
@@ -121,12 +126,13 @@ export function askOf(request: ChatRequest): {
     const value = request[name] ?? null;
     return value === null || (Array.isArray(value) && value.length === 0) ? [] : [[option, value]];
   });
-  const { max_completion_tokens, max_tokens, logit_bias } = request;
+  const { max_completion_tokens, max_tokens, logit_bias, response_format } = request;
   const maxTokens = max_completion_tokens ?? max_tokens ?? null;
   const options: ChatOptions = {
     ...Object.fromEntries(given),
     ...(maxTokens === null ? {} : { maxTokens }),
     ...(logit_bias ? { logitBias: biasesOf(logit_bias) } : {}),
+    ...(response_format ? { responseFormat: formatOf(response_format) } : {}),
   };
   if (!Array.isArray(request.messages) || request.messages.length === 0) {
     throw new EdgewiseError(
@@ -160,6 +166,19 @@ function textOf(content: string | readonly ContentPart[] | null, where: string):
       );
     })
     .join("");
+}
+
+function formatOf(format: ResponseFormatOption | WebLLMFormat): ResponseFormatOption {
+  if (typeof format === "string" || !("schema" in format)) return format;
+  try {
+    return { type: "json_schema", json_schema: { schema: JSON.parse(format.schema) } };
+  } catch {
+    throw new EdgewiseError(
+      "input.body",
+      `response_format.schema is ${shorten(format.schema)}, which is no JSON.`,
+      "Send the schema as JSON.stringify writes it.",
+    );
+  }
 }
 
 function biasesOf(biases: Readonly<Record<string, number>>): Readonly<Record<number, number>> {

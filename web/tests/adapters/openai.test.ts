@@ -116,7 +116,15 @@ describe("a request", () => {
     });
   });
 
+  test("may bring its schema as a text, as WebLLM's do", () => {
+    const schema = { type: "object", properties: { city: { type: "string" } } };
+    const response_format = { type: "json_object", schema: JSON.stringify(schema) } as const;
+    const { options } = askOf({ messages: MESSAGES, response_format });
+    expect(options).toEqual({ responseFormat: { type: "json_schema", json_schema: { schema } } });
+  });
+
   test.each<[string, Partial<ChatRequest>, string]>([
+    ["schema", { response_format: { type: "json_object", schema: "{city}" } }, "input.body"],
     ["n", { n: 2 }, "unsupported.parameter"],
     ["parallel_tool_calls", { parallel_tool_calls: false }, "unsupported.parameter"],
     ["logit_bias", { logit_bias: { the: 1 } }, "input.body"],

@@ -20,6 +20,7 @@ it("a page that was written for WebLLM gets its answers here, in chunks and whol
   expect(said.reply.length).toBeGreaterThan(0);
   expect(said.whole).toBe(said.reply);
   expect(said.usage).toBeGreaterThan(0);
+  expect(said.json).toEqual({ kind: expect.any(Boolean) });
   expect(said.progress.at(-1)).toBe(1);
   expect(said.progress).toEqual([...said.progress].sort((a, b) => a - b));
 });

@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LACKING, removedIn } from "../lacking.ts";
 import { usedBy } from "../sources.ts";
+import { keptFiles } from "./kept-files.ts";
 import type { Lacks } from "./lacks.ts";
 import type {} from "./pages/library.ts";
 import { PAGES, REPOSITORY, WAIT } from "./paths.ts";
@@ -85,11 +86,15 @@ describe.each(BROWSERS)("with what $name lacks gone, the app", ({ storage, lacks
     expect((await ask("Hello! Who are you?"))?.length).toBeGreaterThan(0);
   });
 
-  it("keeps the model, and finds it again by itself", async () => {
+  it("keeps the model and what it has read, and finds both again by itself", async () => {
+    const pages = async () => (await keptFiles(page)).files.length;
+    await expect.poll(pages, WAIT).toBeGreaterThan(0);
     session.proxy.fetched.length = 0;
     await page.reload();
     await ready();
     expect((await ask("How are you today?"))?.length).toBeGreaterThan(0);
+    const stats = by(page, "assistant-message").last().getByTestId("stats");
+    expect(await stats.textContent()).toMatch(/[1-9]\d* of \d+ prompt tokens cached/);
     expect(session.proxy.fetched.map(({ path }) => path)).not.toContain(SHARD);
     const option = by(page, "model-picker").locator("option", { hasText: "demo-q4" });
     expect(await option.textContent()).toContain("on this device");

@@ -53,13 +53,13 @@ def build_library(
         _workers() as pool,
     ):
         host = pool.submit(_compile, [*hosts, *relays], isa, optimize=False)
-        pending = [pool.submit(_kernel_object, kernel, isa) for kernel in kernels.values()]
+        pending = [pool.submit(kernel_object, kernel, isa) for kernel in kernels.values()]
         objects = []
         for index, future in enumerate([*pending, host]):
             progress(index, len(pending) + 1)
             objects.append(Path(temporary) / f"{index}.o")
             objects[-1].write_bytes(future.result())
-        link(objects, path)
+        link(objects, path, isa)
     progress(1, 1)
 
 
@@ -89,7 +89,7 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 @lru_cache(maxsize=512)
-def _kernel_object(kernel: PrimFunc, isa: Isa) -> bytes:
+def kernel_object(kernel: PrimFunc, isa: Isa) -> bytes:
     """One kernel's object file; programs of one process that share a kernel compile it once."""
     return _compile([kernel], isa, optimize=True)
 

@@ -1,4 +1,8 @@
-"""The C compiler that links a program's kernels: the system's, or that of the package ziglang."""
+"""The C compiler that links a program's kernels: the system's, or that of the package ziglang.
+
+Zig brings the linkers and the C libraries' symbols of other systems along, so a library for another
+kind of machine is always its work.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,37 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from edgewise_compiler.kernels.cpu.isa import Isa
 from edgewise_runtime.errors import CompileError
 from edgewise_runtime.files import storage_error
+from edgewise_runtime.installed import ZIG, need
 
 COMPILERS = ("cc", "gcc", "clang")
-PACKAGE = "ziglang"
+_ZIG = (sys.executable, "-P", "-m", ZIG.name, "cc")
+
+TRIPLES: Mapping[tuple[str, str], str] = {
+    # The C library of what TVM's wheels for this system are made for (manylinux_2_28).
+    ("aarch64", "linux"): "aarch64-linux-gnu.2.28",
+    ("aarch64", "macos"): "aarch64-macos.11.0",
+}
+"""What Zig calls the machines that libraries can be linked for elsewhere."""
+
+FLAGS: Mapping[str, tuple[str, ...]] = {
+    # What TVM's runtime has is found when the library is loaded.
+    "macos": (
+        "-shared",
+        "-fPIC",
+        "-Wl,-undefined,dynamic_lookup",
+        "-Wl,-install_name,@rpath/kernels.so",
+    ),
+    "linux": ("-shared", "-fPIC", "-Wl,-Bsymbolic"),
+    "windows": ("-shared", "-fPIC", "-Wl,-Bsymbolic"),
+}
+"""By system. On macOS calls inside a library bind to itself without being told to."""
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """What linkers report in the system's words where nothing is wrong with them."""
@@ -30,19 +56,29 @@ def find_linker() -> tuple[str, ...]:
     for name in COMPILERS:
         if path := shutil.which(name):
             return (path,)
-    if find_spec(PACKAGE) is not None:
-        return (sys.executable, "-P", "-m", PACKAGE, "cc")
+    if find_spec(ZIG.name) is not None:
+        return _ZIG
     raise CompileError(
         f"`edgewise compile` needs a C compiler to link with: none of {', '.join(COMPILERS)} is "
-        f"on the PATH, and the Python package {PACKAGE} is not installed.",
+        f"on the PATH, and the Python package {ZIG.name} is not installed.",
         remedy=f"Install one: `apt install gcc`, on macOS `xcode-select --install`, or, without "
-        f"asking anybody, `pip install {PACKAGE}`.",
+        f"asking anybody, `pip install {ZIG.name}`.",
         code="compile.linker",
     )
 
 
-def link(objects: Sequence[Path], path: Path) -> None:
-    """Link object files to the shared library ``path``; calls inside it bind to itself.
+def find_cross_linker() -> tuple[str, ...]:
+    """The command of a C compiler that links for machines of other kinds, without which one.
+
+    Raises:
+        CompileError: ``compile.linker`` where there is none.
+    """
+    need(ZIG)
+    return _ZIG
+
+
+def link(objects: Sequence[Path], path: Path, isa: Isa) -> None:
+    """Link object files of ``isa`` to the shared library ``path``; calls inside it bind to itself.
 
     Temporary files of the linker go beside the first of them.
 
@@ -50,10 +86,12 @@ def link(objects: Sequence[Path], path: Path) -> None:
         CompileError: ``compile.linker`` where there is no linker, or it refuses.
         StorageError: the disk refuses.
     """
-    command = find_linker()
-    flags = ("-shared", "-fPIC", "-Wl,-Bsymbolic", "-o")
+    if isa.foreign:
+        command = (*find_cross_linker(), "-target", TRIPLES[isa.arch, isa.system])
+    else:
+        command = find_linker()
     finished = subprocess.run(
-        [*command, *flags, str(path), *map(str, objects)],
+        [*command, *FLAGS[isa.system], "-o", str(path), *map(str, objects)],
         stdin=subprocess.DEVNULL,
         env={**os.environ, "TMPDIR": str(objects[0].parent), "LC_ALL": "C"},
         capture_output=True,

@@ -107,7 +107,7 @@ def _count(value: Value) -> int:
 def _embed(low: CpuLowering, node: Node[Embed]) -> Iterator[Call]:
     weights, width = low.linear_params(node.params[0]), node.output.width
     scheme = low.schemes[node.params[0]].name
-    kernel = embed(scheme, low.bounds.rows, width, node.op.vocab, low.isa)
+    kernel = embed(scheme, low.bounds.rows, width, node.op.vocab, low.isa, node.op.factor)
     arguments = (
         *read(low.step_tensor("tokens"), *weights),
         *to("write", *low.value(node.output)),
@@ -216,7 +216,7 @@ def _rope_append(low: CpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     norms = tuple(low.param(f"{name}.weight") for name in node.params)
     names = ("positions", "row_seq", "table")
     arguments = (
-        *read(*low.value(node.inputs[0]), low.rotation(node.op)),
+        *read(*low.value(node.inputs[0]), *low.rotation(node.op)),
         *read(*(low.step_tensor(name) for name in names), *norms),
         *to("write", *low.value(node.output)),
         *to("readwrite", *low.kv_buffers(node.op)),

@@ -39,22 +39,22 @@ def make(job: Job, tensors: Tensors) -> tuple[Program, ...]:
     shared, params = shared_sizes(graphs), param_tensors(tensors)
     programs = []
     for isa in options.isas:
-        phase = f"Compiling for {isa.name}"
+        phase = f"Compiling for {isa.label}"
         job.tell(phase, 0, 1)
         kv_dtype = options.kv_dtype(arithmetic.kv_dtype)
         low = CpuLowering(
             shared, options.bounds, params, job.schemes, kv_dtype, arithmetic, isa.name
         )
         built = build_program(low, graphs)
-        write_dump(job, _program_id(low), _texts(graphs, built))
+        write_dump(job, _program_id(low, isa), _texts(graphs, built))
         programs.append(_write_program(job.folder, low, built, isa, partial(job.tell, phase)))
     return tuple(programs)
 
 
-def _program_id(low: CpuLowering) -> str:
+def _program_id(low: CpuLowering, isa: Isa) -> str:
     own = low.kv_dtype == low.arithmetic.kv_dtype
     suffix = "" if own else KV_SUFFIXES[low.kv_dtype]
-    return f"cpu-{low.arithmetic.name}-{low.isa}{suffix}"
+    return f"cpu-{low.arithmetic.name}-{isa.label}{suffix}"
 
 
 def build_program(low: CpuLowering, graphs: Mapping[str, Graph]) -> tuple[BuiltPlan, ...]:
@@ -72,7 +72,7 @@ def _write_program(
     isa: Isa,
     progress: Callable[[int, int], None],
 ) -> Program:
-    program_id = _program_id(low)
+    program_id = _program_id(low, isa)
     home = f"programs/{program_id}"
     library = f"{home}/kernels.so"
     (folder / home / "plans").mkdir(parents=True)
@@ -99,7 +99,7 @@ def _write_program(
         target=TARGET,
         arithmetic=low.arithmetic.name,
         layout=LAYOUT,
-        needs=Needs(isa.arch, isa.features),
+        needs=Needs(isa.arch, isa.needs),
         library=library,
         plans=files,
         entries={name: (Entry(dict([when.get(name, ("b", batch))]), name),) for name in files},

@@ -1,4 +1,4 @@
-"""What generating a kernel's code shares in every GPU language: passes, and TVM's printer."""
+"""Generating a kernel's code by one of TVM's printers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
-import tvm_ffi
-from tvm import s_tir, tirx
 from tvm.target import Target
-from tvm.tirx import AttrStmt, Buffer, BufferStore, PrimFunc
+from tvm.tirx import PrimFunc
 
 from edgewise_compiler.kernels.gpu.limits import Limits, check_limits
-from edgewise_compiler.targets.gpu import registers
+from edgewise_compiler.targets.gpu import passes, registers
+from edgewise_compiler.targets.gpu.passes import access_of, device_module, threads_of
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.gpu.spelling import Spelling, spelled
 from edgewise_compiler.targets.kept import kept
 from edgewise_runtime.errors import CompileError
 
-_DRIVERS = tuple(Path(file) for file in (__file__, registers.__file__))
-_DEVICE_FUNCTION = 2  # TVM's calling convention of what a GPU launches
+_DRIVERS = tuple(Path(file) for file in (__file__, passes.__file__, registers.__file__))
 
 
 @dataclass(frozen=True)
@@ -80,53 +78,8 @@ class Printer:
             raise CompileError(f"Kernel {name!r} has no {self.language}: {why[0]}") from cause
 
     def _printed(self, module: tvm.IRModule, target: Target) -> str:
-        passes = (
-            tirx.transform.BindTarget(target),
-            s_tir.transform.ConvertBlocksToOpaque(),
-            s_tir.transform.LowerOpaqueBlock(),
-            tirx.transform.FlattenBuffer(),
-            tirx.transform.NarrowDataType(32),
-            tirx.transform.VectorizeLoop(),
-            tirx.transform.UnrollLoop(),
-            # No simplifier: it inlines bound values and takes floats for real numbers. No
-            # ThreadSync: kernels place their barriers.
-            tirx.transform.AnnotateEntryFunc(),
-            tirx.transform.SplitHostDevice(),
-        )
-        for step in passes:
-            module = step(module)
-        device = {
-            symbol: lowered
-            for symbol, lowered in module.functions.items()
-            if int(lowered.attrs.get("calling_conv", 0)) == _DEVICE_FUNCTION
-        }
-        lowered = tirx.transform.LowerIntrin()(tvm.IRModule(device))
-        for symbol in device:
-            lowered[symbol] = registers.named(lowered[symbol])
+        lowered = device_module(module, target)
         built = tvm.get_global_func(f"target.build.{self.kind}")(lowered, target)
         # TVM repeats its comments and writes blank lines.
         lines = [line.rstrip() for line in str(built.inspect_source()).splitlines()]
         return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
-
-
-def threads_of(function: PrimFunc) -> tuple[int, int, int]:
-    """Threads of a workgroup in x, y and z."""
-    extents: dict[str, int] = {}
-
-    def note(statement: AttrStmt) -> None:
-        if statement.attr_key == "thread_extent":
-            extents[str(statement.node.thread_tag)] = int(statement.value)
-
-    tvm_ffi.structural_walk(function.body, (AttrStmt, note))
-    x, y, z = (extents.get(f"threadIdx.{axis}", 1) for axis in "xyz")
-    return x, y, z
-
-
-def access_of(function: PrimFunc) -> tuple[str, ...]:
-    """``read_write`` for every argument that the kernel stores to, ``read`` for the others."""
-    stored: list[Buffer] = []
-    tvm_ffi.structural_walk(function.body, (BufferStore, lambda store: stored.append(store.buffer)))
-    return tuple(
-        "read_write" if any(buffer.same_as(argument) for buffer in stored) else "read"
-        for argument in function.params
-    )

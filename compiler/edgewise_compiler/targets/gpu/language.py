@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tvm.tirx import PrimFunc
@@ -33,6 +35,9 @@ from edgewise_runtime.errors import CompileError, UnsupportedError
 from edgewise_runtime.files import write_bytes, write_json
 from edgewise_runtime.format.bundle import Entry, Needs, Program
 
+MAX_COMPILERS = 8
+"""Kernels whose binaries are made at the same time: each takes some hundred megabytes."""
+
 
 @dataclass(frozen=True)
 class Language:
@@ -47,6 +52,9 @@ class Language:
             ``kv`` has them.
         features: what a program needs of a device, by its names in bundles.
         listing: a text of a binary kernel that people can read, where there is one.
+        binary: makes the content of a kernel's file of its entry point and its text, where that
+            is not the text; called by several threads at a time.
+        text: suffix of the texts then.
     """
 
     target: str
@@ -56,6 +64,8 @@ class Language:
     variants: Callable[[str, str], tuple[Variant, ...]]
     features: Callable[[Variant], tuple[str, ...]]
     listing: Callable[[bytes], str] | None = None
+    binary: Callable[[str, str], bytes] | None = None
+    text: str = ""
 
     @property
     def shaders(self) -> str:
@@ -95,11 +105,36 @@ def make_programs(language: Language, job: Job, tensors: Tensors) -> tuple[Progr
         made = plans(low, many, few)
         built = build_program(language, low, made, shaders)
         write_dump(job, variant.name, _texts(language, built, shaders))
+        make_binaries(language, shaders, job.tell)
         programs.append(
             write_program(language, job.folder, low, made, built, shaders, default.arithmetic)
         )
     job.tell(phase, len(variants), len(variants))
     return tuple(programs)
+
+
+def make_binaries(
+    language: Language, shaders: dict[str, Shader], tell: Callable[[str, int, int], None]
+) -> None:
+    """Make the binaries that are missing, if the language has any, some at the same time.
+
+    Raises:
+        CompileError: the first of them that is refused; those not begun are left out.
+    """
+    make = language.binary
+    waiting = [] if make is None else [n for n, made in shaders.items() if made.binary is None]
+    if make is None or not waiting:
+        return
+    phase = f"Compiling kernels for {language.limits.target}"
+    tell(phase, 0, len(waiting))
+    with ThreadPoolExecutor(min(MAX_COMPILERS, os.cpu_count() or 1)) as pool:
+        calls = {pool.submit(make, shaders[n].entry, shaders[n].source): n for n in waiting}
+        try:
+            for done, call in enumerate(as_completed(calls), 1):
+                shaders[calls[call]] = replace(shaders[calls[call]], binary=call.result())
+                tell(phase, done, len(waiting))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def build_program(
@@ -202,7 +237,9 @@ def _texts(
         for name, function in item.kernels.items():
             yield f"kernel.{name}.py", function.script()
             made, file = shaders[name], f"kernel.{name}.{language.suffix}"
-            if made.binary is None:
+            if made.source and language.binary is not None:
+                yield f"kernel.{name}.{language.text}", made.source
+            elif made.binary is None:
                 yield file, made.source
             elif language.listing is not None:
                 yield f"{file}.txt", language.listing(made.binary)

@@ -104,7 +104,7 @@ def _embed(low: GpuLowering, node: Node[Embed]) -> Iterator[Call]:
     width = node.output.width
     scheme = low.schemes[node.params[0]].name
     for part in low.parts[node.params[0]]:
-        launch = embed(scheme, low.bounds.rows, width, part.rows, part.first)
+        launch = embed(scheme, low.bounds.rows, width, part.rows, part.first, node.op.factor)
         arguments = (
             *read(low.step_tensor("tokens"), *low.linear_params(part.name)),
             *to("write", low.value(node.output)),
@@ -209,7 +209,7 @@ def _rope_append(low: GpuLowering, node: Node[RopeAppend]) -> Iterator[Call]:
     steps = (low.step_tensor(name) for name in names)
     arguments = (
         *to("readwrite", qkv),
-        *read(low.rotation(op), *steps, *_head_norms(low, node)),
+        *read(*low.rotation(op), *steps, *_head_norms(low, node)),
         # Written only, but for the launches of other rows it is state.
         *to("readwrite", *low.kv_buffers(op)),
         *read(low.step_tensor("step")),
@@ -247,7 +247,7 @@ def _attention(low: GpuLowering, node: Node[Attention], *, many_rows: bool) -> I
     rope = None if op.rope is None else low.rope_spec(op.rope)
     pages = read(*kv)
     if op.rope is not None:
-        pages = (*read(low.rotation(op.rope), *_head_norms(low, node)), *to("readwrite", *kv))
+        pages = (*read(*low.rotation(op.rope), *_head_norms(low, node)), *to("readwrite", *kv))
     taken = (*read(qkv), *pages, *read(table))
     if low.near:
         launch = attention_near(spec, low.limits, rope)

@@ -16,6 +16,7 @@ from edgewise_compiler.targets.gpu.sampling import logprobs_calls, sampling_call
 FEW_ROWS = 16  # a prefill of so few rows has tiles of its own
 SHORT_TILE = "_few"
 NEAR = "_near"  # one sequence of few keys: attention is one launch
+ALL_NEAR = "_all_near"  # several of them
 TOGETHER = "_together"  # sequences so short that their partial results are kept at the same time
 
 Make = Callable[[str, GpuLowering], PlanCalls]
@@ -88,9 +89,12 @@ def plans(low: GpuLowering, many: Mapping[str, Graph], few: Mapping[str, Graph])
         near: Choice = ({"b": (1, 1), "t": (1, reach)}, operation + NEAR)
         lone, *others = entries[operation]
         together = together_reach(low, few["layers"])
-        if others and together < low.bounds.context:
+        if others and reach < together < low.bounds.context:
             made.append(make(operation + TOGETHER, replace(low, short=True)))
             others.insert(0, ({"b": (1, batch), "t": (1, together)}, operation + TOGETHER))
+        if others:
+            made.append(make(operation + ALL_NEAR, replace(low, near=True)))
+            others.insert(0, ({"b": (1, batch), "t": (1, reach)}, operation + ALL_NEAR))
         entries[operation] = (near, lone, *others)
 
     if low.variant.serial:

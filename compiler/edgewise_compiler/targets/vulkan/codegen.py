@@ -22,7 +22,7 @@ from functools import lru_cache
 from tvm.tirx import PrimFunc
 
 from edgewise_compiler.kernels.gpu.limits import check_limits
-from edgewise_compiler.targets.gpu.codegen import access_of, threads_of
+from edgewise_compiler.targets.gpu.passes import access_of, threads_of
 from edgewise_compiler.targets.gpu.shader import Shader
 from edgewise_compiler.targets.vulkan.limits import LIMITS
 from edgewise_compiler.targets.vulkan.statements import assemble

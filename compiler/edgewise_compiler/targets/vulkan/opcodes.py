@@ -160,6 +160,10 @@ GL_COMPUTE, LOGICAL, GLSL450, LOCAL_SIZE = 5, 0, 1, 17
 # Memory semantics: AcquireRelease, and what it orders.
 ACQUIRE_RELEASE, UNIFORM_MEMORY, WORKGROUP_MEMORY = 0x8, 0x40, 0x100
 
+DONT_UNROLL = 2
+"""Loop control. Kernels write out what is to be: Mesa unrolls what it can count on top of that, and
+then lavapipe compiles for minutes instead of a fraction of a second."""
+
 REDUCE = 0
 """The group operation of all threads of a group."""
 

@@ -249,7 +249,7 @@ class Loop:
 
     def _merge(self) -> None:
         if not self._merged:
-            self.function.effect("LoopMerge", self.end, self.next, 0)
+            self.function.effect("LoopMerge", self.end, self.next, spv.DONT_UNROLL)
             self._merged = True
 
 

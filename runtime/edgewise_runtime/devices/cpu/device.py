@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from edgewise_runtime.cpuid import cpu_arch, cpu_features, cpu_name, default_threads
+from edgewise_runtime.cpuid import (
+    cpu_arch,
+    cpu_features,
+    cpu_name,
+    cpu_system,
+    default_threads,
+)
 from edgewise_runtime.devices import common, loading
 from edgewise_runtime.devices.base import Array, TracedStep
 from edgewise_runtime.devices.cpu import binding, tvm_library
@@ -54,7 +60,7 @@ class CpuDevice:
         return ""  # A program is machine code for some feature set: it is the same everywhere.
 
     def features(self) -> frozenset[str]:
-        return cpu_features() | {cpu_arch()}
+        return cpu_features() | {cpu_arch(), cpu_system()}
 
     def available_memory(self) -> int | None:
         return available_memory()

@@ -7,12 +7,23 @@ import errno
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
-from edgewise_compiler.targets.cpu.linker import COMPILERS, find_linker, link
+from edgewise_compiler.kernels.cpu.isa import ELSEWHERE, ISAS
+from edgewise_compiler.targets.cpu.linker import (
+    COMPILERS,
+    TRIPLES,
+    find_linker,
+    link,
+)
+from edgewise_runtime import installed
 from edgewise_runtime.errors import CompileError, StorageError
+
+HERE = next(iter(ISAS.values()))
+MAC = ELSEWHERE["apple-m1"][0]
 
 
 @pytest.fixture
@@ -30,7 +41,7 @@ def script(path: Path, text: str) -> None:
 
 
 def test_objects_become_a_library_and_nothing_else_is_left(compiled: Path, tmp_path: Path) -> None:
-    link([compiled], tmp_path / "three.so")
+    link([compiled], tmp_path / "three.so", HERE)
     assert ctypes.CDLL(str(tmp_path / "three.so")).three() == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["three.c", "three.o", "three.so"]
 
@@ -60,7 +71,7 @@ def test_the_package_ziglang_links_where_there_is_no_compiler(
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     monkeypatch.setenv("PATH", "")
     assert find_linker() == (sys.executable, "-P", "-m", "ziglang", "cc")
-    link([compiled], tmp_path / "three.so")
+    link([compiled], tmp_path / "three.so", HERE)
     assert ctypes.CDLL(str(tmp_path / "three.so")).three() == 3
 
 
@@ -74,10 +85,46 @@ def test_where_there_is_none_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         assert words in error.value.remedy
 
 
+def absent(name: str) -> str:
+    raise PackageNotFoundError(name)
+
+
+def test_without_zig_nothing_is_linked_for_other_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installed, "version", absent)
+    with pytest.raises(CompileError, match=r"another kind of machine needs .* ziglang") as error:
+        link([tmp_path / "a.o"], tmp_path / "a.so", MAC)
+    assert error.value.code == "compile.linker"
+    assert installed.ZIG.install in error.value.remedy
+
+
+def test_zig_is_told_which_machine_it_links_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site/ziglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(
+        "import pathlib, sys\n"
+        f"pathlib.Path({str(tmp_path / 'told')!r}).write_text(' '.join(sys.argv[1:]))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setattr(installed, "version", lambda name: "0.17.1")
+    link([tmp_path / "a.o"], tmp_path / "a.so", MAC)
+    told = (tmp_path / "told").read_text()
+    assert told.startswith("cc -target aarch64-macos.11.0 -shared ")
+    assert "-undefined,dynamic_lookup" in told
+
+
+def test_every_machine_that_can_be_asked_for_is_one_that_zig_knows() -> None:
+    assert {(isa.arch, isa.system) for isas in ELSEWHERE.values() for isa in isas} == {*TRIPLES}
+
+
 def test_what_the_linker_says_is_handed_on(tmp_path: Path) -> None:
     (tmp_path / "broken.o").write_text("no object at all")
     with pytest.raises(CompileError, match=r"could not link broken.so: .*broken\.o") as error:
-        link([tmp_path / "broken.o"], tmp_path / "broken.so")
+        link([tmp_path / "broken.o"], tmp_path / "broken.so", HERE)
     assert error.value.code == "compile.linker"
 
 
@@ -90,5 +137,5 @@ def test_a_disk_that_refuses_is_not_the_linkers_fault(
     script(tmp_path / "cc", f"echo 'ld: final link failed: {os.strerror(number)}' >&2; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(StorageError, match=r"Could not link .*a\.so") as error:
-        link([tmp_path / "a.o"], tmp_path / "a.so")
+        link([tmp_path / "a.o"], tmp_path / "a.so", HERE)
     assert error.value.code == code

@@ -94,6 +94,44 @@ def test_a_language_of_binaries_has_bytes_in_its_files_and_a_listing_where_peopl
     assert not [name for name in dumped if name.endswith(".bin")]
 
 
+def test_a_compiler_of_binaries_gets_each_text_once_for_all_programs(
+    compiled: Compile, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    heard: list[tuple[int, int]] = []
+
+    def binary(entry: str, text: str) -> bytes:
+        seen.append(entry)
+        return f"{entry}: {text}".encode()
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "Compiling kernels for every GPU target":
+            heard.append((done, total))
+
+    variants = (SERIAL, replace(SERIAL, name="metal-f32-again"))
+    language = replace(
+        PROSE, suffix="bin", text="txt", binary=binary, variants=lambda q, kv: variants
+    )
+    bundle = compiled(language, debug_dump=tmp_path / "dump", progress=progress)
+    first, second = bundle.manifest.programs
+    assert first.shaders == second.shaders
+    assert sorted(seen) == sorted(f"tell_{name}" for name in first.shaders)
+    for name, path in first.shaders.items():
+        assert bundle.read(path).decode() == f"tell_{name}: Once there was {name}."
+        dumped = tmp_path / "dump" / first.id / f"kernel.{name}.txt"
+        assert dumped.read_text() == f"Once there was {name}."
+    total = len(seen)
+    assert heard == [(done, total) for done in range(total + 1)]
+
+
+def test_a_text_that_its_compiler_refuses_ends_the_work(compiled: Compile) -> None:
+    def binary(entry: str, text: str) -> bytes:
+        raise CompileError(f"{entry} makes no sense.")
+
+    with pytest.raises(CompileError, match=r"tell_.* makes no sense"):
+        compiled(replace(PROSE, binary=binary, text="txt"))
+
+
 def kernels(bundle: Bundle, program: Program) -> dict[str, str]:
     """The entry point of every kernel that the program's plans launch."""
     plans = bundle.plans(program.id).values()

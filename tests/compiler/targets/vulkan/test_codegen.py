@@ -128,6 +128,15 @@ def test_registers_take_no_memory_and_what_is_not_used_no_code() -> None:
     assert len([line for line in text if "OpPhi" in line]) == 3
 
 
+def test_drivers_are_told_to_leave_loops_as_they_are() -> None:
+    def body(thread: Thread, y: Buffer) -> None:
+        with T.serial(0, 5) as i, T.serial(0, 3) as j:
+            store(y, f32(j), i)
+
+    merges = [line for line in lines(made(body, "float32")) if "OpLoopMerge" in line]
+    assert [line.split()[-1] for line in merges] == ["2", "2"]
+
+
 def test_what_a_module_needs_is_declared_and_nothing_else() -> None:
     def halves(thread: Thread, x: Buffer, y: Buffer) -> None:
         store(y, f32(x[thread.t]), thread.t)

@@ -2,7 +2,7 @@
 
 import { streamText } from "ai";
 import { createEdgewise } from "../../../adapters/ai-sdk/index.ts";
-import { CreateMLCEngine } from "../../../adapters/openai/index.ts";
+import { CreateMLCEngine, prebuiltAppConfig } from "../../../adapters/openai/index.ts";
 import { languageModel } from "../../../adapters/prompt-api/index.ts";
 import { Engine } from "../../../client/index.ts";
 
@@ -10,6 +10,7 @@ export interface WebLLMSaid {
   readonly reply: string;
   readonly whole: string | null;
   readonly usage: number | null;
+  readonly json: unknown;
   readonly progress: readonly number[];
 }
 
@@ -17,7 +18,11 @@ export interface WebLLMSaid {
 async function asWebLLM(model: string, question: string): Promise<WebLLMSaid> {
   const progress: number[] = [];
   const initProgressCallback = (report: { progress: number }) => progress.push(report.progress);
-  const engine = await CreateMLCEngine(model, { initProgressCallback, keepPages: false });
+  const engine = await CreateMLCEngine(model, {
+    appConfig: { ...prebuiltAppConfig, cacheBackend: "indexeddb" },
+    initProgressCallback,
+    keepPages: false,
+  });
   const messages = [{ role: "user" as const, content: question }];
   const request = { messages, temperature: 0, max_tokens: 16 };
   const chunks = await engine.chat.completions.create({
@@ -32,8 +37,20 @@ async function asWebLLM(model: string, question: string): Promise<WebLLMSaid> {
     usage = chunk.usage?.completion_tokens ?? usage;
   }
   const answer = await engine.openai.chat.completions.create(request);
+  const schema = {
+    type: "object",
+    properties: { kind: { type: "boolean" } },
+    required: ["kind"],
+    additionalProperties: false,
+  };
+  const constrained = await engine.chat.completions.create({
+    messages,
+    response_format: { type: "json_object", schema: JSON.stringify(schema) },
+  });
   await engine.unload();
-  return { reply, whole: answer.choices[0].message.content, usage, progress };
+  const whole = answer.choices[0].message.content;
+  const json: unknown = JSON.parse(constrained.choices[0].message.content ?? "");
+  return { reply, whole, usage, json, progress };
 }
 
 /** As a page for the Prompt API, which takes the browser's own where there is one. */

@@ -10,7 +10,15 @@ from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.cpu.matmul.layout import RUNS, group_numbers, weight_args
 from edgewise_compiler.kernels.cpu.vector import cast, fma, let, splat, store, widen
-from edgewise_compiler.kernels.function import STEP, Arg, block, for_rows, kernel, live_rows
+from edgewise_compiler.kernels.function import (
+    STEP,
+    Arg,
+    block,
+    for_rows,
+    kernel,
+    live_rows,
+    symbol,
+)
 from edgewise_compiler.quantize import ZERO_POINT
 from edgewise_runtime.format.abi import ROWS
 
@@ -24,13 +32,19 @@ def _integers(scheme: str, words: list[Expr], isa: str) -> list[Expr]:
 
 
 @cache
-def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
+def embed(scheme: str, N: int, H: int, V: int, isa: str, factor: float = 1.0) -> PrimFunc:
     """tokens int32[N], packed weight of V rows [, scale] -> x[N,H] float32, for step[0] rows.
 
     Arguments in order: tokens, weight, scale (of integers), x, step. Ids outside 0..V-1 read the
     nearest row rather than memory that is not theirs.
+
+    Args:
+        factor: what a row of the table is multiplied with, once it is float32.
     """
     weights = weight_args(scheme, -(-V // 32) * 32, H)
+
+    def scaled(value: Expr, lanes: int) -> Expr:
+        return value if factor == 1.0 else let(value) * splat(factor, lanes)
 
     def body(tokens: Buffer, weight: Buffer, *rest: Buffer) -> None:
         scale, x, step = rest if len(rest) == 3 else (None, *rest)
@@ -41,7 +55,8 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
             if scale is None:
                 with T.serial(H) as k, block("value"):
                     value = weight[panel, k, lane]
-                    T.buffer_store(x, value if scheme == "f32" else widen(value, isa), [i, k])
+                    value = value if scheme == "f32" else widen(value, isa)
+                    T.buffer_store(x, scaled(value, 1), [i, k])
                 return
             run = RUNS[scheme]
             with T.serial(H // run.fours // 4) as r, block("run"):
@@ -54,10 +69,11 @@ def embed(scheme: str, N: int, H: int, V: int, isa: str) -> PrimFunc:
                     value = cast(codes, "float32") * splat(unit, 4)
                     for less in minimum:
                         value = fma(splat(less, 4), splat(-1.0, 4), let(value), isa)
-                    store(x, value, i, column)
+                    store(x, scaled(value, 4), i, column)
 
         with block("rows"):
             for_rows(live_rows(step, ROWS, N), N, row)
 
     arguments = (Arg("tokens", "int32", (N,)), *weights, Arg("x", "float32", (N, H)), STEP)
-    return kernel(f"embed_{scheme}_{V}x{H}_n{N}", arguments, body)
+    name = f"embed_{scheme}_{V}x{H}_n{N}"
+    return kernel(name if factor == 1.0 else symbol(name, f"f{factor}"), arguments, body)

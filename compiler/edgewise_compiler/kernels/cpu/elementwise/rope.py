@@ -104,11 +104,12 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments of the PrimFunc: qkv float32 [N, (HQ+2*HK)*D]; rope float32 [C, 2, D/2], the cosines
-    then the sines of a position; positions int32 [N, 1]; row_seq int32 [N]; table int32
-    [B, 8+MP]; with norms q_norm, k_norm float32 [D], the weights of an RMSNorm of every head
-    before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype`` [pages, 2, HK, 16*D],
-    written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step int32 [8], whose field 0
-    is the number of rows. Rows of a stopped sequence leave the pages alone.
+    then the sines of a position, if anything turns; positions int32 [N, 1]; row_seq int32 [N];
+    table int32 [B, 8+MP]; with norms q_norm, k_norm float32 [D], the weights of an RMSNorm of every
+    head before the rotation (Qwen3); q float32 [N, HQ*D], written; kv ``kv_dtype``
+    [pages, 2, HK, 16*D], written; of int8 pages kv_scale uint32 [pages, HK, 16], written; step
+    int32 [8], whose field 0 is the number of rows. Rows of a stopped sequence leave the pages
+    alone.
 
     The scale of an int8 key or value is max|x|/127 over the head, rounded to float16 before codes
     are computed with it; attention/pages.py says where both lie.
@@ -127,7 +128,7 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
     norms = [] if eps is None else [Arg(name, "float32", (D,)) for name in ("q_norm", "k_norm")]
     arguments = [
         Arg("qkv", "float32", (N, (HQ + 2 * HK) * D)),
-        Arg("rope", "float32", (C, 2, D // 2)),
+        *([Arg("rope", "float32", (C, 2, D // 2))] if spec.turns else []),
         positions_arg(spec),
         row_seq_arg(spec),
         table_arg(spec),
@@ -137,14 +138,10 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
         STEP,
     ]
 
-    def body(
-        qkv: Buffer,
-        rope: Buffer,
-        positions: Buffer,
-        row_seq: Buffer,
-        table: Buffer,
-        *rest: Buffer,
-    ) -> None:
+    def body(qkv: Buffer, *rest: Buffer) -> None:
+        rope, rest = (rest[0], rest[1:]) if spec.turns else (None, rest)
+        positions, row_seq, table = rest[:3]
+        rest = rest[3:]
         q_norm, k_norm = rest[:2] if norms else (None, None)
         q, kv, *kv_scale, step = rest[len(norms) :]
 
@@ -153,7 +150,8 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
                 store(x, load(qkv, row, first + i * LANES), i * LANES)
             if norm is not None and eps is not None:
                 _normalize(x, norm, D, eps, isa)
-            _rotate(x, rope, position, D, isa)
+            if rope is not None:
+                _rotate(x, rope, position, D, isa)
 
         def one_row(row: Expr) -> None:
             x = T.sblock_alloc_buffer((D,), "float32")
@@ -215,5 +213,6 @@ def rope_append(spec: RopeSpec, isa: str) -> PrimFunc:
         for_rows(live_rows(step, ROWS, N), N, one_row)
 
     normed = () if eps is None else (f"norm{eps}",)
-    name = symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *normed)
+    still = [] if spec.turns else ["still"]
+    name = symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *normed, *still)
     return kernel(name, arguments, body)

@@ -38,12 +38,14 @@ class Operands(NamedTuple):
         word: (panel of the tile, index) -> uint32x16, a word of 16 rows; each word of a group once.
         four: (row of the tile, index) -> int32, four int8 activations, columns 4*index and on.
         starts: int32 for each row of the tile: what takes the zero point off the codes.
+        sum: row of the tile -> int32, the sum of its activations.
         isa: the instruction set that they are unpacked with.
     """
 
     word: Callable[[int, Any], Expr]
     four: Callable[[int, Any], Expr]
     starts: Sequence[Expr]
+    sum: Callable[[int], Expr]
     isa: str
 
 
@@ -183,6 +185,49 @@ def _avx2_pairs(run: Run) -> Group:
     return group
 
 
+def _quarters(word: Expr) -> list[Expr]:
+    return [let(Shuffle([word], list(range(first, first + 4)))) for first in range(0, 16, 4)]
+
+
+def _dotprod(run: Run, *, above_127: bool) -> Group:
+    """sdot: four signed times four signed bytes into an int32, in each of four lanes.
+
+    Args:
+        above_127: some integers are no signed bytes, so each counts 128 less than it is.
+    """
+
+    def group(tile: Tile, operands: Operands) -> list[list[Expr]]:
+        def start(r: int) -> Expr:
+            whole = operands.starts[r]
+            return splat(let(whole + operands.sum(r) * 128) if above_127 else whole, 4)
+
+        def signed(four: Expr) -> Expr:
+            return let(four ^ splat(0x80808080, 16, "uint32")) if above_127 else four
+
+        starts = [start(r) for r in range(tile.rows)]
+        sums = [_grid(tile, lambda r, p: starts[r]) for _ in range(4)]
+        for at in range(run.count):
+            codes = _fours(run, tile, operands, at)
+            for part in range(run.fours):
+                quads = [_quarters(signed(panel[part])) for panel in codes]
+                for r in range(tile.rows):
+                    four = bits(splat(operands.four(r, at * run.fours + part), 4), "int8")
+                    for p in range(tile.panels):
+                        for quarter in range(4):
+                            sums[quarter][r][p] = let(
+                                llvm(
+                                    "int32x4",
+                                    "llvm.aarch64.neon.sdot",
+                                    sums[quarter][r][p],
+                                    bits(quads[p][quarter], "int8"),
+                                    four,
+                                )
+                            )
+        return _grid(tile, lambda r, p: _join([sums[quarter][r][p] for quarter in range(4)]))
+
+    return group
+
+
 def _portable_q4(tile: Tile, operands: Operands) -> list[list[Expr]]:
     """int16 products and sums: a lane adds up 16 products of at most 15 * 127."""
     sums = _grid(tile, lambda r, p: register(splat(0, 32, "int16")))
@@ -263,7 +308,23 @@ def _portable_q8(tile: Tile, operands: Operands) -> list[list[Expr]]:
 _SMALL = Shapes(Tile(4, 1), Tile(4, 1))
 
 # What may be added up in int16 follows from the largest integer of a scheme, times 127: 15 in q4,
-# q4a and q4k, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl.
+# q4a and q4k, 31 in q5, 63 in q6, 24 in mxfp4, 240 in iq4_nl; 255 in q8.
+_PORTABLE: dict[str, Dot] = {
+    "q4": Dot(_portable_q4, _SMALL),
+    "q4a": Dot(_portable_q4, _SMALL),
+    "q4k": Dot(_portable_q4, _SMALL),
+    "q5": Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
+    "q6": Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
+    "q8": Dot(_portable_q8, _SMALL),
+    "iq4_nl": Dot(_portable_pairs(RUNS["iq4_nl"], together=1), _SMALL),
+    "mxfp4": Dot(_portable_pairs(RUNS["mxfp4"], together=4), _SMALL),
+}
+
+_DOTPROD = {
+    scheme: Dot(_dotprod(run, above_127=scheme in ("q8", "iq4_nl")), _SMALL)
+    for scheme, run in RUNS.items()
+}
+
 DOTS: dict[tuple[str, str], Dot] = {
     ("avx512vnni", "q4"): Dot(_vnni(RUNS["q4"]), Shapes(Tile(8, 1), Tile(4, 2))),
     ("avx512vnni", "q4a"): Dot(_vnni(RUNS["q4a"]), Shapes(Tile(8, 1), Tile(4, 2))),
@@ -281,12 +342,6 @@ DOTS: dict[tuple[str, str], Dot] = {
     ("avx2", "q8"): Dot(_avx2_pairs(RUNS["q8"]), _SMALL),
     ("avx2", "iq4_nl"): Dot(_avx2_pairs(RUNS["iq4_nl"]), _SMALL),
     ("avx2", "mxfp4"): Dot(_avx2_bytes(RUNS["mxfp4"], most=4), _SMALL),
-    ("portable", "q4"): Dot(_portable_q4, _SMALL),
-    ("portable", "q4a"): Dot(_portable_q4, _SMALL),
-    ("portable", "q4k"): Dot(_portable_q4, _SMALL),
-    ("portable", "q5"): Dot(_portable_pairs(RUNS["q5"], together=8), _SMALL),
-    ("portable", "q6"): Dot(_portable_pairs(RUNS["q6"], together=4), _SMALL),
-    ("portable", "q8"): Dot(_portable_q8, _SMALL),
-    ("portable", "iq4_nl"): Dot(_portable_pairs(RUNS["iq4_nl"], together=1), _SMALL),
-    ("portable", "mxfp4"): Dot(_portable_pairs(RUNS["mxfp4"], together=4), _SMALL),
+    **{("neon-dotprod", scheme): dot for scheme, dot in _DOTPROD.items()},
+    **{(isa, scheme): dot for isa in ("neon", "portable") for scheme, dot in _PORTABLE.items()},
 }

@@ -36,6 +36,8 @@ from edgewise_runtime.format.abi import PANEL
 _SHAPES = {
     "avx512vnni": Shapes(Tile(8, 1), Tile(8, 2)),
     "avx2": Shapes(Tile(4, 1), Tile(4, 1)),
+    "neon-dotprod": Shapes(Tile(4, 1), Tile(4, 1)),
+    "neon": Shapes(Tile(4, 1), Tile(4, 1)),
     "portable": Shapes(Tile(4, 1), Tile(4, 1)),
 }
 

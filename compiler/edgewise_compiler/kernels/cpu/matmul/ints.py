@@ -78,7 +78,8 @@ def matmul_int(spec: MatmulSpec, isa: str) -> PrimFunc:
                     return bits_of(load(xq, row(r), g * GROUP + i * 4, lanes=4), "int32")
 
                 starts = [let(xc[row(r), g] * -zero) for r in range(tile.rows)]
-                results = dot.group(tile, Operands(word, four, starts, isa))
+                operands = Operands(word, four, starts, lambda r: xc[row(r), g], isa)
+                results = dot.group(tile, operands)
                 for r, p in each:
                     store_row(dots, results[r][p], r, p)
 

@@ -390,7 +390,7 @@ def _segments(
             f"attention_{'near' if near else 'decode'}",
             *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
             *(() if share is None else share.parts),
-            *(() if rope is None else ("rope",)),
+            *(() if rope is None else ("rope" if rope.turns else "still",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),
         ),
         arguments,

@@ -32,12 +32,12 @@ from edgewise_runtime.format.abi import PAGE_TOKENS, TABLE_HEADER
 
 def newest_arguments(spec: RopeSpec) -> tuple[Arg, ...]:
     """What attention reads for it: qkv float32 [N, (HQ+2*HK)*D], not rotated; rope float32
-    [C, 2, D/2], the cosines then the sines of a position; with ``norm_eps`` qk_norm float32
-    [2, D], the weights of every query head, then of every key head."""
+    [C, 2, D/2], the cosines then the sines of a position, if anything turns; with ``norm_eps``
+    qk_norm float32 [2, D], the weights of every query head, then of every key head."""
     half = _half(spec)
     return (
         Arg("qkv", "float32x4", (spec.rows, spec.heads + 2 * spec.kv_heads, 2, half)),
-        Arg("rope", "float32x4", (spec.context, 2, half)),
+        *((Arg("rope", "float32x4", (spec.context, 2, half)),) if spec.turns else ()),
         *((Arg("qk_norm", "float32x4", (2, 2, half)),) if spec.norm_eps is not None else ()),
     )
 
@@ -143,6 +143,8 @@ class Newest:
             inverse = inverse_rms(total, self.spec.head_dim, eps)
             weights = named["qk_norm"]
             pair = [bind(x * inverse * weights[which, j, i]) for j, x in enumerate(pair)]
+        if not self.spec.turns:
+            return pair
         cos, sin = (bind(named["rope"][self.position, j, i]) for j in range(2))
         first, second = pair
         return rotated(first, second, cos, sin)

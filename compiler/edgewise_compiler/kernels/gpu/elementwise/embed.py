@@ -7,8 +7,9 @@ from functools import cache
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg, tokens_arg
+from edgewise_compiler.kernels.function import STEP, Arg, symbol, tokens_arg
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights
+from edgewise_compiler.kernels.gpu.operations import number
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
 from edgewise_runtime.format.abi import ROWS
 
@@ -16,8 +17,8 @@ _THREADS = 64
 
 
 @cache
-def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
-    """``x[i] = table[tokens[i]]`` for the live rows whose token this part of the table has.
+def embed(scheme: str, N: int, H: int, rows: int, first: int, factor: float = 1.0) -> Launch:
+    """``x[i] = table[tokens[i]] * factor`` for live rows whose token this part of the table has.
 
     Arguments: tokens int32 [N], weight [rows, H], scale of an integer scheme, x float32 [N, H],
     step. A workgroup takes one row, a thread groups of 32 columns. Ids that no part has leave their
@@ -45,7 +46,10 @@ def embed(scheme: str, N: int, H: int, rows: int, first: int) -> Launch:
                 g = bind(i * _THREADS + thread.t)
                 with when(g < weights.groups):
                     for j, value in enumerate(ready.group(packed, token, g)):
-                        store(x, value, row, g * VECTORS + j)
+                        scaled = value if factor == 1.0 else value * number(factor, "float32x4")
+                        store(x, scaled, row, g * VECTORS + j)
 
     name = f"embed_{scheme}_{rows}x{H}_from{first}_n{N}"
+    if factor != 1.0:
+        name = symbol(name, f"f{factor}")
     return kernel(name, arguments, body, threads=_THREADS, grid=("n", 1), bounds={"n": N})

@@ -60,11 +60,12 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     """Rotates queries and keys (the halves of a head form the pairs) and appends keys and values.
 
     Arguments: qkv float32 [N, (HQ+2*HK)*D], whose queries are replaced by the rotated ones; rope
-    float32 [C, 2, D/2], the cosines then the sines of a position; positions int32 [N, 1]; row_seq
-    int32 [N]; table int32 [B, 8+MP]; with ``norm_eps`` qk_norm float32 [2, D], the weights of an
-    RMSNorm of every query head, then of every key head, before the rotation (Qwen3); kv
-    ``kv_dtype`` [pages, 2, HK, 16*D], written; step int32 [8], whose field 0 is the number of rows.
-    Rows of a stopped sequence leave the pages alone. Grid: a workgroup for some heads of one row.
+    float32 [C, 2, D/2], the cosines then the sines of a position, if anything turns; positions
+    int32 [N, 1]; row_seq int32 [N]; table int32 [B, 8+MP]; with ``norm_eps`` qk_norm float32
+    [2, D], the weights of an RMSNorm of every query head, then of every key head, before the
+    rotation (Qwen3); kv ``kv_dtype`` [pages, 2, HK, 16*D], written; step int32 [8], whose field 0
+    is the number of rows. Rows of a stopped sequence leave the pages alone. Grid: a workgroup for
+    some heads of one row.
 
     With int8 pages kv_scale uint32 [pages, HK, 16], written, follows kv; positions, which would be
     a ninth buffer, is left out, for the table says them too. The scale of a key or value is
@@ -93,7 +94,7 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
     seen = SEEN[kv_dtype]
     arguments = [
         Arg("qkv", "float32x4", (N, HQ + 2 * HK, 2, half)),
-        Arg("rope", "float32x4", (C, 2, half)),
+        *([Arg("rope", "float32x4", (C, 2, half))] if spec.turns else []),
         *([] if coded else [positions_arg(spec)]),
         row_seq_arg(spec),
         table_arg(spec, pool_pages(spec)),
@@ -105,8 +106,8 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
 
     def body(thread: Thread, *buffers: Buffer) -> None:
         named = {arg.name: buffer for arg, buffer in zip(arguments, buffers, strict=True)}
-        qkv, rope, row_seq, table, kv, step = (
-            named[name] for name in ("qkv", "rope", "row_seq", "table", "kv", "step")
+        qkv, row_seq, table, kv, step = (
+            named[name] for name in ("qkv", "row_seq", "table", "kv", "step")
         )
         row = thread.x
         head = bind(thread.y * side_by_side + T.floordiv(thread.t, lanes))
@@ -180,8 +181,10 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
             first, second = loaded if eps is None else normalized(loaded, eps)
             position = position_of()
             slot = bind(T.floormod(position, PAGE_TOKENS))
-            cos, sin = (bind(rope[position, j, i]) for j in range(2))
-            turned = rotated(first, second, cos, sin)
+            turned = [first, second]
+            if spec.turns:
+                cos, sin = (bind(named["rope"][position, j, i]) for j in range(2))
+                turned = rotated(first, second, cos, sin)
             with when(busy & (head < HQ)):
                 for j, vector in enumerate(turned):
                     store(qkv, vector, row, head, j, i)
@@ -196,7 +199,11 @@ def rope_append(spec: RopeSpec, *, subgroups: bool) -> Launch:
         with when(row < step[ROWS]):
             one_row()
 
-    flags = (*(() if eps is None else (f"norm{eps}",)), *(("subgroups",) if subgroups else ()))
+    flags = (
+        *(() if eps is None else (f"norm{eps}",)),
+        *(() if spec.turns else ("still",)),
+        *(("subgroups",) if subgroups else ()),
+    )
     return kernel(
         symbol("rope_append", N, B, MP, HQ, HK, D, C, kv_dtype, *flags),
         arguments,

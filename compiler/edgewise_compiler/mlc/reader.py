@@ -1,0 +1,229 @@
+"""The tensors of an MLC folder under the names, and in the pieces, of a Hugging Face checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgewise_compiler.mlc.cache import read_cache
+from edgewise_compiler.packed.base import Codes, Integers, Matrix
+from edgewise_compiler.packed.held import holders
+from edgewise_compiler.packed.words import along_rows, in_order
+from edgewise_compiler.quantize.codes import Floats, Holders
+from edgewise_compiler.quantize.symmetric import ZERO_POINT
+from edgewise_compiler.weights.files import (
+    Bytes,
+    check_finite,
+    check_rows,
+    damaged,
+    read_exactly,
+)
+from edgewise_compiler.weights.open_files import BLOCK, TensorFiles
+from edgewise_compiler.weights.safetensors import FLOATS
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
+from edgewise_runtime.files import storage_errors
+from edgewise_runtime.format.abi import GROUP
+from edgewise_runtime.format.bundle import TensorEntry
+from edgewise_runtime.format.reading import shorten
+
+BITS = 4
+MIDDLE = 7
+"""The code of zero; 15 is not made by MLC's quantizer, and means 8 all the same."""
+
+WORDS = GROUP * BITS // 32
+"""Words of a group."""
+
+_LAYER = re.compile(r"(model\.layers\.\d{1,4}\.)(self_attn|mlp)\.([a-z_]+)")
+_AGAIN = "Download the whole folder, or convert the model again."
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of a tensor, or of the two that a matrix of four bits is stored in."""
+
+    tensors: tuple[str, ...]
+    first: int
+    rows: int
+
+
+class MlcReader(TensorFiles):
+    """The tensors of a folder; implements :class:`~..weights.base.WeightReader`.
+
+    Shards are opened as they are read: large models have more of them than a process may have open.
+
+    Raises:
+        CheckpointError: shards that are missing or damaged, or do not fit together.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, folder.name, _AGAIN)
+        self._path = folder
+        self._stored: dict[str, TensorEntry] = read_cache(folder)
+        self._parts: dict[str, _Part] = {}
+        self._matrices: dict[str, Matrix] = {}
+
+    def stored_names(self) -> tuple[str, ...]:
+        """Names in the folder."""
+        return tuple(self._stored)
+
+    def named(self, config: Mapping[str, Any], qkv: str) -> None:
+        """Give the tensors a checkpoint's names.
+
+        Args:
+            config: config.json as `mlc.config` makes it.
+            qkv: what queries', keys' and values' rows together are called.
+        """
+        dim, heads = config["head_dim"], config["num_attention_heads"]
+        rows = {"q_proj": heads * dim}
+        rows["k_proj"] = rows["v_proj"] = config["num_key_value_heads"] * dim
+        rows["gate_proj"] = rows["up_proj"] = config["intermediate_size"]
+        fused = {qkv: ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
+        widths = {"o_proj": heads * dim, "down_proj": config["intermediate_size"]}
+        for name in self._stored:
+            module, _, end = name.rpartition(".")
+            if end == "q_scale":
+                continue
+            tensors = (name, f"{module}.q_scale") if end == "q_weight" else (name,)
+            ours = "weight" if end == "q_weight" else end
+            inside = _LAYER.fullmatch(module)
+            parts = fused.get(inside[3]) if inside else None
+            height = self._stored[name].shape[0]
+            if inside is None or parts is None:
+                self._add(f"{module}.{ours}", _Part(tensors, 0, height))
+            else:
+                first = 0
+                for piece in parts:
+                    whole = f"{inside[1]}{inside[2]}.{piece}.{ours}"
+                    self._add(whole, _Part(tensors, first, rows[piece]))
+                    first += rows[piece]
+                if first != height:
+                    raise damaged(self._path, f"{shorten(name)} has {height} rows, not {first}")
+        for name, part in self._parts.items():
+            if len(part.tensors) == 2:
+                module = name.split(".")[-2]
+                self._matrices[name] = self._matrix(part, widths.get(module, config["hidden_size"]))
+        scales = {name for part in self._parts.values() for name in part.tensors[1:]}
+        for name in self._stored:
+            if name.endswith(".q_scale") and name not in scales:
+                raise damaged(self._path, f"{shorten(name)} has no q_weight beside it")
+
+    def _add(self, name: str, part: _Part) -> None:
+        if name in self._parts:
+            raise damaged(self._path, f"{shorten(name)} is there twice")
+        self._parts[name] = part
+
+    def _matrix(self, part: _Part, k: int) -> Matrix:
+        """A matrix of four bits; refused where its tensors are not as wide as the model says."""
+        words, scales = (self._entry(name) for name in part.tensors)
+        groups = -(-k // GROUP)
+        height = words.shape[0]
+        wanted = (("U32",), (height, groups * WORDS)), (tuple(FLOATS), (height, groups))
+        for name, entry, (dtypes, shape) in zip(part.tensors, (words, scales), wanted, strict=True):
+            if entry.dtype not in dtypes or entry.shape != shape:
+                found = f"{shorten(name)} is {entry.dtype} {list(entry.shape)}"
+                raise damaged(self._path, f"{found} for {k} columns")
+        kind = f"MLC of {BITS} bits, scales {scales.dtype}"
+        return Matrix(
+            (part.rows, k), BITS, kind, part.tensors, lambda: True, partial(self._rows, part, k)
+        )
+
+    def _rows(self, part: _Part, k: int, start: int, stop: int) -> Integers:
+        """Rows whose zero is in the middle, columns padded to whole groups.
+
+        A code counts from -7 to 8. Ours count from -8 to 7: where there is an 8, the other way
+        round, with the scale's sign turned.
+        """
+        weight, scale = part.tensors
+        words = self._raw(weight, part.first + start, stop - start).view("<u4")
+        codes = along_rows(words.reshape(stop - start, -1), BITS, in_order(BITS))
+        stored = self._raw(scale, part.first + start, stop - start)
+        scales = FLOATS[self._entry(scale).dtype](stored).reshape(stop - start, -1)
+        scales = scales.astype(np.float32)
+        zero = np.uint8(ZERO_POINT["q4"])
+        codes[:, k:] = MIDDLE
+        groups = codes.reshape(*scales.shape, GROUP)
+        turned = (groups == (1 << BITS) - 1).any(axis=2)
+        ours: Codes = groups + (zero - np.uint8(MIDDLE))
+        ours[turned] = zero + np.uint8(MIDDLE) - groups[turned]
+        scales[turned] *= -1
+        return Integers(ours.reshape(codes.shape), np.full(scales.shape, zero, np.int16), scales)
+
+    def _raw(self, name: str, first: int, count: int) -> Bytes:
+        """Rows of a tensor, as they are stored."""
+        entry = self._entry(name)
+        size = entry.bytes // entry.shape[0]
+        return self._bytes(entry, first * size, count * size)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._parts)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        part = self._part(name)
+        if name in self._matrices:
+            return self._matrices[name].shape
+        return part.rows, *self._entry(part.tensors[0]).shape[1:]
+
+    def dtype(self, name: str) -> str:
+        if name in self._matrices:
+            return self._matrices[name].kind
+        return self._entry(self._part(name).tensors[0]).dtype
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Floats:
+        part = self._part(name)
+        stop = check_rows(name, start, stop, part.rows)
+        if start == stop:
+            return np.empty((0, *self.shape(name)[1:]), np.float32)
+        if name in self._matrices:
+            k = self._matrices[name].shape[1]
+            values = self._matrices[name].rows(start, stop).floats()[:, :k]
+        else:
+            entry = self._entry(part.tensors[0])
+            if entry.dtype not in FLOATS:
+                raise UnsupportedError(
+                    f"{shorten(part.tensors[0])} in {entry.file} is stored as {entry.dtype}.",
+                    remedy=f"Use a folder whose floats are {', '.join(FLOATS)}.",
+                    code="unsupported.dtype",
+                )
+            raw = self._raw(part.tensors[0], part.first + start, stop - start)
+            values = FLOATS[entry.dtype](raw).reshape(stop - start, *entry.shape[1:])
+        check_finite(name, values, start)
+        return values
+
+    def stored(self, name: str) -> Iterator[Bytes]:
+        part = self._part(name)
+        for tensor in part.tensors:
+            entry = self._entry(tensor)
+            size = entry.bytes // entry.shape[0]
+            step = max(1, BLOCK // size)
+            for start in range(0, part.rows, step):
+                yield self._raw(tensor, part.first + start, min(step, part.rows - start))
+
+    def held(self) -> Mapping[str, Holders]:
+        """The schemes that hold each matrix of four bits, by name."""
+        return {name: holders(name, matrix) for name, matrix in self._matrices.items()}
+
+    def _part(self, name: str) -> _Part:
+        if name not in self._parts:
+            raise CheckpointError(
+                f"{self._path.name} has no tensor for {shorten(name)}.",
+                remedy=_AGAIN,
+                code="checkpoint.weights",
+            )
+        return self._parts[name]
+
+    def _entry(self, name: str) -> TensorEntry:
+        if name not in self._stored:
+            raise damaged(self._path, f"there is no {shorten(name)}")
+        return self._stored[name]
+
+    def _bytes(self, entry: TensorEntry, start: int, count: int) -> Bytes:
+        path = self._path / entry.file
+        with storage_errors("read", path), path.open("rb", buffering=0) as file:
+            file.seek(entry.offset + start)
+            return read_exactly(file, count, path)

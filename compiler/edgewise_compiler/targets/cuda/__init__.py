@@ -1,0 +1,1 @@
+"""Programs for CUDA: fatbins and plans."""

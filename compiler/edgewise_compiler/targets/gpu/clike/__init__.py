@@ -1,0 +1,1 @@
+"""Languages that look like C: one printer of lowered kernels, and a dialect for each of them."""

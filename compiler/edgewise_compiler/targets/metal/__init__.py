@@ -1,0 +1,1 @@
+"""Programs for Metal: kernels in Metal Shading Language, and plans."""
