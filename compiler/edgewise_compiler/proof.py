@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from edgewise_compiler.calibrate.interpret import forward
 from edgewise_compiler.calibrate.text import calibration_tokens
 from edgewise_compiler.graph.build import build_graphs
+from edgewise_compiler.graph.operations import Softcap
 from edgewise_compiler.job import Job
 from edgewise_compiler.layouts.order import linear_widths, ordered_bias
 from edgewise_compiler.layouts.rows import GPU, take_rows
@@ -68,7 +69,7 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
         h = forward(family, cfg, reader, tokens, logits=False, stored=stored)
     except (InputError, UnsupportedError):
         return None
-    head = _head(job)
+    head, caps = _head(job)
     # Far from each other and from any power of two: whatever a tile gets wrong, some are in it.
     ids = np.unique((np.arange(IDS) * GOLDEN_RATIO % 1 * cfg.vocab).astype(np.int64)).tolist()
     rows = np.concatenate([stored(head, i, i + 1)[:, : head.k] for i in ids])
@@ -76,17 +77,21 @@ def make_proof(job: Job, entries: Mapping[str, TensorEntry]) -> Proof | None:
     bias = ordered_bias(head, reader)
     if bias is not None:
         logits += bias[ids]
+    for cap in caps:
+        logits = np.tanh(logits / np.float32(cap)) * np.float32(cap)
     thousandths = np.rint(logits.astype(np.float64) * UNIT).astype(np.int64)
     return Proof(tuple(tokens[0].tolist()), tuple(ids), tuple(map(tuple, thousandths.tolist())))
 
 
-def _head(job: Job) -> LinearSpec:
-    """The linear that makes logits."""
+def _head(job: Job) -> tuple[LinearSpec, tuple[float, ...]]:
+    """The linear that makes logits, and the softcaps that these go through."""
     graphs = build_graphs(job.checkpoint.family, job.cfg, linear_widths(job.params), ())
-    name = graphs["head"].nodes[-1].params[0]
+    nodes = graphs["head"].nodes
+    caps = tuple(node.op.cap for node in nodes if isinstance(node.op, Softcap))
+    name = nodes[-1 - len(caps)].params[0]
     for spec in job.params:
         if spec.name == name and isinstance(spec, LinearSpec):
-            return spec
+            return spec, caps
     raise CompileError(f"The head {name!r} is no linear.")
 
 

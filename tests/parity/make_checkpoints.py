@@ -288,6 +288,42 @@ CASES: dict[str, Case] = {
         norms="after",
         row_norm=True,
     ),
+    "mistral-window": Case(
+        "MistralForCausalLM", 1702, _more(sliding_window=20, rope_theta=10000.0).config()
+    ),
+    "gemma2-window": Case(
+        "Gemma2ForCausalLM",
+        1852,
+        _more(
+            hidden_activation="gelu_pytorch_tanh",
+            sliding_window=40,
+            query_pre_attn_scalar=24,
+            attn_logit_softcapping=8.0,
+            final_logit_softcapping=30.0,
+            rope_theta=10000.0,
+            pad_token_id=1,
+        ).config(),
+        norms="around",
+        less=1.0,
+    ),
+    "gemma3-window": Case(
+        "Gemma3ForCausalLM",
+        1901,
+        _more(
+            hidden_activation="gelu_pytorch_tanh",
+            sliding_window=24,
+            layer_types=["sliding_attention", "full_attention"],
+            query_pre_attn_scalar=32,
+            rope_theta=1000000.0,
+            rope_local_base_freq=10000.0,
+            rope_scaling={"rope_type": "linear", "factor": 8.0},
+            pad_token_id=1,
+        ).config(),
+        qk_norm=True,
+        norms="around",
+        less=1.0,
+        dtype="BF16",
+    ),
 }  # fmt: skip
 """Every family; of Llama and Qwen3 1 to 4 query heads per KV head, every rope and its spellings,
 every dtype, and heads that programs pad."""
@@ -311,6 +347,7 @@ def write_checkpoint(name: str, folder: Path) -> Path:
     case, target = CASES[name], folder / name
     target.mkdir(parents=True)
     family = case.architecture.removesuffix("ForCausalLM").lower()
+    family = {"gemma3": "gemma3_text"}.get(family, family)
     config = {"architectures": [case.architecture], "model_type": family, **case.config}
     (target / "config.json").write_text(json.dumps(config, indent=2))
     (target / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 3]}))

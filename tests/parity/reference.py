@@ -64,6 +64,8 @@ def load_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
     config = json.loads((folder / "config.json").read_text())
     heads = config["num_attention_heads"]
     weights = dict(_parts(weights, config))
+    if config["model_type"].startswith("gemma"):
+        weights = {name: w + 1 if w.ndim == 1 else w for name, w in weights.items()}
     for name in weights:
         if name.endswith("o_proj.weight"):
             columns = weights[name].reshape(len(weights[name]), heads, -1)
@@ -185,7 +187,13 @@ def logits(
     `hidden`."""
     states = hidden(cfg, weights, token_ids, a8=a8, kv=kv)
     head = "model.embed_tokens.weight" if cfg.tied else "lm_head.weight"
-    return (_int8_groups(states) if a8 else states) @ weights[head].astype(np.float64).T
+    found = (_int8_groups(states) if a8 else states) @ weights[head].astype(np.float64).T
+    return capped(found, cfg.logit_softcap)
+
+
+def capped(x: Doubles, cap: float | None) -> Doubles:
+    """``cap * tanh(x / cap)``."""
+    return x if cap is None else np.tanh(x / cap) * cap
 
 
 def hidden(
@@ -221,16 +229,18 @@ def hidden(
 
     n = len(token_ids)
     turning = cfg.rotated or cfg.stored_head_dim
-    table = rope_table(cfg.rope, turning, cfg.context)[:n].astype(np.float64)
-    cos, sin = table.swapaxes(0, 1)[:, :, None]
+    ropes = cfg.rope, cfg.local_rope or cfg.rope
+    tables = [rope_table(rope, turning, cfg.context)[:n].astype(np.float64) for rope in ropes]
 
     def rotate(x: Doubles, layer: int) -> Doubles:
         if layer in cfg.still:
             return x
+        cos, sin = tables[layer in cfg.local].swapaxes(0, 1)[:, :, None]
         a, b, rest = np.split(x, (turning // 2, turning), axis=-1)
         return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], axis=-1)
 
     causal = np.where(np.tri(n, dtype=bool), 0.0, -np.inf)
+    behind = np.where(np.tri(n, k=-(cfg.window or n), dtype=bool), -np.inf, 0.0)
     x = w["model.embed_tokens.weight"][np.asarray(token_ids)] * cfg.embed_factor
     for i in range(cfg.layers):
         layer = f"model.layers.{i}"
@@ -245,7 +255,9 @@ def hidden(
         q, k, v = rotate(q, i), pages(rotate(k, i)), pages(v)
         share = cfg.heads // cfg.kv_heads
         k, v = k.repeat(share, axis=1), v.repeat(share, axis=1)
-        scores = np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale + causal
+        scores = capped(np.einsum("qhd,khd->hqk", q, k) * cfg.sm_scale, cfg.softcap) + causal
+        if i in cfg.local:
+            scores += behind
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         scores /= scores.sum(axis=-1, keepdims=True)
         attended = _spread(np.einsum("hqk,khd->qhd", scores, v)).reshape(n, -1)
@@ -253,7 +265,10 @@ def hidden(
         x = x + (norm(y, f"{layer}.{after[0]}") if after else y)
         h = norm(x, f"{layer}.{before[1]}") if before else x
         gate, up = linear(h, f"{layer}.mlp.gate_proj"), linear(h, f"{layer}.mlp.up_proj")
-        y = linear(gate / (1.0 + np.exp(-gate)) * up, f"{layer}.mlp.down_proj")
+        slope = gate
+        if cfg.activation == "gelu_tanh":
+            slope = np.sqrt(8 / np.pi) * (gate + 0.044715 * gate**3)
+        y = linear(gate / (1.0 + np.exp(-slope)) * up, f"{layer}.mlp.down_proj")
         x = x + (norm(y, f"{layer}.{after[1]}") if after else y)
     return norm(x, "model.norm") * cfg.logit_factor
 

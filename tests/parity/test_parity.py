@@ -62,6 +62,9 @@ FLOATS = sampled(
         "phi3-gqa2-longrope",
         "granite-gqa2",
         "olmo2-gqa2",
+        "mistral-window",
+        "gemma2-window",
+        "gemma3-window",
     ],
 )
 HALVES = sampled(CASES, ["qwen3-gqa4-d96-bias"])
@@ -76,6 +79,7 @@ INTEGERS = sampled(
         ("llama-d8-bias-llama3", "q4"),
         ("qwen2-gqa2-tied", "q4"),
         ("granite-gqa2", "q8"),
+        ("gemma2-window", "q4"),
     ],
 )
 CODED = sampled(

@@ -80,6 +80,8 @@ ONCE = sampled(
         ("smollm3-gqa2-tied", "webgpu-f32-subgroups"),
         ("granite-gqa2", "webgpu-f32-serial"),
         ("olmo2-gqa2", "webgpu-f32"),
+        ("gemma3-window", "webgpu-f32-subgroups"),
+        ("gemma2-window", "webgpu-f32-serial"),
     ],
 )
 FEW_BITS = sampled(product(OTHERS, ["q8", "q4"]), [])

@@ -7,6 +7,7 @@ the activations of a layer, whatever the size of the model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ from edgewise_compiler.graph.operations import (
     Operation,
     RmsNorm,
     RopeAppend,
+    Softcap,
     Swiglu,
 )
 from edgewise_compiler.layouts.order import (
@@ -142,12 +144,14 @@ def forward(
     x = np.zeros((0, 0), np.float32)
     for name in ("embed", "layers"):
         x = execute(graphs[name], step, x)
-    *nodes, last = graphs["head"].nodes
+    head = graphs["head"].nodes
+    at = max(i for i, node in enumerate(head) if isinstance(node.op, Linear))
+    last, nodes = head[at], head[:at]
     h = execute(graphs["head"].with_nodes(nodes), step, x)
     if not logits:
         observe(step.linear(last.params[0]), h)
         return h
-    return execute(graphs["head"].with_nodes([last]), step, h)[:, : cfg.vocab]
+    return execute(graphs["head"].with_nodes(head[at:]), step, h)[:, : cfg.vocab]
 
 
 def execute(graph: Graph, step: Step, given: Floats) -> Floats:
@@ -256,10 +260,22 @@ def _add(step: Step, node: Node[Add], inputs: list[Floats]) -> Floats:
 def _swiglu(step: Step, node: Node[Swiglu], inputs: list[Floats]) -> Floats:
     panels = inputs[0].reshape(len(inputs[0]), -1, 2, PANEL)
     gate, up = panels[:, :, 0], panels[:, :, 1]
+    slope = gate
+    if node.op.activation == "gelu_tanh":
+        slope = np.float32(math.sqrt(8 / math.pi)) * (gate + np.float32(0.044715) * gate**3)
     # Of a very negative x, x / (1 + exp(-x)) is x / inf, which is the right 0.
     with np.errstate(over="ignore"):
-        gated: Floats = gate / (1 + np.exp(-gate)) * up
+        gated: Floats = gate / (1 + np.exp(-slope)) * up
     return gated.reshape(len(inputs[0]), -1)
+
+
+def _softcap(step: Step, node: Node[Softcap], inputs: list[Floats]) -> Floats:
+    return _capped(inputs[0], node.op.cap)
+
+
+def _capped(x: Floats, cap: float) -> Floats:
+    y: Floats = np.tanh(x / np.float32(cap)) * np.float32(cap)
+    return y
 
 
 def _rope_append(step: Step, node: Node[RopeAppend], inputs: list[Floats]) -> Floats:
@@ -286,21 +302,26 @@ def _rotated(x: Floats, table: Floats) -> Floats:
 
 def _attention(step: Step, node: Node[Attention], inputs: list[Floats]) -> Floats:
     op = node.op
-    for trait in ("window", "softcap", "sinks"):
-        if getattr(op, trait) is not None:
-            raise UnsupportedError(
-                f"{node.label}: attention with {trait} cannot be computed in NumPy.",
-                remedy="Compile with --no-calibrate.",
-                code="unsupported.attention",
-            )
+    if op.sinks is not None:
+        raise UnsupportedError(
+            f"{node.label}: attention with sinks cannot be computed in NumPy.",
+            remedy="Compile with --no-calibrate.",
+            code="unsupported.attention",
+        )
     q, (k, v) = step.heads(inputs[0], op.heads.query), step.kept[op.layer]
     share = op.heads.query // op.heads.kv
     length = q.shape[1]
-    later = np.where(np.tri(length, dtype=bool), np.float32(0), np.float32(-np.inf))
+    seen = np.tri(length, dtype=bool)
+    if op.window is not None:
+        seen &= ~np.tri(length, k=-op.window, dtype=bool)
+    later = np.where(seen, np.float32(0), np.float32(-np.inf))
     y = np.empty_like(q)
     for text in range(len(q)):
         for head in range(op.heads.query):
-            scores = q[text, :, head] @ k[text, :, head // share].T * np.float32(op.scale) + later
+            scores = q[text, :, head] @ k[text, :, head // share].T * np.float32(op.scale)
+            if op.softcap is not None:
+                scores = _capped(scores, op.softcap)
+            scores += later
             np.exp(scores - scores.max(axis=1, keepdims=True), out=scores)
             scores /= scores.sum(axis=1, keepdims=True)
             y[text, :, head] = scores @ v[text, :, head // share]
@@ -317,6 +338,7 @@ _OPERATIONS: dict[type[Operation], Compute] = {
     Linear: _linear,
     Add: _add,
     Swiglu: _swiglu,
+    Softcap: _softcap,
     RopeAppend: _rope_append,
     Attention: _attention,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph
-from edgewise_compiler.graph.operations import Linear, Quantize
+from edgewise_compiler.graph.operations import Linear, Quantize, Softcap
 from edgewise_runtime.errors import CompileError
 
 HIDDEN = "hidden"
@@ -19,7 +19,8 @@ def hidden_graph(head: Graph) -> Graph:
     Raises:
         CompileError: a head that does not end in a linear of something that it computes.
     """
-    *nodes, last = head.nodes
+    # What is done to logits comes after hidden states.
+    *nodes, last = (node for node in head.nodes if not isinstance(node.op, Softcap))
     if nodes and isinstance(nodes[-1].op, Quantize):
         nodes.pop()
     if (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 from edgewise_compiler.graph.operations import (
+    Activation,
     Add,
     Attention,
     Embed,
@@ -21,6 +22,7 @@ from edgewise_compiler.graph.operations import (
     Operation,
     RmsNorm,
     RopeAppend,
+    Softcap,
     Swiglu,
 )
 from edgewise_runtime.errors import CompileError
@@ -146,9 +148,15 @@ class GraphBuilder:
         output = self._value(residual.rows, residual.width, name=residual.name)
         return self._emit(Add(), (residual, y), output)
 
-    def swiglu(self, gate_up: Value) -> Value:
+    def swiglu(self, gate_up: Value, activation: Activation = "silu") -> Value:
         """``silu(gate) * up`` (Shazeer 2020) of interleaved panels, half the width."""
-        return self._emit(Swiglu(), (gate_up,), self._value(gate_up.rows, gate_up.width // 2))
+        output = self._value(gate_up.rows, gate_up.width // 2)
+        return self._emit(Swiglu(activation), (gate_up,), output)
+
+    def softcap(self, x: Value, cap: float) -> Value:
+        """``cap * tanh(x / cap)``, in the buffer of ``x``, which has a name."""
+        output = self._value(x.rows, x.width, name=x.name)
+        return self._emit(Softcap(cap), (x,), output, label=f"{x.name}.softcap")
 
     def attention(
         self,

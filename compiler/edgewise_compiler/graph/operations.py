@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-Epilogue = Literal["store", "add", "swiglu"]
+Epilogue = Literal["store", "add", "swiglu", "geglu"]
+Activation = Literal["silu", "gelu_tanh"]
+"""What a gate goes through: of the second the approximation by tanh (arXiv 1606.08415)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Linear(Operation):
     """A packed linear.
 
     Attributes:
-        epilogue: ``add`` puts the result onto the last input, ``swiglu`` applies :class:`Swiglu`.
+        epilogue: ``add`` puts the result onto the last input, ``swiglu`` and ``geglu`` apply
+            :class:`Swiglu` with one activation or the other.
         norm: the input goes through an RMSNorm of this eps first, with the last parameter.
         gather: of the input, the rows whose logits are wanted.
     """
@@ -96,9 +99,18 @@ class Add(Operation):
 
 @dataclass(frozen=True)
 class Swiglu(Operation):
-    """``silu(gate) * up`` of panels of 16 columns that alternate."""
+    """``silu(gate) * up``, or of another activation, of panels of 16 columns that alternate."""
 
     name = "swiglu"
+    activation: Activation = "silu"
+
+
+@dataclass(frozen=True)
+class Softcap(Operation):
+    """``cap * tanh(x / cap)`` of every element, in its buffer."""
+
+    name = "softcap"
+    cap: float
 
 
 @dataclass(frozen=True)

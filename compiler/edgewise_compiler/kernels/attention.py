@@ -108,9 +108,36 @@ def check_heads(HQ: int, HK: int, D: int, kv_dtype: str) -> int:
     return HQ // HK
 
 
+KNOWN = ("window", "softcap")
+"""The traits of attention that every kernel has."""
+
+
 def log2_scale(sm_scale: float) -> float:
     """The factor that turns q.k into the exponent of two."""
     return sm_scale * math.log2(math.e)
+
+
+def score_scale(spec: AttentionSpec) -> float:
+    """What q.k is multiplied with: it is the exponent of two then, or, to be capped, twice that
+    over the cap (:func:`log2_cap`)."""
+    scale = log2_scale(spec.scale)
+    return scale if spec.softcap is None else 2 * scale / spec.softcap
+
+
+def log2_cap(spec: AttentionSpec) -> float | None:
+    """The most an exponent of two can be, or the least, without its sign; None for any."""
+    return None if spec.softcap is None else log2_scale(spec.softcap)
+
+
+def first_seen(spec: AttentionSpec, keys: Expr) -> Expr:
+    """The first position of the last ``keys`` that a row sees, itself the last of them."""
+    return T.max(0, keys - spec.window)
+
+
+def trait_names(spec: AttentionSpec) -> tuple[str, ...]:
+    """What tells kernels with these traits from others in their names."""
+    window = () if spec.window is None else (f"w{spec.window}",)
+    return window if spec.softcap is None else (*window, f"c{spec.softcap}")
 
 
 def segments_of(tokens: Expr) -> Expr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from edgewise_runtime.format.abi import PAGE_TOKENS
 
 SEGMENT = 64
@@ -40,3 +42,8 @@ INFINITY_BITS, NAN_BITS = 0x7F800000, 0x7FC00000
 
 BEYOND_HALF = 0x477FF000
 """Bits of 65520, the smallest float32 that is not rounded to a finite float16."""
+
+GELU_CUBE = 0.044715
+GELU_EXPONENT = 2 * math.sqrt(2 / math.pi) * math.log2(math.e)
+"""Of the Gaussian error linear unit's approximation by tanh: the cube's weight, and what turns
+``x + GELU_CUBE*x**3`` into an exponent of two (D. Hendrycks, K. Gimpel, arXiv 1606.08415)."""

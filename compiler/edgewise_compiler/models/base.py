@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgewise_compiler.graph.nodes import GraphBuilder, Value
+from edgewise_compiler.graph.operations import Activation
 from edgewise_compiler.models.rope import RopeConfig
 from edgewise_compiler.weights.views import View
 
@@ -36,6 +37,12 @@ class ModelConfig:
         sm_scale: factor on the attention scores before the softmax.
         bos: id of the token that begins a text, if the model has one.
         eos: ids that end a text, in order of preference; may be empty.
+        activation: what the gate of the MLP goes through.
+        softcap: of attention's scores, ``cap * tanh(score / cap)``; None leaves them.
+        logit_softcap: of logits.
+        window: tokens that a row of the layers ``local`` sees, itself included.
+        local: layers with the window.
+        local_rope: the rotary embedding of those; None for that of the others.
         norms: where a layer's norms are: before its two branches, after them, or around both.
         row_norm: all queries of a row are RMS-normalized together, and all keys.
         embed_factor: multiplies the rows of the embedding table, as they enter the residual stream.
@@ -63,6 +70,12 @@ class ModelConfig:
     sm_scale: float
     bos: int | None
     eos: tuple[int, ...]
+    activation: Activation = "silu"
+    softcap: float | None = None
+    logit_softcap: float | None = None
+    window: int | None = None
+    local: tuple[int, ...] = ()
+    local_rope: RopeConfig | None = None
     norms: Literal["before", "after", "around"] = "before"
     row_norm: bool = False
     embed_factor: float = 1.0

@@ -23,7 +23,7 @@ from edgewise_compiler.models.base import (
 )
 from edgewise_compiler.models.fields import ConfigFields
 from edgewise_compiler.models.rope import MAX_CONTEXT, PARTIAL, RopeConfig, read_rope
-from edgewise_compiler.models.shape import SHAPE
+from edgewise_compiler.models.shape import SHAPE, WINDOWED, read_windows
 from edgewise_compiler.models.traits import refuse
 from edgewise_runtime.errors import CheckpointError, UnsupportedError
 
@@ -38,8 +38,8 @@ MULTIPLES = {"hidden_size": 32, "head_dim": 2}
 """What widths have to be multiples of, in elements: kernels need it, and rotations turn pairs."""
 HEAD_STEP, HEADS_STEP = 16, 32
 """What kernels need of a head, and of all heads together; narrower ones are padded with zeros."""
-ROTATION = "rope"
-"""The one rotation of these models."""
+ROTATION, LOCAL_ROTATION = "rope", "rope_local"
+"""The rotation of these models, and that of layers with a window where it is another one."""
 _BEFORE, _AFTER = "input_layernorm", "post_attention_layernorm"
 NORMS: Mapping[str, Mapping[str, str]] = {
     "before": {"attn_norm": _BEFORE, "mlp_norm": _AFTER},
@@ -115,6 +115,10 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
     rotated = rotated_width(hf, stored) if PARTIAL in traits.has else stored
     _check_shape(hidden, heads, kv_heads, stored)
     _check_divisors(rope, rotated)
+    window: int | None = None
+    local: tuple[int, ...] = ()
+    if WINDOWED in traits.has:
+        window, local = read_windows(fields, layer_count, context)
     refuse((trait for trait in SHAPE if trait.name not in traits.has), fields)
     check_eos_count(eos)
     return ModelConfig(
@@ -137,6 +141,8 @@ def read_config(traits: Traits, hf: Mapping[str, Any]) -> ModelConfig:
         sm_scale=stored**-0.5,
         bos=bos[0] if bos else None,
         eos=eos,
+        window=window,
+        local=local,
         rotated=None if rotated == stored else rotated,
     )
 
@@ -240,7 +246,18 @@ def params(cfg: ModelConfig) -> Iterator[ParamSpec]:
     if not cfg.tied:
         yield LinearSpec("lm_head", ("lm_head.weight",), (cfg.vocab,), cfg.hidden)
     rotated = cfg.rotated or cfg.stored_head_dim
-    yield RotationSpec(ROTATION, cfg.rope, cfg.head_dim, rotated)
+    tables = {ROTATION: cfg.rope, LOCAL_ROTATION: cfg.local_rope or cfg.rope}
+    used = dict.fromkeys(rotation_of(cfg, i) for i in range(cfg.layers))
+    for name, rope in tables.items():
+        if name in used or name == ROTATION:
+            yield RotationSpec(name, rope, cfg.head_dim, rotated)
+
+
+def rotation_of(cfg: ModelConfig, layer: int) -> str | None:
+    """The rotation of a layer, if it has one."""
+    if layer in cfg.still:
+        return None
+    return LOCAL_ROTATION if cfg.local_rope is not None and layer in cfg.local else ROTATION
 
 
 def _linear(
@@ -276,16 +293,20 @@ def layers(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
         if cfg.row_norm:
             qkv = g.norm_runs(qkv, {f"{p}.{of}_row_norm": n for of, n in rows.items()}, eps)
         head_norms = (f"{p}.q_norm", f"{p}.k_norm", eps) if cfg.qk_norm else None
-        attention = Attention(heads, cfg.sm_scale, layer=i)
-        rotation = None if i in cfg.still else ROTATION
+        window = cfg.window if i in cfg.local else None
+        attention = Attention(heads, cfg.sm_scale, i, window, cfg.softcap)
+        rotation = rotation_of(cfg, i)
         attended = g.attention(qkv, attention, rotation=rotation, qk_norm=head_norms)
         x = g.add(x, normed(g.linear(attended, f"{p}.o"), p, "attn_post_norm"))
         gate_up = g.linear(normed(x, p, "mlp_norm"), f"{p}.gate_up")
-        x = g.add(x, normed(g.linear(g.swiglu(gate_up), f"{p}.down"), p, "mlp_post_norm"))
+        x = g.add(
+            x, normed(g.linear(g.swiglu(gate_up, cfg.activation), f"{p}.down"), p, "mlp_post_norm")
+        )
     return x
 
 
 def head(g: GraphBuilder, cfg: ModelConfig, x: Value) -> Value:
     """Final norm and logits of the wanted rows only."""
     h = g.rms_norm(g.gather_logit_rows(x), "norm", cfg.rms_eps)
-    return g.logits(h, "embed" if cfg.tied else "lm_head")
+    logits = g.logits(h, "embed" if cfg.tied else "lm_head")
+    return logits if cfg.logit_softcap is None else g.softcap(logits, cfg.logit_softcap)

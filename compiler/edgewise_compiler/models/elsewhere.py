@@ -186,9 +186,8 @@ BEYOND = (
     ),
     Elsewhere(("FalconForCausalLM", "falcon"), (_LAYER_NORM,)),
     Elsewhere(("GemmaForCausalLM", "gemma"), (_ONE_PLUS, _SCALED)),
-    Elsewhere(("Gemma2ForCausalLM", "gemma2"), (_AFTER, _ONE_PLUS, _SCALED)),
     Elsewhere(
-        ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "gemma3_text", "gemma3"),
+        ("Gemma3ForConditionalGeneration", "gemma3"),
         (_AFTER, _ONE_PLUS, _SCALED),
     ),
     Elsewhere(("GPT2LMHeadModel", "gpt2"), (_LAYER_NORM, "learned positions")),

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.elsewhere import missing, refusal
+from edgewise_compiler.models.gemma import GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.mistral import MISTRAL
@@ -18,7 +19,18 @@ from edgewise_compiler.models.smollm3 import SMOLLM3
 from edgewise_runtime.errors import CheckpointError
 from edgewise_runtime.format.reading import shorten
 
-FAMILIES: tuple[Family, ...] = (LLAMA, GRANITE, MISTRAL, OLMO2, PHI3, QWEN2, QWEN3, SMOLLM3)
+FAMILIES: tuple[Family, ...] = (
+    LLAMA,
+    GEMMA2,
+    GEMMA3,
+    GRANITE,
+    MISTRAL,
+    OLMO2,
+    PHI3,
+    QWEN2,
+    QWEN3,
+    SMOLLM3,
+)
 
 
 def find_family(hf: Mapping[str, Any]) -> Family:

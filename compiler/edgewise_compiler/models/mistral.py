@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import ModelConfig
+from edgewise_compiler.models.shape import WINDOWED
 
 _TRAITS = decoder.Traits(
     family="mistral",
@@ -16,6 +17,7 @@ _TRAITS = decoder.Traits(
     bos=1,
     eos=(2,),
     says={"max_position_embeddings": 131072},
+    has=(WINDOWED,),
 )
 
 

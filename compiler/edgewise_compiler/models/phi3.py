@@ -12,6 +12,7 @@ from dataclasses import replace
 from edgewise_compiler.models import decoder
 from edgewise_compiler.models.base import ModelConfig
 from edgewise_compiler.models.rope import PARTIAL
+from edgewise_compiler.models.shape import WINDOWED
 from edgewise_compiler.weights.views import Turning, View, split
 
 _TRAITS = decoder.Traits(
@@ -22,7 +23,7 @@ _TRAITS = decoder.Traits(
     bos=1,
     eos=(32000,),
     says={"max_position_embeddings": 4096, "original_max_position_embeddings": 4096},
-    has=(PARTIAL,),
+    has=(PARTIAL, WINDOWED),
 )
 
 

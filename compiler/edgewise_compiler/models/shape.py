@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgewise_compiler.models.fields import ConfigFields
-from edgewise_compiler.models.traits import Trait, other, said
+from edgewise_compiler.models.traits import PAGE, Trait, other, said
+from edgewise_runtime.errors import CheckpointError, UnsupportedError
 from edgewise_runtime.format.reading import shorten
 
 ACTIVATIONS = ("silu", "swish")
@@ -12,7 +13,10 @@ ACTIVATIONS = ("silu", "swish")
 WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
 """Keys that ask for windows."""
 
+GATED = "another activation"
+
 _MANY = 1 << 17
+_MOST = 1 << 22
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _RECURRENT = ("state_size", "mamba_d_state", "ssm_state_size", "ssm_cfg", "conv_L_cache")
 _QUANTIZED = ("quantization", "quantization_config", "compression_config")
@@ -61,6 +65,40 @@ def _windowed(fields: ConfigFields) -> str | None:
     return f"{said('sliding_window', window)} in {count} of {layers} layers" if count else None
 
 
+WINDOWED = "sliding windows"
+"""The trait's name, for families that know it."""
+
+
+def read_windows(
+    fields: ConfigFields, layers: int, context: int
+) -> tuple[int | None, tuple[int, ...]]:
+    """The window of some layers, tokens, and these layers: by ``layer_types``, or all of them.
+
+    Raises:
+        UnsupportedError: layers that attend to chunks.
+    """
+    kinds = fields.values.get("layer_types")
+    local = tuple(range(layers))
+    if isinstance(kinds, list):
+        if len(kinds) != layers or not all(isinstance(kind, str) for kind in kinds):
+            raise CheckpointError(
+                f"layer_types of config.json has {len(kinds)} entries for {layers} layers.",
+                remedy="Correct config.json.",
+                code="checkpoint.config",
+            )
+        if "chunked_attention" in kinds:
+            raise UnsupportedError(
+                "Not implemented: attention to chunks (layer_types has 'chunked_attention').",
+                remedy=f"Use a model with windows or without; see {PAGE}.",
+                code="unsupported.attention",
+            )
+        local = tuple(i for i, kind in enumerate(kinds) if kind == "sliding_attention")
+    if not fields.has("sliding_window") or not fields.flag("use_sliding_window", True):
+        return None, ()
+    window = fields.integer("sliding_window", 1, _MOST)
+    return (None, ()) if window >= context or not local else (window, local)
+
+
 def _recurrent(fields: ConfigFields) -> str | None:
     kinds = fields.values.get("layer_types")
     if not isinstance(kinds, list):
@@ -87,7 +125,7 @@ SHAPE = (
         gguf=("ssm.state_size", "shortconv.l_cache", "wkv.head_size"),
     ),
     Trait(
-        "sliding windows",
+        WINDOWED,
         (*WINDOWS, "layer_types"),
         "layers that attend to the whole context, or windows as long as it",
         "unsupported.attention",
@@ -95,7 +133,7 @@ SHAPE = (
         gguf=("attention.sliding_window",),
     ),
     Trait(
-        "another activation",
+        GATED,
         _GATES,
         f"hidden_act {' or '.join(ACTIVATIONS)}",
         "unsupported.activation",

@@ -84,10 +84,14 @@ class Lowering:
         return AttentionSpec(
             *self._heads(op.heads),
             scale=op.scale,
-            window=op.window,
+            # A window that no sequence of the program leaves is none.
+            window=None if self._sees_all(op) else op.window,
             softcap=op.softcap,
             sinks=op.sinks is not None,
         )
+
+    def _sees_all(self, op: Attention) -> bool:
+        return op.window is None or op.window >= self.bounds.context
 
     def _heads(self, heads: Heads) -> tuple[int, int, int, int, int, int, str]:
         bounds = self.bounds

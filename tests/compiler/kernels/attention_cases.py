@@ -32,7 +32,7 @@ BOUNDS = Bounds(rows=180, batch=4, pages=21)
 class Story:
     """One sequence: queries [tokens, query heads, dim], keys and values [tokens, kv heads, dim].
 
-    ``kv_dtype`` is what pages hold.
+    ``kv_dtype`` is what pages hold, ``window`` and ``softcap`` are traits of its attention.
     """
 
     heads: Heads
@@ -40,6 +40,8 @@ class Story:
     keys: Array
     values: Array
     kv_dtype: str
+    window: int | None = None
+    softcap: float | None = None
 
     @property
     def scale(self) -> float:
@@ -83,7 +85,10 @@ def reference(part: Part) -> Array:
     )
     queries = sequence.queries[part.history : end].astype("float64")
     scores = np.einsum("rhd,thd->rht", queries, keys) * sequence.scale
-    hidden = np.arange(end)[None] > np.arange(part.history, end)[:, None]
+    if sequence.softcap is not None:
+        scores = np.tanh(scores / sequence.softcap) * sequence.softcap
+    behind = np.arange(part.history, end)[:, None] - np.arange(end)[None]
+    hidden = (behind < 0) | (behind >= (sequence.window or end))
     scores = np.where(hidden[:, None], -np.inf, scores)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
@@ -95,10 +100,11 @@ def _compiled(kernel: Callable[..., object], spec: AttentionSpec, isa: str) -> C
     return next(iter(build([kernel(spec, isa)], isa).values()))
 
 
-def _spec(heads: Heads, kv_dtype: str, bounds: Bounds) -> AttentionSpec:
-    sizes = (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
+def _spec(sequence: Story, bounds: Bounds) -> AttentionSpec:
+    heads, sizes = sequence.heads, (bounds.rows, bounds.batch, bounds.pages * PAGE_TOKENS)
     shape = (heads.query, heads.kv, heads.dim)
-    return AttentionSpec(*sizes, *shape, kv_dtype, float(heads.dim**-0.5))
+    traits = sequence.window, sequence.softcap
+    return AttentionSpec(*sizes, *shape, sequence.kv_dtype, float(heads.dim**-0.5), *traits)
 
 
 def prefill(
@@ -141,7 +147,7 @@ def _step(
     bounds: Bounds,
 ) -> list[Array]:
     heads, kv_dtype = parts[0].story.heads, parts[0].story.kv_dtype
-    spec = _spec(heads, kv_dtype, bounds)
+    spec = _spec(parts[0].story, bounds)
     rows = [Rows(part.history, part.rows, part.stop) for part in parts]
     page_ids, pool = shuffled_pages(rows, np.random.default_rng(seed), spare=spare)
     batch = batch_of(rows, bounds, page_ids)
@@ -151,7 +157,8 @@ def _step(
     first = 0
     for part, ids in zip(parts, page_ids, strict=True):
         end = part.history + part.rows
-        write_tokens(kv, ids, part.story.keys[:end], part.story.values[:end])
+        keys, values = part.story.keys[:end], part.story.values[:end]
+        write_tokens(kv, ids, keys, values)
         rows_of = part.story.queries[part.history : end]
         q[first : first + part.rows] = rows_of.reshape(part.rows, q.shape[1])
         first += part.rows

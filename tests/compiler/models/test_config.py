@@ -8,6 +8,7 @@ import pytest
 
 from edgewise_compiler.models.base import Family
 from edgewise_compiler.models.families import FAMILIES, find_family
+from edgewise_compiler.models.gemma import GEMMA2, GEMMA3
 from edgewise_compiler.models.granite import GRANITE
 from edgewise_compiler.models.llama import LLAMA
 from edgewise_compiler.models.mistral import MISTRAL
@@ -75,10 +76,51 @@ def test_qwen2_has_biases_that_no_config_mentions() -> None:
 
 
 def test_a_window_that_mistral_leaves_out_is_that_of_its_first_release() -> None:
-    assert MISTRAL.read_config(llama(sliding_window=None)).context == 8192
-    assert MISTRAL.read_config(llama(max_position_embeddings=4096)).context == 4096
-    with pytest.raises(UnsupportedError, match=r"sliding windows \(sliding_window is 4096\)"):
-        MISTRAL.read_config(llama())
+    def windows(**changes: Any) -> tuple[int | None, tuple[int, ...]]:
+        cfg = MISTRAL.read_config(llama(num_hidden_layers=3, **changes))
+        return cfg.window, cfg.local
+
+    assert windows() == (4096, (0, 1, 2))
+    assert windows(sliding_window=64) == (64, (0, 1, 2))
+    assert windows(sliding_window=None) == (None, ())
+    assert windows(max_position_embeddings=4096) == (None, ())
+    kinds = ["full_attention", "sliding_attention", "full_attention"]
+    assert windows(layer_types=kinds) == (4096, (1,))
+    with pytest.raises(CheckpointError, match="2 entries for 3 layers"):
+        windows(layer_types=kinds[:2])
+    with pytest.raises(UnsupportedError, match="attention to chunks"):
+        windows(layer_types=["chunked_attention"] * 3)
+    with pytest.raises(CheckpointError, match="sliding_window"):
+        windows(sliding_window=0)
+
+
+def test_gemma2_caps_scores_and_logits_and_has_a_window_in_every_other_layer() -> None:
+    cfg = GEMMA2.read_config(llama(num_hidden_layers=4, head_dim=...))
+    assert (cfg.softcap, cfg.logit_softcap, cfg.sm_scale) == (50.0, 30.0, 1 / 16)
+    assert (cfg.window, cfg.local, cfg.local_rope) == (4096, (0, 2), None)
+    assert (cfg.norms, cfg.activation, cfg.embed_factor) == ("around", "gelu_tanh", 24.0)
+    assert (cfg.head_dim, cfg.qk_norm) == (256, False)
+    uncapped = GEMMA2.read_config(llama(attn_logit_softcapping=None, final_logit_softcapping=None))
+    assert (uncapped.softcap, uncapped.logit_softcap) == (None, None)
+    with pytest.raises(UnsupportedError, match="hidden_activation is 'silu'"):
+        GEMMA2.read_config(llama(hidden_activation="silu"))
+
+
+def test_gemma3_turns_layers_with_windows_by_another_base_in_either_spelling() -> None:
+    linear = {"rope_type": "linear", "factor": 8.0}
+    old = {"rope_theta": 1000000.0, "rope_local_base_freq": 20000.0, "rope_scaling": linear}
+    both = {
+        "full_attention": {"rope_theta": 1000000.0, **linear},
+        "sliding_attention": {"rope_theta": 20000.0, "rope_type": "default"},
+    }
+    window = {"sliding_window": 512, "num_hidden_layers": 12, "rope_theta": ...}
+    cfg = GEMMA3.read_config(llama(**window | old))
+    assert (cfg.rope.kind, cfg.rope.theta, cfg.rope.factor) == ("linear", 1000000.0, 8.0)
+    assert cfg.local_rope is not None
+    assert (cfg.local_rope.kind, cfg.local_rope.theta) == ("default", 20000.0)
+    assert (cfg.window, cfg.local) == (512, (0, 1, 2, 3, 4, 6, 7, 8, 9, 10))
+    assert (cfg.softcap, cfg.logit_softcap, cfg.qk_norm) == (None, None, True)
+    assert GEMMA3.read_config(llama(**window, rope_parameters=both)) == cfg
 
 
 def test_every_fourth_layer_of_smollm3_does_not_turn_unless_a_list_says_which() -> None:

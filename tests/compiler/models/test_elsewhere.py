@@ -101,17 +101,6 @@ GPT2 = {"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new"}
     [
         (MIXTRAL_8X7B, ["mixtures of experts (num_local_experts is 8)"]),
         (
-            GEMMA_3_1B,
-            [
-                "sliding windows (sliding_window is 512)",
-                "another activation (hidden_activation is 'gelu_pytorch_tanh')",
-                "a second rotation (rope_local_base_freq is 10000)",
-                "norms after attention and MLP",
-                "norms that multiply by 1 + w",
-                "embeddings times √hidden_size",
-            ],
-        ),
-        (
             GEMMA_3_12B,
             [
                 "sliding windows (sliding_window is 1024)",

@@ -49,6 +49,26 @@ CONFIG = ModelConfig(
 )
 CONFIGS = {
     "llama": CONFIG,
+    "gemma2": replace(
+        CONFIG,
+        family="gemma2",
+        norms="around",
+        activation="gelu_tanh",
+        softcap=50.0,
+        logit_softcap=30.0,
+        window=64,
+        local=(0,),
+    ),
+    "gemma3": replace(
+        CONFIG,
+        family="gemma3",
+        norms="around",
+        activation="gelu_tanh",
+        qk_norm=True,
+        window=64,
+        local=(1,),
+        local_rope=RopeConfig(),
+    ),
     "granite": replace(CONFIG, family="granite", embed_factor=12.0, logit_factor=0.125),
     "mistral": replace(CONFIG, family="mistral"),
     "qwen2": replace(CONFIG, family="qwen2", attention_bias=True),

@@ -52,7 +52,7 @@ def graph_of(op: Operation) -> Graph:
 
 @each_target
 @pytest.mark.parametrize("prefill", [False, True])
-@pytest.mark.parametrize("trait", [{"window": 128}, {"softcap": 50.0}, {"sinks": "layers.0.sinks"}])
+@pytest.mark.parametrize("trait", [{"sinks": "layers.0.sinks"}])
 def test_attention_with_a_trait_that_no_kernel_has_is_refused(
     trait: dict[str, Any], prefill: bool, lower: Lower
 ) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from edgewise_compiler.graph.nodes import Graph, Node
-from edgewise_compiler.graph.operations import Linear, Operation, Swiglu
+from edgewise_compiler.graph.operations import (
+    Activation,
+    Epilogue,
+    Linear,
+    Operation,
+    Swiglu,
+)
+
+_EPILOGUES: Mapping[Activation, Epilogue] = {"silu": "swiglu", "gelu_tanh": "geglu"}
 
 
 def fuse_swiglu(graph: Graph) -> Graph:
@@ -20,7 +29,9 @@ def fuse_swiglu(graph: Graph) -> Graph:
         if len(graph.uses(producer.output)) != 1:
             continue
         fused[producer.output.id] = replace(
-            producer, op=replace(producer.op, epilogue="swiglu"), output=node.output
+            producer,
+            op=replace(producer.op, epilogue=_EPILOGUES[node.op.activation]),
+            output=node.output,
         )
     replaced = {node.output.id for node in fused.values()}
     return graph.with_nodes(

@@ -10,7 +10,9 @@ from edgewise_compiler.graph.operations import Linear, Operation, Quantize, RmsN
 
 def _absorbs(op: Operation | None) -> bool:
     """Whether its kernel can write a8 directly."""
-    return isinstance(op, RmsNorm) or (isinstance(op, Linear) and op.epilogue == "swiglu")
+    return isinstance(op, RmsNorm) or (
+        isinstance(op, Linear) and op.epilogue in ("swiglu", "geglu")
+    )
 
 
 def quantize_activations(graph: Graph) -> Graph:

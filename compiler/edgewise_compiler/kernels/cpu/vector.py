@@ -27,7 +27,15 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.cpu.isa import isa_named
-from edgewise_compiler.kernels.numbers import EXP2, LN2, LOG2E, SQRT_HALF_BITS
+from edgewise_compiler.kernels.numbers import (
+    EXP2,
+    GELU_CUBE,
+    GELU_EXPONENT,
+    INFINITY_BITS,
+    LN2,
+    LOG2E,
+    SQRT_HALF_BITS,
+)
 
 LANES = 16
 
@@ -198,6 +206,26 @@ def silu(x: Expr, isa: str) -> Expr:
     lanes = lanes_of(x)
     x = let(x)
     return x / (splat(1.0, lanes) + exp2(x * splat(-LOG2E, lanes), isa))
+
+
+def gelu_tanh(x: Expr, isa: str) -> Expr:
+    """``x * (1 + tanh(u)) / 2`` of ``u = sqrt(2/pi) * (x + 0.044715*x**3)`` in float32, which is
+    ``x / (1 + exp(-2*u))``."""
+    lanes = lanes_of(x)
+    x = let(x)
+    cubic = let(fma(x * x, splat(GELU_CUBE, lanes), splat(1.0, lanes), isa))
+    power = exp2(x * cubic * splat(-GELU_EXPONENT, lanes), isa)
+    return x / (splat(1.0, lanes) + power)
+
+
+def softcapped(x: Expr, cap: float, isa: str) -> Expr:
+    """``cap * tanh(y)`` in float32 of ``x = 2*y*log2(e)``, off by 1e-7 of ``cap``; what is not
+    finite stays so."""
+    lanes = lanes_of(x)
+    x = let(x)
+    rest = splat(2 * cap, lanes) / (splat(1.0, lanes) + exp2(x, isa))
+    finite = size_bits(x) < splat(INFINITY_BITS, lanes, "int32")
+    return T.Select(finite, splat(cap, lanes) - rest, x)
 
 
 def lookup(codes: Expr, table: Sequence[int], isa: str) -> Expr:

@@ -24,7 +24,7 @@ from tvm import DataType, tirx
 from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 
-from edgewise_compiler.kernels.numbers import LOG2E
+from edgewise_compiler.kernels.numbers import GELU_CUBE, GELU_EXPONENT, INFINITY_BITS, LOG2E
 
 PREFIX = "ew."
 """What the names of neutral operations begin with in TIR."""
@@ -180,6 +180,28 @@ def silu(x: Expr) -> Expr:
     x = T.bind(x)
     power = exp2(T.min(x * number(-LOG2E), number(_LARGEST_EXPONENT)))
     return T.bind(x / (number(1.0) + power))
+
+
+def gelu_tanh(x: Expr) -> Expr:
+    """``x / (1 + exp(-2*u))`` of ``u = sqrt(2/pi) * (x + 0.044715*x**3)``, likewise."""
+    x = T.bind(x)
+    cubic = T.bind(fma(x * x, number(GELU_CUBE), number(1.0)))
+    power = exp2(T.min(x * cubic * number(-GELU_EXPONENT), number(_LARGEST_EXPONENT)))
+    return T.bind(x / (number(1.0) + power))
+
+
+ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh}
+GATES = {"swiglu": silu, "geglu": gelu_tanh}
+"""What gates go through, by a linear's epilogue."""
+
+
+def softcapped(x: Expr, cap: float) -> Expr:
+    """``cap * tanh(y)`` of a float32 ``x = 2*y*log2(e)``; what is not finite stays so."""
+    x = T.bind(x)
+    most = T.max(T.min(x, number(_LARGEST_EXPONENT)), number(-_LARGEST_EXPONENT))
+    rest = T.bind(number(2 * cap) / (number(1.0) + exp2(most)))
+    finite = (bits(x, "uint32") & u32(0x7FFFFFFF)) < u32(INFINITY_BITS)
+    return T.bind(T.Select(finite, number(cap) - rest, x))
 
 
 def unpack_halves(word: Expr) -> Expr:

@@ -19,6 +19,7 @@ from edgewise_compiler.graph.operations import (
     Quantize,
     RmsNorm,
     RopeAppend,
+    Softcap,
     Swiglu,
 )
 from edgewise_compiler.kernels.cpu.attention.decode import attention_decode, part_elements
@@ -28,7 +29,7 @@ from edgewise_compiler.kernels.cpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.cpu.elementwise.quantize import quantize
 from edgewise_compiler.kernels.cpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.cpu.elementwise.unfused import add as add_rows
-from edgewise_compiler.kernels.cpu.elementwise.unfused import gather, swiglu
+from edgewise_compiler.kernels.cpu.elementwise.unfused import gather, softcap, swiglu
 from edgewise_compiler.kernels.cpu.matmul.floats import matmul_float
 from edgewise_compiler.kernels.cpu.matmul.ints import matmul_int
 from edgewise_compiler.kernels.matmul import MatmulSpec
@@ -204,7 +205,8 @@ def _add(low: CpuLowering, node: Node[Add]) -> Iterator[Call]:
 
 def _swiglu(low: CpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    kernel = swiglu(low.row_bound(out), out.width, low.isa, count=_count(out))
+    rows, activation = low.row_bound(out), node.op.activation
+    kernel = swiglu(rows, out.width, low.isa, count=_count(out), activation=activation)
     arguments = (
         *read(*low.value(source)),
         *to("write", *low.value(out)),
@@ -212,6 +214,15 @@ def _swiglu(low: CpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
     )
     moved, flops = mul(out.rows, out.width * 12), mul(out.rows, out.width * 16)
     yield Call(kernel, arguments, node.label, moved, flops)
+
+
+def _softcap(low: CpuLowering, node: Node[Softcap]) -> Iterator[Call]:
+    out = node.output
+    kernel = softcap(low.row_bound(out), out.width, node.op.cap, low.isa, count=_count(out))
+    arguments = (*to("readwrite", *low.value(out)), *read(low.step_tensor("step")))
+    yield Call(
+        kernel, arguments, node.label, mul(out.rows, out.width * 8), mul(out.rows, out.width * 16)
+    )
 
 
 def _gather(low: CpuLowering, node: Node[Gather]) -> Iterator[Call]:
@@ -274,6 +285,7 @@ _OPERATIONS: Table[CpuLowering] = {
     Linear: _linear,
     Add: _add,
     Swiglu: _swiglu,
+    Softcap: _softcap,
     Gather: _gather,
     RopeAppend: _rope_append,
     Attention: _attention_prefill,

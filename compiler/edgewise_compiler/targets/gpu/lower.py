@@ -16,6 +16,7 @@ from edgewise_compiler.graph.operations import (
     NormRuns,
     RmsNorm,
     RopeAppend,
+    Softcap,
     Swiglu,
 )
 from edgewise_compiler.kernels.gpu.attention.decode import attention_decode, attention_near
@@ -27,7 +28,7 @@ from edgewise_compiler.kernels.gpu.elementwise.embed import embed
 from edgewise_compiler.kernels.gpu.elementwise.norm import norm_runs, rms_norm
 from edgewise_compiler.kernels.gpu.elementwise.rope import rope_append
 from edgewise_compiler.kernels.gpu.elementwise.unfused import add as add_rows
-from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, swiglu
+from edgewise_compiler.kernels.gpu.elementwise.unfused import gather, softcap, swiglu
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.matmul.matmul import matmul
 from edgewise_compiler.kernels.gpu.matmul.matmul_int8 import matmul_int8, quantize
@@ -200,7 +201,7 @@ def _linear(low: GpuLowering, node: Node[Linear], *, many_rows: bool) -> Iterato
             *to("readwrite" if epilogue == "add" else "write", low.value(out)),
             *read(low.step_tensor("step")),
         )
-        row_bytes = 4 * (source.width + (part.rows // 2 if epilogue == "swiglu" else part.rows))
+        row_bytes = 4 * (source.width + (part.rows // 2 if spec.gated else part.rows))
         moved = add(param_bytes(params), mul(out.rows, row_bytes))
         flops = mul(out.rows, 2 * part.rows * source.width)
         # A split linear keeps its own label on the part that completes it.
@@ -299,13 +300,22 @@ def _add(low: GpuLowering, node: Node[Add]) -> Iterator[Call]:
 
 def _swiglu(low: GpuLowering, node: Node[Swiglu]) -> Iterator[Call]:
     source, out = node.inputs[0], node.output
-    launch = swiglu(low.row_bound(out), out.width, count=_count(out))
+    activation = node.op.activation
+    launch = swiglu(low.row_bound(out), out.width, count=_count(out), activation=activation)
     arguments = (
         *read(low.value(source)),
         *to("write", low.value(out)),
         *read(low.step_tensor("step")),
     )
     moved, flops = mul(out.rows, out.width * 12), mul(out.rows, out.width * 16)
+    yield _call(launch, arguments, node.label, moved, flops)
+
+
+def _softcap(low: GpuLowering, node: Node[Softcap]) -> Iterator[Call]:
+    out = node.output
+    launch = softcap(low.row_bound(out), out.width, node.op.cap, count=_count(out))
+    arguments = (*to("readwrite", low.value(out)), *read(low.step_tensor("step")))
+    moved, flops = mul(out.rows, out.width * 8), mul(out.rows, out.width * 16)
     yield _call(launch, arguments, node.label, moved, flops)
 
 
@@ -326,6 +336,7 @@ _OPERATIONS: Table[GpuLowering] = {
     NormRuns: _norm_runs,
     Add: _add,
     Swiglu: _swiglu,
+    Softcap: _softcap,
     Gather: _gather,
     RopeAppend: _rope_append,
 }

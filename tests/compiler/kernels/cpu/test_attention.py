@@ -191,7 +191,7 @@ def test_what_attention_is_not_written_for_is_refused(
 
 
 @pytest.mark.parametrize("kernel", [attention_decode, attention_prefill])
-@pytest.mark.parametrize("trait", [{"window": 128}, {"softcap": 50.0}, {"sinks": True}])
+@pytest.mark.parametrize("trait", [{"sinks": True}])
 def test_traits_that_attention_does_not_have_are_refused_by_name(
     kernel: object, trait: dict[str, Any]
 ) -> None:

@@ -10,11 +10,12 @@ M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018):
 
     M' = max(M, m),  a = exp2(M - M'),  c = exp2(m - M'),  L = fma(L, a, l*c),  O = fma(O, a, o*c)
 
-The result is O / L. Of int8 pages K and V are the codes: a key's scale is part of its ``scale``, a
-value's goes into p[j] once l has been summed. Keys after the row's own position take no part, not
-even as zeros: memory that was never written may hold anything. Which registers do the work differs
-between instruction sets and between decode and prefill; the order of the operations on one number
-never does.
+The result is O / L. A softcap makes cap*tanh(score/cap) of a score; a window leaves out keys that
+lie too far back, and segments of nothing else. Of int8 pages K and V are the codes: a key's scale
+is part of its ``scale``, a value's goes into p[j] once l has been summed. Keys after the row's own
+position take no part, not even as zeros: memory that was never written may hold anything. Which
+registers do the work differs between instruction sets and between decode and prefill; the order of
+the operations on one number never does.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from edgewise_compiler.kernels.cpu.vector import (
     let,
     llvm,
     load,
+    softcapped,
     splat,
     store,
 )
@@ -128,13 +130,18 @@ def softmax(
     scale: float,
     isa: str,
     scales: tuple[Buffer, Buffer] | None = None,
+    *,
+    low: Expr | None = None,
+    cap: float | None = None,
 ) -> list[Expr]:
     """Turns one segment of q.k into probabilities before normalization, in place.
 
     Args:
         scores: float32 [rows, SEGMENT]; row ``row`` is replaced by p, zero from ``valid`` on.
         valid: int32, how many keys of the segment the row sees, at least 1.
-        scale: see :func:`log2_scale`.
+        scale: see :func:`score_scale`.
+        low: the first key that the row sees, where a window leaves some out.
+        cap: see :func:`log2_cap`.
         scales: of int8 keys and values, see :func:`segment_scales`; those of the keys include
             ``scale``, those of the values end up in p.
 
@@ -144,9 +151,13 @@ def softmax(
     best = T.sblock_alloc_buffer((LANES,), "float32")
     total = T.sblock_alloc_buffer((LANES,), "float32")
 
-    def mask(first: Expr) -> Expr:
+    def seen(first: Expr, value: Expr, otherwise: float) -> Expr:
         lane = T.ramp(first, 1, PAGE_TOKENS)
-        return lane < splat(valid, PAGE_TOKENS, "int32")
+        none = splat(otherwise)
+        value = T.Select(lane < splat(valid, PAGE_TOKENS, "int32"), value, none)
+        if low is None:
+            return value
+        return T.Select(lane >= splat(low, PAGE_TOKENS, "int32"), let(value), none)
 
     store(best, splat(-math.inf), 0)
     with T.serial(0, SEGMENT_PAGES) as i:
@@ -155,19 +166,19 @@ def softmax(
         score = llvm(
             "float32x16", "llvm.arithmetic.fence", load(scores, row, i * PAGE_TOKENS) * factor
         )
-        score = let(T.Select(mask(i * PAGE_TOKENS), score, splat(-math.inf)))
+        if cap is not None:
+            score = softcapped(score, cap, isa)
+        score = let(seen(i * PAGE_TOKENS, score, -math.inf))
         store(scores, score, row, i * PAGE_TOKENS)
         store(best, T.max(load(best, 0), score), 0)
     m = let(lane_max(load(best, 0)))
     store(total, splat(0.0), 0)
     with T.serial(0, SEGMENT_PAGES) as i:
         p = exp2(load(scores, row, i * PAGE_TOKENS) - splat(m), isa)
-        p = let(T.Select(mask(i * PAGE_TOKENS), p, splat(0.0)))
+        p = let(seen(i * PAGE_TOKENS, p, 0.0))
         weight = p
         if scales is not None:
-            weight = T.Select(
-                mask(i * PAGE_TOKENS), p * load(scales[1], i * PAGE_TOKENS), splat(0.0)
-            )
+            weight = seen(i * PAGE_TOKENS, p * load(scales[1], i * PAGE_TOKENS), 0.0)
         store(scores, weight, row, i * PAGE_TOKENS)
         store(total, load(total, 0) + p, 0)
     return [m, let(lane_sum(load(total, 0)))]

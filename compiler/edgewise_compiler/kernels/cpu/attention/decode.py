@@ -14,10 +14,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from edgewise_compiler.kernels.attention import (
+    KNOWN,
     AttentionSpec,
     check_attention,
-    log2_scale,
+    first_seen,
+    log2_cap,
+    score_scale,
     segments_of,
+    trait_names,
 )
 from edgewise_compiler.kernels.cpu.attention.common import (
     accumulate,
@@ -106,12 +110,12 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
-        UnsupportedError: a window, a softcap or sinks.
+        UnsupportedError: sinks.
     """
-    GQ = check_attention(spec)
+    GQ = check_attention(spec, KNOWN)
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
-    tile, scale = tile_for(isa), log2_scale(spec.scale)
+    tile, scale = tile_for(isa), score_scale(spec)
     slots, width = _slots(spec), _width(spec)
     line_elements = {"int8": 64, "float16": 32, "float32": 16}[kv_dtype]  # of a cache line
     arguments = [
@@ -130,6 +134,12 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             alone = (table[s, STOP] == 0) & (table[s, Q_LEN] == 1)
             return T.Select(alone, segments_of(table[s, KV_LEN] + 1), 0)
 
+        def first_of(s: Expr) -> Expr:
+            """The segment that a sequence begins with: those before lie behind its window."""
+            if spec.window is None:
+                return T.int32(0)
+            return T.floordiv(first_seen(spec, table[s, KV_LEN] + 1), SEGMENT)
+
         def partial(slot: Expr | int, head: Expr) -> Expr:
             return (slot * HQ + head) * width
 
@@ -147,6 +157,10 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             segment = let(runs[run, _SEGMENT] + slot - runs[run, _SLOT])
             keys = let(T.min(table[s, KV_LEN] + 1 - segment * SEGMENT, SEGMENT))
             pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
+            low = None
+            if spec.window is not None:
+                seen = first_seen(spec, table[s, KV_LEN] + 1)
+                low = let(T.max(0, T.min(seen - segment * SEGMENT, SEGMENT - 1)))
             scales = None
             if kv_scale:
                 scales = segment_scales(
@@ -173,9 +187,12 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
             def mix(first: Expr, rows: int, column: Expr, columns: int) -> None:
                 clear(acc, rows * columns)
-                with T.serial(0, pages) as i:
+                first_page = None if low is None else let(T.floordiv(low, PAGE_TOKENS))
+                with T.serial(0, pages if first_page is None else pages - first_page) as nth:
+                    i = nth if first_page is None else let(first_page + nth)
                     page = page_of(s, segment, i)
-                    with T.serial(0, T.min(keys - i * PAGE_TOKENS, PAGE_TOKENS)) as t:
+
+                    def token(t: Expr) -> None:
                         for line in range(0, columns * LANES, line_elements):
                             prefetch(
                                 kv, page, 0, h, PAGE_TOKENS * D + t * D + column * LANES + line
@@ -189,6 +206,15 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                             ],
                             isa,
                         )
+
+                    stop = T.min(keys - i * PAGE_TOKENS, PAGE_TOKENS)
+                    if low is None:
+                        with T.serial(0, stop) as t:
+                            token(t)
+                    else:
+                        start = let(T.max(0, low - i * PAGE_TOKENS))
+                        with T.serial(0, T.max(0, stop - start)) as t:
+                            token(let(T.min(start + t, PAGE_TOKENS - 1)))
                 for r in range(rows):
                     at = let(partial(slot, h * GQ + first + r) + column * LANES)
                     for c in range(columns):
@@ -196,7 +222,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
 
             for_blocks(GQ, tile.rows, dot)
             with T.serial(0, GQ) as g:
-                m, l = softmax(scores, g, keys, scale, isa, scales)
+                m, l = softmax(scores, g, keys, scale, isa, scales, low=low, cap=log2_cap(spec))
                 at = let(partial(slot, h * GQ + g) + D)
                 store(part, m, at)
                 store(part, l, at + 1)
@@ -217,7 +243,7 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
             state = T.sblock_alloc_buffer((2,), "float32")
             O = T.sblock_alloc_buffer((D,), "float32")
             before, after = let(partial(slots + turn, head)), let(partial(slots + 1 - turn, head))
-            with T.If(segment == 0):
+            with T.If(segment == first_of(s)):
                 with T.Then():
                     store(state, splat(-math.inf, 1), 0)
                     store(state, splat(0.0, 1), 1)
@@ -265,7 +291,11 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                 ):
                     s, segment = let(cursor[0]), let(cursor[1])
                     run, slot = let(filled[0]), let(filled[1])
+                    if spec.window is not None:
+                        segment = let(T.max(segment, first_of(s)))
                     left = let(segments(s) - segment)
+                    if spec.window is not None:
+                        left = let(T.max(0, left))
                     count = let(T.max(0, T.min(left, slots - slot)))
                     with T.If(count > 0), T.Then():
                         for i, value in enumerate((s, slot, segment, count)):
@@ -294,5 +324,5 @@ def attention_decode(spec: AttentionSpec, isa: str) -> PrimFunc:
                             merge(runs, turn[0], item)
                 T.buffer_store(turn, 1 - turn[0], [0])
 
-    name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
+    name = symbol("attention_decode", N, B, MP, HQ, HK, D, kv_dtype, spec.scale, *trait_names(spec))
     return kernel(name, arguments, body)

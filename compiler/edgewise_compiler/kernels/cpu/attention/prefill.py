@@ -14,7 +14,15 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
+from edgewise_compiler.kernels.attention import (
+    KNOWN,
+    AttentionSpec,
+    check_attention,
+    first_seen,
+    log2_cap,
+    score_scale,
+    trait_names,
+)
 from edgewise_compiler.kernels.cpu.attention.common import (
     accumulate,
     clear,
@@ -77,12 +85,13 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
 
     Raises:
         CompileError: heads or dtypes that attention is not written for.
-        UnsupportedError: a window, a softcap or sinks.
+        UnsupportedError: sinks.
     """
-    GQ = check_attention(spec)
+    GQ = check_attention(spec, KNOWN)
     N, B, MP, kv_dtype = spec.rows, spec.batch, spec.pages, spec.kv_dtype
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
-    tile, scale = tile_for(isa), log2_scale(spec.scale)
+    tile, scale = tile_for(isa), score_scale(spec)
+    window = spec.window
     pairs = _ROWS * GQ  # (row, query head): pair row*GQ + g
     pages_wide = pages_at_once(tile, tile.rows)
     chunks_wide = tile.columns(tile.rows, D // LANES)
@@ -113,6 +122,8 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
             queries = T.sblock_alloc_buffer((pairs, D), "float32")
             O = T.sblock_alloc_buffer((pairs, D), "float32")
             scores = T.sblock_alloc_buffer((pairs, SEGMENT), "float32")
+            # Whether a row sees anything of a segment: behind its window it does not.
+            sees = T.sblock_alloc_buffer((pairs,), "int32") if window is not None else None
             M, L, m, l, a, c = (T.sblock_alloc_buffer((pairs,), "float32") for _ in range(6))
             keys_panel = T.sblock_alloc_buffer((pages_wide, D * PAGE_TOKENS), "float32")
             values_panel = T.sblock_alloc_buffer((SEGMENT, chunks_wide * LANES), "float32")
@@ -154,7 +165,10 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
                 store(M, splat(-math.inf), i * LANES)
                 store(L, splat(0.0), i * LANES)
 
-            with T.serial(0, T.floordiv(last, SEGMENT) + 1) as segment:
+            first_segment = 0
+            if window is not None:
+                first_segment = let(T.floordiv(first_seen(spec, start + 1), SEGMENT))
+            with T.serial(first_segment, T.floordiv(last, SEGMENT) + 1) as segment:
                 base = let(segment * SEGMENT)
                 keys = let(T.min(last + 1 - base, SEGMENT))
                 pages = let(T.floordiv(keys + (PAGE_TOKENS - 1), PAGE_TOKENS))
@@ -166,6 +180,11 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
 
                 def valid(pair: Expr) -> Expr:
                     return T.min(position(pair) + 1 - base, SEGMENT)
+
+                def low(pair: Expr) -> Expr:
+                    """The first key of the segment that a row sees."""
+                    seen = first_seen(spec, position(pair) + 1) - base
+                    return T.max(0, T.min(seen, SEGMENT))
 
                 scales = None
                 if kv_scale:
@@ -212,10 +231,24 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
                             values = [load(values_panel, j, i * LANES) for i in range(chunks)]
                             accumulate(acc, weights, values, isa, where=where)
 
-                        with T.serial(0, common) as j:
-                            key(j)
-                        with T.serial(common, most) as j:
-                            key(j, [j < valid(first + r) for r in range(tile.rows)])
+                        if window is None:
+                            with T.serial(0, common) as j:
+                                key(j)
+                            with T.serial(common, most) as j:
+                                key(j, [j < valid(first + r) for r in range(tile.rows)])
+                        else:
+                            begin, every = let(low(first)), let(low(first + (tile.rows - 1)))
+
+                            def some(j: Expr) -> None:
+                                rows = [first + r for r in range(tile.rows)]
+                                key(j, [(j >= low(row)) & (j < valid(row)) for row in rows])
+
+                            with T.serial(begin, T.min(every, most)) as j:
+                                some(j)
+                            with T.serial(every, common) as j:
+                                key(j)
+                            with T.serial(T.max(every, common), most) as j:
+                                some(j)
                         for r in range(tile.rows):
                             for i in range(chunks):
                                 at = let((chunk + i) * LANES)
@@ -227,12 +260,31 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
                 with T.serial(0, T.floordiv(pages + (pages_wide - 1), pages_wide)) as i:
                     dot(let(i * pages_wide))
                 with T.serial(0, blocks * tile.rows) as pair:
-                    best, total = softmax(scores, pair, let(valid(pair)), scale, isa, scales)
+                    first_key = None if window is None else let(low(pair))
+                    best, total = softmax(
+                        scores,
+                        pair,
+                        let(valid(pair)),
+                        scale,
+                        isa,
+                        scales,
+                        low=first_key,
+                        cap=log2_cap(spec),
+                    )
+                    if sees is not None and first_key is not None:
+                        T.buffer_store(sees, T.Select(first_key < valid(pair), 1, 0), [pair])
                     store(m, best, pair)
                     store(l, total, pair)
                 with T.serial(0, pairs // LANES) as i:
                     at = i * LANES
                     results = merge_weights(load(M, at), load(L, at), load(m, at), load(l, at), isa)
+                    if sees is not None:
+                        there = let(load(sees, at))
+                        before = load(M, at), load(L, at), splat(1.0), splat(0.0)
+                        results = [
+                            let(T.Select(there > splat(0, LANES, "int32"), new, let(old)))
+                            for new, old in zip(results, before, strict=True)
+                        ]
                     for buffer, value in zip((M, L, a, c), results, strict=True):
                         store(buffer, value, at)
                 for_blocks(D // LANES, chunks_wide, mix)
@@ -253,5 +305,7 @@ def attention_prefill(spec: AttentionSpec, isa: str) -> PrimFunc:
                 with T.parallel(0, total[0] * HK) as item, block("tile"):
                     attend(let(T.floormod(item, total[0])), let(T.floordiv(item, total[0])))
 
-    name = symbol("attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, spec.scale)
+    name = symbol(
+        "attention_prefill", N, B, MP, HQ, HK, D, kv_dtype, spec.scale, *trait_names(spec)
+    )
     return kernel(name, arguments, body)

@@ -8,7 +8,15 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
-from edgewise_compiler.kernels.cpu.vector import let, load, silu, store
+from edgewise_compiler.kernels.cpu.vector import (
+    gelu_tanh,
+    let,
+    load,
+    silu,
+    softcapped,
+    splat,
+    store,
+)
 from edgewise_compiler.kernels.function import (
     STEP,
     Arg,
@@ -17,8 +25,12 @@ from edgewise_compiler.kernels.function import (
     for_rows,
     kernel,
     live_rows,
+    symbol,
 )
+from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL
+
+ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu_tanh}
 
 
 @cache
@@ -51,8 +63,9 @@ def add(N: int, H: int, W: int, *, in_place: bool, count: int) -> PrimFunc:
 
 
 @cache
-def swiglu(N: int, H: int, isa: str, *, count: int) -> PrimFunc:
-    """silu(gate) * up as out[N,H] of x[N,2H], whose panels of 16 columns are gate and up by turns.
+def swiglu(N: int, H: int, isa: str, *, count: int, activation: str = "silu") -> PrimFunc:
+    """silu(gate) * up, or of another activation, as out[N,H] of x[N,2H], whose panels of 16 columns
+    are gate and up by turns.
 
     Arguments in order: x, out, step, all float32, for step[count] rows. H is a multiple of 16.
     """
@@ -61,13 +74,34 @@ def swiglu(N: int, H: int, isa: str, *, count: int) -> PrimFunc:
         def row(i: Expr) -> None:
             with T.serial(H // PANEL) as p, block("panel"):
                 gate, up = (let(load(x, i, (p * 2 + j) * PANEL)) for j in range(2))
-                store(out, silu(gate, isa) * up, i, p * PANEL)
+                store(out, ACTIVATIONS[activation](gate, isa) * up, i, p * PANEL)
 
         with block("rows"):
             for_rows(live_rows(step, count, N), N, row)
 
     arguments = (Arg("x", "float32", (N, 2 * H)), Arg("out", "float32", (N, H)), STEP)
-    return kernel(f"swiglu_{H}_n{N}{count_suffix(count)}", arguments, body)
+    kind = "swiglu" if activation == "silu" else activation
+    return kernel(f"{kind}_{H}_n{N}{count_suffix(count)}", arguments, body)
+
+
+@cache
+def softcap(N: int, H: int, cap: float, isa: str, *, count: int) -> PrimFunc:
+    """``x = cap * tanh(x / cap)`` of x[N,H] float32, for step[count] rows; H is a multiple of 16.
+
+    Arguments in order: x, step.
+    """
+
+    def body(x: Buffer, step: Buffer) -> None:
+        def row(i: Expr) -> None:
+            with T.serial(H // PANEL) as p, block("panel"):
+                value = load(x, i, p * PANEL) * splat(2 * LOG2E / cap)
+                store(x, softcapped(value, cap, isa), i, p * PANEL)
+
+        with block("rows"):
+            for_rows(live_rows(step, count, N), N, row)
+
+    arguments = (Arg("x", "float32", (N, H)), STEP)
+    return kernel(symbol("softcap", H, f"n{N}", f"c{cap}") + count_suffix(count), arguments, body)
 
 
 @cache

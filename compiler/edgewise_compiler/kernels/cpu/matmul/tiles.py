@@ -11,7 +11,7 @@ from tvm.tirx import Buffer, call_llvm_intrin
 
 from edgewise_compiler.kernels.cpu.elementwise.quantize import a8_args, store_group
 from edgewise_compiler.kernels.cpu.isa import isa_named
-from edgewise_compiler.kernels.cpu.vector import let, load, silu, store
+from edgewise_compiler.kernels.cpu.vector import gelu_tanh, let, load, silu, store
 from edgewise_compiler.kernels.function import Arg, block
 from edgewise_compiler.kernels.matmul import MatmulSpec
 from edgewise_runtime.format.abi import PANEL
@@ -101,17 +101,29 @@ def _add(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -
         store(out[0], load(out[0], row, column) + value, row, column)
 
 
-def _gated(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> Expr:
-    gate, up = sums
-    return silu(gate, isa) * up
+def _gated(activation: Callable[[Expr, str], Expr]) -> Callable[..., Expr]:
+    def gated(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> Expr:
+        gate, up = sums
+        return activation(gate, isa) * up
+
+    return gated
 
 
-def _swiglu(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
-    store(out[0], _gated(out, row, pair, sums, isa), row, pair * PANEL)
+def _store_gated(activation: Callable[[Expr, str], Expr]) -> Callable[..., None]:
+    gated = _gated(activation)
+
+    def stored(out: list[Buffer], row: Expr, pair: Expr, sums: list[Expr], isa: str) -> None:
+        store(out[0], gated(out, row, pair, sums, isa), row, pair * PANEL)
+
+    return stored
 
 
 def _float_out(share: int) -> Callable[[int, int], tuple[Arg, ...]]:
     return lambda N, NP: (Arg("out", "float32", (N, NP // share)),)
+
+
+def _codes_out(N: int, NP: int) -> tuple[Arg, ...]:
+    return a8_args(N, NP // 2, "h")
 
 
 def _quantize(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa: str) -> None:
@@ -121,8 +133,10 @@ def _quantize(out: list[Buffer], row: Expr, item: Expr, values: list[Expr], isa:
 EPILOGUES = {
     "store": Epilogue(1, _float_out(1), _store),
     "add": Epilogue(1, _float_out(1), _add),
-    "swiglu": Epilogue(1, _float_out(2), _swiglu),
-    "swiglu_a8": Epilogue(2, lambda N, NP: a8_args(N, NP // 2, "h"), _gated, _quantize),
+    "swiglu": Epilogue(1, _float_out(2), _store_gated(silu)),
+    "swiglu_a8": Epilogue(2, _codes_out, _gated(silu), _quantize),
+    "geglu": Epilogue(1, _float_out(2), _store_gated(gelu_tanh)),
+    "geglu_a8": Epilogue(2, _codes_out, _gated(gelu_tanh), _quantize),
 }
 
 

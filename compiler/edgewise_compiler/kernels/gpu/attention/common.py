@@ -32,6 +32,7 @@ from edgewise_compiler.kernels.gpu.operations import (
     nearest,
     number,
     pack_halves,
+    softcapped,
     u32,
     unpack_halves,
     vector_of,
@@ -248,11 +249,27 @@ def widened(value: Expr) -> Expr:
     return value if dtype_of(value) == "float32x4" else cast(value, "float32")
 
 
-def masked(value: Expr, first: Expr, keys: Expr, otherwise: float) -> Expr:
-    """``value`` of four tokens from ``first`` on; ``otherwise`` for those from ``keys`` on."""
+def masked(value: Expr, first: Expr, keys: Expr, otherwise: float, low: Expr | None = None) -> Expr:
+    """``value`` of four tokens from ``first`` on; ``otherwise`` for those from ``keys`` on, and for
+    those before ``low``."""
     vector = bind(value)
-    parts = [T.Select(first + j < keys, lane(vector, j), number(otherwise)) for j in range(4)]
+    parts = [
+        T.Select(within(first + j, keys, low), lane(vector, j), number(otherwise)) for j in range(4)
+    ]
     return vector_of(*parts)
+
+
+def within(token: Expr, keys: Expr, low: Expr | None) -> Expr:
+    """Whether a token is one of ``keys``, of which those before ``low`` do not count."""
+    return token < keys if low is None else T.And(token < keys, token >= low)
+
+
+def capped(scores: Expr, cap: float | None) -> Expr:
+    """Four scores as exponents of two, of what `score_scale` made of them."""
+    if cap is None:
+        return scores
+    held = bind(scores)
+    return vector_of(*(softcapped(lane(held, j), cap) for j in range(4)))
 
 
 def _joined(low: Expr, high: Expr) -> Expr:

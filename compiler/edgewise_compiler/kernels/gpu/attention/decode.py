@@ -24,12 +24,16 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
 from edgewise_compiler.kernels.attention import (
+    KNOWN,
     AttentionSpec,
     RopeSpec,
     check_attention,
-    log2_scale,
+    first_seen,
+    log2_cap,
+    score_scale,
     segments_of,
     spread,
+    trait_names,
 )
 from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
@@ -37,6 +41,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     QUADS,
     SEEN,
     SEGMENT_QUADS,
+    capped,
     deal,
     kv_vectors,
     largest_divisor,
@@ -47,6 +52,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     pool_pages,
     power_of_two_up_to,
     spoiled,
+    within,
 )
 from edgewise_compiler.kernels.gpu.attention.merge import Slice, part_arg, slices_of
 from edgewise_compiler.kernels.gpu.attention.newest import Newest, combines, newest_arguments
@@ -142,7 +148,8 @@ def _segments(
     spec: AttentionSpec, limits: Limits, share: Share | None, rope: RopeSpec | None
 ) -> Launch:
     """`attention_decode`, or without a share `attention_near`."""
-    group = check_attention(spec)
+    group = check_attention(spec, KNOWN)
+    scale, window = score_scale(spec), spec.window
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     near, first_sequence = share is None, 0 if share is None else share.first
@@ -199,17 +206,18 @@ def _segments(
         def rotate(head: Expr, heads: int) -> None:
             def stage(item: Expr, i: int) -> None:
                 g, d = T.floordiv(item, D), T.floormod(item, D)
-                value = qkv[s, head + g, d] * number(log2_scale(spec.scale))
+                value = qkv[s, head + g, d] * number(scale)
                 store(queries, value, item)
 
             if newest is None:
                 deal(thread, heads * D, stage)
             else:
-                newest.queries(queries, head, heads, log2_scale(spec.scale))
+                newest.queries(queries, head, heads, scale)
             barrier()
 
-        def attend(head: Expr, heads: int, segment: Expr, keys: Expr) -> None:
-            """The part of one segment, of which there are so many keys, for some heads."""
+        def attend(head: Expr, heads: int, segment: Expr, keys: Expr, low: Expr | None) -> None:
+            """The part of one segment, of which there are so many keys, for some heads; of a window
+            those from ``low`` on."""
             pages = pages_of(keys)
             quad, z = T.floormod(t, QUADS), bind(T.floormod(T.floordiv(t, QUADS), slices))
             nth = bind(T.floordiv(t, QUADS * slices))
@@ -250,7 +258,8 @@ def _segments(
                 if scales is not None:
                     store(scales, kv_scale[0][page_at(item), h, T.floormod(item, QUADS)], i)
                     store(scores, scores[i] * low_and_high(scales[i])[0], i)
-                store(scores, masked(scores[i], first, keys, LOWEST), i)
+                score = capped(scores[i], log2_cap(spec))
+                store(scores, masked(score, first, keys, LOWEST, low), i)
                 quads = [lane(scores[i], j) for j in range(4)]
                 store(quad_max, T.max(T.max(quads[0], quads[1]), T.max(quads[2], quads[3])), item)
 
@@ -268,10 +277,10 @@ def _segments(
             def weigh(item: Expr, i: int) -> None:
                 m = largest(T.floordiv(item, SEGMENT_QUADS))
                 first = bind(T.floormod(item, SEGMENT_QUADS) * 4)
-                p = bind(masked(exp2(scores[i] - splat(m)), first, keys, 0.0))
+                p = bind(masked(exp2(scores[i] - splat(m)), first, keys, 0.0, low))
                 weight = p
                 if scales is not None:
-                    weight = bind(masked(p * low_and_high(scales[i])[1], first, keys, 0.0))
+                    weight = bind(masked(p * low_and_high(scales[i])[1], first, keys, 0.0, low))
                 for j in range(4):
                     store(weights, lane(weight, j), item * 4 + j)
                 total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
@@ -297,7 +306,8 @@ def _segments(
                     for token, vector in zip(tokens, loaded, strict=True):
                         j = bind(nth_page * PAGE_TOKENS + token)
                         # A token without a weight may hold anything, and 0*NaN is NaN.
-                        value = bind(select(j < keys, seen.run(vector, c), splat(number(0.0))))
+                        value = seen.run(vector, c)
+                        value = bind(select(within(j, keys, low), value, splat(number(0.0))))
                         for g in range(heads):
                             store(acc, fma(splat(weights[g * SEGMENT + j]), value, acc[g]), g)
                 for g in range(heads):
@@ -329,8 +339,9 @@ def _segments(
                     held = vector_of(largest(t), total(t), number(0.0), number(0.0))
                     store(result, held, place, head + t, segment, vectors)
 
-        def merge(head: Expr, heads: int, segments: Expr) -> None:
-            """What `attention_merge` does, of parts in shared memory."""
+        def merge(head: Expr, heads: int, segments: Expr, first: Expr | None) -> None:
+            """What `attention_merge` does, of parts in shared memory; ``first`` is the first of so
+            many segments."""
             parts = slices_of(vectors)
             state, part = local((2,)), local((1,), "float32x4")
             joined, weight = local((1,), "float32x4"), local((1,))
@@ -342,9 +353,10 @@ def _segments(
                     at = (g * kept + i) * 2
                     return stats[at], stats[at + 1]
 
-                of = Slice(
-                    segments, parts, stats_of, lambda i: outputs[(g * kept + i) * vectors + c]
-                )
+                def output_of(i: Expr) -> Expr:
+                    return outputs[(g * kept + i) * vectors + c]
+
+                of = Slice(segments, parts, stats_of, output_of, first)
                 of.largest(state)
                 of.add(0, state, part)
                 store(joined, part[0], 0)
@@ -360,22 +372,37 @@ def _segments(
 
         def some_heads(head: Expr, heads: int, length: Expr) -> None:
             rotate(head, heads)
+            first = None if window is None else bind(first_seen(spec, length))
+
+            def low_of(segment: Expr) -> Expr | None:
+                return None if first is None else bind(first - segment * SEGMENT)
+
             if not near:
-                attend(head, heads, thread.x, bind(T.min(length - thread.x * SEGMENT, SEGMENT)))
+                keys = bind(T.min(length - thread.x * SEGMENT, SEGMENT))
+                attend(head, heads, thread.x, keys, low_of(thread.x))
                 return
             segments = bind(T.min(segments_of(length), kept))
-            with T.serial(0, segments) as segment:
+            begin = None
+            if first is not None:
+                begin = bind(T.min(T.floordiv(first, SEGMENT), kept - 1))
+                segments = bind(T.max(1, segments - begin))
+            with T.serial(0, segments) as i:
+                segment = i if begin is None else bind(T.min(begin + i, kept - 1))
                 keys = T.min(length - segment * SEGMENT, SEGMENT)
                 # No segment is empty, which whoever counts indices does not see.
-                attend(head, heads, segment, bind(T.max(keys, 1)))
+                attend(head, heads, segment, bind(T.max(keys, 1)), low_of(segment))
                 barrier()
-            merge(head, heads, segments)
+            merge(head, heads, segments, begin)
 
         with when(s < step[SEQUENCES]):
             with when(table[s, STOP] == 0):
                 length = bind(table[s, KV_LEN] + 1)
                 # What only segments side by side have to ask.
-                lives = nullcontext() if near else when(length > thread.x * SEGMENT)
+                there = length > thread.x * SEGMENT
+                if window is not None:
+                    # Segments behind the window are left alone: nobody joins them.
+                    there = T.And(there, length - window < (thread.x + 1) * SEGMENT)
+                lives = nullcontext() if near else when(there)
                 with lives:
                     if newest is not None:
                         last = T.floordiv(newest.position, SEGMENT) == thread.x
@@ -388,7 +415,7 @@ def _segments(
     return kernel(
         symbol(
             f"attention_{'near' if near else 'decode'}",
-            *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+            *(N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale, *trait_names(spec)),
             *(() if share is None else share.parts),
             *(() if rope is None else ("rope" if rope.turns else "still",)),
             *(() if rope is None or rope.norm_eps is None else (f"norm{rope.norm_eps}",)),

@@ -11,7 +11,14 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, segments_of
+from edgewise_compiler.kernels.attention import (
+    KNOWN,
+    AttentionSpec,
+    check_attention,
+    first_seen,
+    segments_of,
+    trait_names,
+)
 from edgewise_compiler.kernels.function import STEP, Arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import LOWEST, power_of_two_up_to
 from edgewise_compiler.kernels.gpu.attention.shares import Share, whole
@@ -58,25 +65,30 @@ class Slice:
         slices: how many slices.
         stats: m and l of a segment.
         outputs: four elements of o of a segment.
+        first: the number of the first of them; None for 0.
     """
 
     segments: Expr
     slices: int
     stats: Callable[[Expr], tuple[Expr, Expr]]
     outputs: Callable[[Expr], Expr]
+    first: Expr | None = None
+
+    def _nth(self, i: Expr) -> Expr:
+        return i if self.first is None else bind(self.first + i)
 
     def largest(self, into: Buffer) -> None:
         """M, of all slices, to ``into[0]``."""
         store(into, LOWEST, 0)
         with T.serial(0, self.segments) as i:
-            store(into, T.max(into[0], self.stats(i)[0]), 0)
+            store(into, T.max(into[0], self.stats(self._nth(i))[0]), 0)
 
     def add(self, z: Expr | int, state: Buffer, acc: Buffer) -> None:
         """The sums of slice ``z``, to ``state[1]`` and ``acc[0]``, with M in ``state[0]``."""
         store(state, 0.0, 1)
         store(acc, 0.0, 0)
         with T.serial(0, T.floordiv(self.segments - z + (self.slices - 1), self.slices)) as i:
-            segment = bind(z + i * self.slices)
+            segment = self._nth(bind(z + i * self.slices))
             largest, total = self.stats(segment)
             # 2**0 need not be exactly 1, and the likeliest segment may be the only one.
             weight = exp2(largest - state[0])
@@ -96,9 +108,9 @@ def attention_merge(spec: AttentionSpec, share: Share | None = None) -> Launch:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    check_attention(spec)
-    # Scores are scaled already: layers that differ in that share one kernel, which has one name.
-    return _merge(replace(spec, scale=1.0), share or whole(spec))
+    check_attention(spec, KNOWN)
+    # Scores are ready: layers that differ in theirs share one kernel, which has one name.
+    return _merge(replace(spec, scale=1.0, softcap=None), share or whole(spec))
 
 
 @cache
@@ -123,13 +135,17 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
         acc = local((1,), "float32x4")
 
         def merge() -> None:
-            segments = bind(segments_of(table[s, KV_LEN] + 1))
+            segments, first = bind(segments_of(table[s, KV_LEN] + 1)), None
+            if spec.window is not None:
+                first = bind(T.floordiv(first_seen(spec, table[s, KV_LEN] + 1), SEGMENT))
+                segments = bind(segments - first)
             c, z = bind(T.floormod(thread.t, vectors)), bind(T.floordiv(thread.t, vectors))
             of = Slice(
                 segments,
                 slices,
                 lambda i: _pair(part[place, head, i, vectors]),
                 lambda i: part[place, head, i, c],
+                first,
             )
             of.largest(state)
             with when(z < slices):
@@ -149,7 +165,7 @@ def _merge(spec: AttentionSpec, share: Share) -> Launch:
                 merge()
 
     return kernel(
-        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts),
+        symbol("attention_merge", N, B, MP, HQ, D, C, *share.parts, *trait_names(spec)),
         arguments,
         body,
         threads=_THREADS,

@@ -19,13 +19,22 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
+from edgewise_compiler.kernels.attention import (
+    KNOWN,
+    AttentionSpec,
+    check_attention,
+    first_seen,
+    log2_cap,
+    score_scale,
+    trait_names,
+)
 from edgewise_compiler.kernels.function import STEP, Arg, live_rows, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
     SEEN,
     SEGMENT_QUADS,
+    capped,
     deal,
     kv_vectors,
     largest_divisor,
@@ -36,6 +45,7 @@ from edgewise_compiler.kernels.gpu.attention.common import (
     pool_pages,
     power_of_two_up_to,
     spoiled,
+    within,
 )
 from edgewise_compiler.kernels.gpu.limits import Limits
 from edgewise_compiler.kernels.gpu.operations import (
@@ -91,7 +101,8 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    group = check_attention(spec)
+    group = check_attention(spec, KNOWN)
+    window = spec.window
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors = D // 4
@@ -154,6 +165,12 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                 pages = bind(T.max(1, pages_of(T.min(first_position + live - base, SEGMENT))))
                 # Keys of the segment each row sees: none, some or, from 64 on, all.
                 keys = [bind(first_position + i + 1 - base) for i in nth]
+                lows = [None if window is None else bind(count - window) for count in keys]
+
+                def sees(r: int) -> Expr:
+                    """Whether a row sees anything of the segment."""
+                    low = lows[r]
+                    return keys[r] > 0 if low is None else T.And(keys[r] > 0, low < SEGMENT)
 
                 def stage_keys(chunk: Expr) -> None:
                     runs = ds // packed
@@ -188,10 +205,11 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         words = bind(kv_scale[0][page, h, T.floormod(column, QUADS)])
                         of_keys, of_values = low_and_high(words)
                     for r in range(_ROWS):
-                        scaled = scores[r] * number(log2_scale(spec.scale), "float32x4")
+                        scaled = scores[r] * number(score_scale(spec), "float32x4")
                         if of_keys is not None:
                             scaled = scaled * of_keys
-                        store(scores, masked(scaled, column * 4, keys[r], LOWEST), r)
+                        scaled = capped(scaled, log2_cap(spec))
+                        store(scores, masked(scaled, column * 4, keys[r], LOWEST, lows[r]), r)
                         x = [lane(scores[r], j) for j in range(4)]
                         most.append(T.max(T.max(x[0], x[1]), T.max(x[2], x[3])))
                     store(space, vector_of(*most), staged + t)
@@ -205,20 +223,20 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                     sums = []
                     for r in range(_ROWS):
                         p = exp2(scores[r] - splat(lane(best[0], r)))
-                        p = bind(masked(p, column * 4, keys[r], 0.0))
+                        p = bind(masked(p, column * 4, keys[r], 0.0, lows[r]))
                         weight = p
                         if of_values is not None:
-                            weight = masked(p * of_values, column * 4, keys[r], 0.0)
+                            weight = masked(p * of_values, column * 4, keys[r], 0.0, lows[r])
                         place = staged + (block * _ROWS + r) * SEGMENT_QUADS + column
                         store(space, weight, place)
                         total = lane(p, 0) + lane(p, 1) + lane(p, 2) + lane(p, 3)
                         total = spoiled(total, scores[r])
                         old = lane(state[1], r)
                         new = fma(old, lane(scale, r), total)
-                        sums.append(bind(T.Select(keys[r] > 0, new, old)))
+                        sums.append(bind(T.Select(sees(r), new, old)))
                         for c in range(r * columns, (r + 1) * columns):
                             new = outputs[c] * splat(lane(scale, r))
-                            store(outputs, select(keys[r] > 0, new, outputs[c]), c)
+                            store(outputs, select(sees(r), new, outputs[c]), c)
                     store(state, best[0], 0)
                     store(state, vector_of(*sums), 1)
 
@@ -252,17 +270,18 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                                     new = fma(splat(lane(weight, j)), value, old)
                                     if not every_row:
                                         # Not by a weight of zero: 0*NaN is NaN.
-                                        new = select(at * 4 + j < keys[r], new, old)
+                                        new = select(within(at * 4 + j, keys[r], lows[r]), new, old)
                                     store(outputs, new, r * columns + c)
 
-                    def within(quads: Expr) -> Expr:
+                    def inside(quads: Expr) -> Expr:
                         left = quads - chunk * (tokens // 4)
                         return bind(T.max(0, T.min(left, tokens // 4)))
 
-                    common = within(T.floordiv(keys[0], 4))
-                    some = within(T.floordiv(keys[-1] + 3, 4))
-                    with T.serial(0, common) as i:
-                        quad(i, every_row=True)
+                    common = inside(T.floordiv(keys[0], 4)) if window is None else T.int32(0)
+                    some = inside(T.floordiv(keys[-1] + 3, 4))
+                    if window is None:
+                        with T.serial(0, common) as i:
+                            quad(i, every_row=True)
                     with T.serial(common, some) as i:
                         quad(i, every_row=False)
 
@@ -282,8 +301,14 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
                         mix(chunk)
                     barrier()
 
-            with T.serial(0, T.floordiv(first_position + live - 1, SEGMENT) + 1) as segment:
-                one_segment(segment)
+            segments = T.floordiv(first_position + live - 1, SEGMENT) + 1
+            if window is None:
+                with T.serial(0, segments) as segment:
+                    one_segment(segment)
+            else:
+                begin = bind(T.floordiv(first_seen(spec, first_position + 1), SEGMENT))
+                with T.serial(0, segments - begin) as i:
+                    one_segment(bind(begin + i))
             store(space, state[1], t)
             barrier()
             total = local((1,), "float32x4")
@@ -303,7 +328,19 @@ def attention_prefill(spec: AttentionSpec, limits: Limits) -> Launch:
             attend(sequence, bind(found[1]))
 
     return kernel(
-        symbol("attention_prefill", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+        symbol(
+            "attention_prefill",
+            N,
+            B,
+            MP,
+            HQ,
+            HK,
+            D,
+            C,
+            spec.kv_dtype,
+            spec.scale,
+            *trait_names(spec),
+        ),
         arguments,
         body,
         threads=_THREADS,

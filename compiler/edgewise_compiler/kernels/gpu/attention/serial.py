@@ -16,12 +16,21 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.attention import AttentionSpec, check_attention, log2_scale
+from edgewise_compiler.kernels.attention import (
+    KNOWN,
+    AttentionSpec,
+    check_attention,
+    first_seen,
+    log2_cap,
+    score_scale,
+    trait_names,
+)
 from edgewise_compiler.kernels.function import STEP, Arg, row_seq_arg, symbol, table_arg
 from edgewise_compiler.kernels.gpu.attention.common import (
     LOWEST,
     QUADS,
     SEEN,
+    capped,
     kv_vectors,
     low_and_high,
     masked,
@@ -53,7 +62,8 @@ def attention_serial(spec: AttentionSpec) -> Launch:
         CompileError: heads or dtypes that attention is not written for.
         UnsupportedError: a trait that it does not have.
     """
-    group = check_attention(spec)
+    group = check_attention(spec, KNOWN)
+    window = spec.window
     N, B, C, MP = spec.rows, spec.batch, spec.context, spec.pages
     HQ, HK, D = spec.heads, spec.kv_heads, spec.head_dim
     vectors, seen = D // 4, SEEN[spec.kv_dtype]
@@ -77,11 +87,12 @@ def attention_serial(spec: AttentionSpec) -> Launch:
         weights = local((PAGE_TOKENS,))
 
         def one_page(page: Expr, keys: Expr) -> None:
+            low = None if window is None else bind(keys - window)
             for u in range(QUADS):
                 store(scores, 0.0, u)
             with T.serial(0, D // seen.packed) as i:
                 qs = [
-                    bind(qkv[row, head, i * seen.packed + j] * number(log2_scale(spec.scale)))
+                    bind(qkv[row, head, i * seen.packed + j] * number(score_scale(spec)))
                     for j in range(seen.packed)
                 ]
                 for u in range(QUADS):
@@ -93,14 +104,15 @@ def attention_serial(spec: AttentionSpec) -> Launch:
                 store(scores, scores[u] * of_keys, u)
             largest = bind(best[0])
             for u in range(QUADS):
-                store(scores, masked(scores[u], T.int32(u * 4), keys, LOWEST), u)
+                score = capped(scores[u], log2_cap(spec))
+                store(scores, masked(score, T.int32(u * 4), keys, LOWEST, low), u)
                 for j in range(4):
                     largest = bind(T.max(largest, lane(scores[u], j)))
             rest = bind(exp2(best[0] - largest))
             store(best, largest, 0)
             store(total, total[0] * rest, 0)
             for u in range(QUADS):
-                p = bind(masked(exp2(scores[u] - splat(largest)), T.int32(u * 4), keys, 0.0))
+                p = bind(masked(exp2(scores[u] - splat(largest)), T.int32(u * 4), keys, 0.0, low))
                 weight = bind(p * scales[u][1]) if kv_scale else p
                 for j in range(4):
                     store(weights, lane(weight, j), u * 4 + j)
@@ -109,7 +121,10 @@ def attention_serial(spec: AttentionSpec) -> Launch:
             for c in range(vectors):
                 store(outputs, outputs[c] * splat(rest), c)
             # Tokens after the row's own may hold anything: they are not read.
-            with T.serial(0, T.min(keys, PAGE_TOKENS)) as token:
+            live = T.min(keys, PAGE_TOKENS)
+            start = None if low is None else bind(T.max(0, low))
+            with T.serial(0, live if start is None else T.max(0, live - start)) as nth:
+                token = nth if start is None else bind(T.min(start + nth, PAGE_TOKENS - 1))
                 p = bind(splat(weights[token]))
                 runs = vectors // seen.packed
                 for c in range(runs):
@@ -125,13 +140,30 @@ def attention_serial(spec: AttentionSpec) -> Launch:
                 store(total, 0.0, 0)
                 for c in range(vectors):
                     store(outputs, 0.0, c)
-                with T.serial(0, pages_of(keys)) as i:
+                begin = None
+                if window is not None:
+                    begin = bind(T.floordiv(first_seen(spec, keys), PAGE_TOKENS))
+                count = pages_of(keys) if begin is None else pages_of(keys) - begin
+                with T.serial(0, count) as nth:
+                    i = nth if begin is None else bind(begin + nth)
                     one_page(bind(table[s, TABLE_HEADER + i]), bind(keys - i * PAGE_TOKENS))
                 for c in range(vectors):
                     store(out, outputs[c] / splat(total[0]), row, head, c)
 
     return kernel(
-        symbol("attention_serial", N, B, MP, HQ, HK, D, C, spec.kv_dtype, spec.scale),
+        symbol(
+            "attention_serial",
+            N,
+            B,
+            MP,
+            HQ,
+            HK,
+            D,
+            C,
+            spec.kv_dtype,
+            spec.scale,
+            *trait_names(spec),
+        ),
         arguments,
         body,
         threads=THREADS,

@@ -9,12 +9,20 @@ from tvm.ir import Expr
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer
 
-from edgewise_compiler.kernels.function import STEP, Arg, count_suffix, logit_rows_arg
-from edgewise_compiler.kernels.gpu.operations import lane, silu, vector_of
+from edgewise_compiler.kernels.function import STEP, Arg, count_suffix, logit_rows_arg, symbol
+from edgewise_compiler.kernels.gpu.operations import (
+    ACTIVATIONS,
+    lane,
+    number,
+    softcapped,
+    vector_of,
+)
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, store, when
+from edgewise_compiler.kernels.numbers import LOG2E
 from edgewise_runtime.format.abi import LOGIT_ROWS, PANEL, STEP_SYMBOLS
 
 _THREADS = 64
+_TURNS = 4  # vectors a thread caps
 
 
 @cache
@@ -40,8 +48,9 @@ def add(N: int, H: int, W: int, *, in_place: bool, count: int) -> Launch:
 
 
 @cache
-def swiglu(N: int, H: int, *, count: int) -> Launch:
-    """silu(gate) * up as out [N, H] of x [N, 2H], whose panels of 16 columns are gate, up, gate …
+def swiglu(N: int, H: int, *, count: int, activation: str = "silu") -> Launch:
+    """silu(gate) * up, or of another activation, as out [N, H] of x [N, 2H], whose panels of
+    16 columns are gate, up, gate …
 
     Arguments: x, out, step, all float32; step[count] rows are live.
     """
@@ -56,9 +65,40 @@ def swiglu(N: int, H: int, *, count: int) -> Launch:
         x, out = buffers
         at = bind(i // panel * (2 * panel) + i % panel)
         gate, up = bind(x[row, at]), bind(x[row, at + panel])
-        store(out, vector_of(*(silu(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
+        act = ACTIVATIONS[activation]
+        store(out, vector_of(*(act(lane(gate, c)) * lane(up, c) for c in range(4))), row, i)
 
-    return _rows(f"swiglu_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
+    kind = "swiglu" if activation == "silu" else activation
+    return _rows(f"{kind}_{H}_n{N}{count_suffix(count)}", arguments, vector, N, H // 4, count)
+
+
+@cache
+def softcap(N: int, H: int, cap: float, *, count: int) -> Launch:
+    """``x = cap * tanh(x / cap)`` of x [N, H] float32, for step[count] rows.
+
+    Arguments: x, step. A workgroup takes a run of a row's columns: logits are long.
+    """
+    vectors = H // 4
+    run = _THREADS * _TURNS
+
+    def body(thread: Thread, x: Buffer, step: Buffer) -> None:
+        row = thread.x
+        with when(row < T.min(step[count], N)), T.serial(0, _TURNS) as turn:
+            i = bind(thread.y * run + turn * _THREADS + thread.t)
+            with when(i < vectors):
+                value = bind(x[row, i] * number(2 * LOG2E / cap, "float32x4"))
+                store(x, vector_of(*(softcapped(lane(value, c), cap) for c in range(4))), row, i)
+
+    name = symbol("softcap", H, f"n{N}", f"c{cap}") + count_suffix(count)
+    rows = STEP_SYMBOLS[count]
+    return kernel(
+        name,
+        (Arg("x", "float32x4", (N, vectors)), STEP),
+        body,
+        threads=_THREADS,
+        grid=(rows, -(-vectors // run)),
+        bounds={rows: N},
+    )
 
 
 @cache
@@ -102,5 +142,5 @@ def _rows(
             with when(i < vectors):
                 vector(others, thread.x, i)
 
-    symbol = STEP_SYMBOLS[count]
-    return kernel(name, arguments, body, threads=_THREADS, grid=(symbol, 1), bounds={symbol: bound})
+    live = STEP_SYMBOLS[count]
+    return kernel(name, arguments, body, threads=_THREADS, grid=(live, 1), bounds={live: bound})

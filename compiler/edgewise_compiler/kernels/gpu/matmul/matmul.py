@@ -20,13 +20,13 @@ from edgewise_compiler.kernels.function import STEP, Arg, count_suffix
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights
 from edgewise_compiler.kernels.gpu.operations import (
+    GATES,
     cast,
     f32,
     fma,
     lane,
     number,
     select,
-    silu,
     vector_of,
 )
 from edgewise_compiler.kernels.gpu.thread import (
@@ -317,13 +317,13 @@ def write_outputs(
     across = thread.t % SIDE
     start = bind(thread.x * columns + across)
     outputs, height, first = columns // SIDE, spec.outputs, spec.first
-    if spec.epilogue == "swiglu":
+    if spec.gated:
         # Panels of 16 gate rows and of their 16 up rows alternate.
         for j in range(0, outputs, 2):
             with when(start + SIDE * j < height):
                 gate, up = value(j, start + SIDE * j), value(j + 1, start + SIDE * (j + 1))
                 at = thread.x * (columns // 2) + SIDE * (j // 2) + across + first // 2
-                store(out, silu(gate) * up, row, at)
+                store(out, GATES[spec.epilogue](gate) * up, row, at)
         return
     for j in range(outputs):
         with when(start + SIDE * j < height):

@@ -24,7 +24,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg, logit_rows_arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import GpuWeights, sum_lanes
-from edgewise_compiler.kernels.gpu.operations import f32, fma, number, silu
+from edgewise_compiler.kernels.gpu.operations import GATES, f32, fma, number
 from edgewise_compiler.kernels.gpu.reduce import sum_groups
 from edgewise_compiler.kernels.gpu.thread import (
     Launch,
@@ -196,7 +196,7 @@ class _Kernel:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
         shape, thread = self.shape, self.thread
         set_index = bind(thread.x * shape.sets + thread.t // shape.lanes)
-        if self.spec.epilogue == "swiglu":
+        if self.spec.gated:
             half = shape.columns // 2
             gates = [_gate_row(bind(set_index * half + i)) for i in range(half)]
             return [*gates, *(bind(gate + PANEL) for gate in gates)]
@@ -392,7 +392,7 @@ class _Kernel:
         """One thread an output: the sums of its lanes, the norm's scale, the epilogue."""
         shape, thread, spec = self.shape, self.thread, self.spec
         epilogue, first = spec.epilogue, spec.first
-        paired = epilogue == "swiglu"
+        paired = spec.gated
         columns = shape.columns // 2 if paired else shape.columns
         outputs = shape.sets * columns * shape.batch
         out = self.named["out"]
@@ -421,7 +421,7 @@ class _Kernel:
                 if paired:
                     gate_row = _gate_row(at)
                     gate = total(column, gate_row)
-                    value = bind(silu(gate) * total(column + columns, gate_row + PANEL))
+                    value = bind(GATES[epilogue](gate) * total(column + columns, gate_row + PANEL))
                 else:
                     value = total(column, at)
                 place = bind(at + (first // 2 if paired else first))

@@ -19,7 +19,7 @@ from tvm.tirx import Buffer
 from edgewise_compiler.kernels.function import STEP, Arg
 from edgewise_compiler.kernels.gpu.matmul.spec import PartSpec
 from edgewise_compiler.kernels.gpu.matmul.weights import VECTORS, GpuWeights, sum_lanes
-from edgewise_compiler.kernels.gpu.operations import fma, lane, silu
+from edgewise_compiler.kernels.gpu.operations import GATES, fma, lane
 from edgewise_compiler.kernels.gpu.thread import Launch, Thread, bind, kernel, local, store, when
 from edgewise_runtime.format.abi import PANEL, ROWS, STEP_SYMBOLS
 
@@ -109,7 +109,7 @@ class _Kernel:
 
     def _columns(self) -> list[TirExpr]:
         """The packed rows this thread computes; for SwiGLU gate rows, then their up rows."""
-        if self.spec.epilogue == "swiglu":
+        if self.spec.gated:
             half = COLUMNS // 2
             gate = bind(self.place * half)
             packed = bind(gate // PANEL * (2 * PANEL) + gate % PANEL)
@@ -174,10 +174,10 @@ class _Kernel:
     def _write(self, values: list[TirExpr], row: TirExpr) -> None:
         out, epilogue, first = self.named["out"], self.spec.epilogue, self.spec.first
         outputs, start = COLUMNS, first
-        if epilogue == "swiglu":
+        if self.spec.gated:
             outputs, start = COLUMNS // 2, first // 2
             gates, ups = values[:outputs], values[outputs:]
-            values = [bind(silu(gate) * up) for gate, up in zip(gates, ups, strict=True)]
+            values = [bind(GATES[epilogue](gate) * up) for gate, up in zip(gates, ups, strict=True)]
         for c, value in enumerate(values):
             at = bind(self.place * outputs + (start + c))
             store(out, out[row, at] + value if epilogue == "add" else value, row, at)
