@@ -22,11 +22,14 @@ CASE = "qwen3-gqa2-tied"
 DEMO = Path(__file__).parents[2] / "examples/demo-model"
 PAGES = 64
 PROGRAMS = [
-    pytest.param("cuda-f32"),
+    pytest.param("cuda-f32", marks=pytest.mark.full),
     pytest.param("cuda-f16"),
     pytest.param("cuda-a8", marks=pytest.mark.full),
 ]
-BOUNDS = [("cuda-f32", HALF_TOLERANCE), ("cuda-f16", F16_LARGEST)]
+BOUNDS = [
+    pytest.param("cuda-f32", HALF_TOLERANCE, marks=pytest.mark.full),
+    pytest.param("cuda-f16", F16_LARGEST),
+]
 """What a logit may be off, of float16 in deviations of the logits."""
 
 STEPS = 12

@@ -1,6 +1,6 @@
 """Kernel tests of other folders, with every kernel in CUDA C on the emulator.
 
-The quick suite runs two cases of each file, which a hash of their names decides.
+The quick suite runs one case of each file, which a hash of their names decides.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from tests.gpu_emulator.execute import run_shader
 from tests.gpu_emulator.share import mark_all_but
 
 HERE = Path(__file__).parent
-QUICK = 2
-"""Cases of a file in the quick suite."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,4 +32,4 @@ def on_the_emulator() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before what the files that these come from say of samples
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mark_all_but(QUICK, items, HERE)
+    mark_all_but(1, items, HERE)
