@@ -78,7 +78,7 @@ def test_prefill_and_decode_are_numpys(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("quant", ["q4", "f32", "fives"])
+@pytest.mark.parametrize("quant", ["q4", "f32", "q6"])
 @pytest.mark.parametrize("name", ["f32", "f16"])
 def test_they_compute_what_cudas_do_bit_for_bit(quant: str, name: str, emulated: Emulate) -> None:
     """The emulator has the same functions for both, so nothing but the text can differ."""
